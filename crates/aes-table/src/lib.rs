@@ -78,7 +78,9 @@ impl BlockSizeUser for Aes128 {
 
 impl BlockCipherEncrypt for Aes128 {
     fn encrypt_with_backend(&self, f: impl BlockCipherEncClosure<BlockSize = U16>) {
-        f.call(&RoundKeys::expand(&self.key));
+        let mut keys = RoundKeys::EMPTY;
+        keys.expand(&self.key);
+        f.call(&keys);
     }
 }
 
@@ -94,28 +96,27 @@ impl fmt::Debug for Aes128 {
 struct RoundKeys([State; ROUNDS + 1]);
 
 impl RoundKeys {
-    fn expand(key: &[u8; 16]) -> Self {
-        let mut keys = [columns(key); ROUNDS + 1];
+    const EMPTY: Self = Self([[0; WORDS]; ROUNDS + 1]);
+
+    /// Expands a key in place, so that no other copy of the round keys is left on the stack.
+    fn expand(&mut self, key: &[u8; 16]) {
+        let [mut a, mut b, mut c, mut d] = columns(key);
         let mut constant = 1;
-        for round in 1..=ROUNDS {
-            let mut word = keys[round - 1];
-            let [.., last] = word;
-            let turned = last.rotate_left(8);
-            let mut sum = shifted(turned, turned, turned, turned) ^ u32::from(constant) << 24;
-            for column in &mut word {
-                sum ^= *column;
-                *column = sum;
-            }
-            keys[round] = word;
+        for round in &mut self.0 {
+            *round = [a, b, c, d];
+            let turned = d.rotate_left(8);
+            a ^= shifted(turned, turned, turned, turned) ^ u32::from(constant) << 24;
+            b ^= a;
+            c ^= b;
+            d ^= c;
             constant = table::doubled(constant);
         }
-        Self(keys)
     }
 }
 
 impl Drop for RoundKeys {
     fn drop(&mut self) {
-        self.0.zeroize();
+        self.0.as_flattened_mut().zeroize();
     }
 }
 
@@ -146,15 +147,20 @@ impl BlockCipherEncBackend for RoundKeys {
             shifted(c, d, a, b) ^ last[2],
             shifted(d, a, b, c) ^ last[3],
         ];
-        for (out, column) in block.get_out().0.chunks_exact_mut(4).zip(state) {
-            out.copy_from_slice(&column.to_be_bytes());
-        }
+        block.get_out().0 = bytes(state);
     }
 }
 
+#[inline(always)]
 fn columns(block: &[u8; 16]) -> State {
-    let (words, _) = block.as_chunks::<4>();
-    [0, 1, 2, 3].map(|i| u32::from_be_bytes(words[i]))
+    let whole = u128::from_be_bytes(*block);
+    [(whole >> 96) as u32, (whole >> 64) as u32, (whole >> 32) as u32, whole as u32]
+}
+
+#[inline(always)]
+fn bytes([a, b, c, d]: State) -> [u8; 16] {
+    let high = u128::from(a) << 96 | u128::from(b) << 64;
+    (high | u128::from(c) << 32 | u128::from(d)).to_be_bytes()
 }
 
 /// A column after SubBytes, ShiftRows and MixColumns, made from the four columns that begin with
@@ -197,7 +203,8 @@ mod tests {
     #[test]
     fn example_of_a_key_expansion() {
         let key = 0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c_u128.to_be_bytes();
-        let keys = RoundKeys::expand(&key);
+        let mut keys = RoundKeys::EMPTY;
+        keys.expand(&key);
         assert_eq!(keys.0[1], [0xa0fa_fe17, 0x8854_2cb1, 0x23a3_3939, 0x2a6c_7605]);
         assert_eq!(keys.0[10], [0xd014_f9a8, 0xc9ee_2589, 0xe13f_0cc8, 0xb663_0ca6]);
     }

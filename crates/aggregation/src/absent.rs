@@ -18,6 +18,13 @@ impl Absent {
     }
 }
 
+/// The methods of either side.
+impl Absent {
+    pub(crate) fn set_up<T>(&mut self, _: T) {
+        match *self {}
+    }
+}
+
 /// The methods of a sending side.
 impl Absent {
     pub(crate) fn seal<P: Prf + ?Sized>(
@@ -158,4 +165,59 @@ impl Absent {
     pub(crate) const fn counters(&self) -> Counters {
         match *self {}
     }
+
+    pub(crate) const fn counters_mut(&mut self) -> &mut Counters {
+        match *self {}
+    }
+}
+
+/// In the place of an ordered set (`agg/ordered_set.rs`) where the opener's pool holds all records.
+#[derive(Clone)]
+pub(crate) struct NoOrderedSet;
+
+impl NoOrderedSet {
+    pub(crate) const AVAILABLE: bool = false;
+    pub(crate) const EMPTY: Self = Self;
+
+    pub(crate) const fn is_idle(&self) -> bool {
+        true
+    }
+
+    pub(crate) const fn continues(&self, _: u64) -> bool {
+        false
+    }
+
+    pub(crate) const fn holds(&self, _: u64) -> bool {
+        false
+    }
+
+    pub(crate) const fn first(&self) -> u64 {
+        0
+    }
+
+    pub(crate) const fn touch(&mut self, _: u64) {}
+
+    pub(crate) const fn is_untouched(&self, _: u64) -> bool {
+        false
+    }
+
+    pub(crate) const fn begin(&mut self, _: u64) {}
+
+    pub(crate) const fn count(&self) -> usize {
+        0
+    }
+
+    pub(crate) const fn closes(&self, _: u128) -> bool {
+        false
+    }
+
+    pub(crate) fn push(&mut self, _: PrfState, _: u128, _: u16) {}
+
+    pub(crate) const fn verify(&mut self) {}
+
+    pub(crate) const fn next_verdict(&mut self) -> Option<Verdict> {
+        None
+    }
+
+    pub(crate) fn move_out(&mut self, _: impl FnMut(u64, PrfState, u128, u16, bool)) {}
 }

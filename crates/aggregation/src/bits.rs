@@ -10,6 +10,8 @@ const WORDS: usize = NUMBERS / 64;
 pub(crate) struct Bits([u64; WORDS]);
 
 impl Bits {
+    pub(crate) const EMPTY: Self = Self([0; WORDS]);
+
     pub(crate) const fn get(&self, number: u64) -> bool {
         self.0[number as usize / 64 % WORDS] >> (number % 64) & 1 == 1
     }

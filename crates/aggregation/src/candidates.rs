@@ -2,7 +2,7 @@
 
 use crate::number::Number;
 use crate::prf::PrfState;
-use crate::tuning::HELD_PER_NUMBER;
+use crate::tuning::{EVALUATED_PER_NUMBER, HELD_PER_NUMBER};
 use crate::verdict::{DropReason, Outcome, Verdict};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -11,6 +11,11 @@ const WORDS: usize = 4;
 
 /// The index of a candidate in the pool.
 pub(crate) type Handle = u8;
+
+/// Stands for the genuine record in the place of a count of evaluations, which no longer matters.
+const VERIFIED: u8 = u8::MAX;
+
+const _: () = assert!(EVALUATED_PER_NUMBER < VERIFIED);
 
 /// The state of a record number within the window. The default value means that nothing has
 /// arrived.
@@ -21,17 +26,41 @@ pub(crate) struct NumberState {
     /// How many of `held` are in use. Under Agg, a verified number keeps at most one, the genuine
     /// record, until its whole set is verified.
     pub(crate) count: u8,
-    pub(crate) evaluated: u8,
-    pub(crate) verified: bool,
+    /// How many candidates were evaluated, at most [`EVALUATED_PER_NUMBER`]; or [`VERIFIED`].
+    evaluated: u8,
 }
 
 impl NumberState {
+    /// The default value.
+    pub(crate) const FREE: Self = Self { held: [0; HELD_PER_NUMBER], count: 0, evaluated: 0 };
+
     pub(crate) fn handles(&self) -> &[Handle] {
         &self.held[..usize::from(self.count)]
     }
 
     pub(crate) const fn is_free(&self) -> bool {
-        self.count == 0 && self.evaluated == 0 && !self.verified
+        self.count == 0 && self.evaluated == 0
+    }
+
+    /// Whether the genuine record of the number is known.
+    pub(crate) const fn is_verified(&self) -> bool {
+        self.evaluated == VERIFIED
+    }
+
+    pub(crate) const fn verify(&mut self) {
+        self.evaluated = VERIFIED;
+    }
+
+    /// Whether further candidates are refused, however few are held.
+    pub(crate) const fn is_exhausted(&self) -> bool {
+        self.evaluated >= EVALUATED_PER_NUMBER
+    }
+
+    /// Counts an evaluated candidate.
+    pub(crate) const fn count_evaluation(&mut self) {
+        if self.evaluated < EVALUATED_PER_NUMBER {
+            self.evaluated += 1;
+        }
     }
 
     pub(crate) fn push(&mut self, handle: Handle) {
@@ -51,27 +80,91 @@ impl NumberState {
 #[derive(Clone)]
 pub(crate) struct Candidate<const SHARE: usize> {
     number: Number,
+    /// The caller's slot; a control record has none.
+    slot: u16,
     pub(crate) state: PrfState,
     share: Share<SHARE>,
-    /// The caller's slot; a control record has none.
-    slot: Option<u16>,
     /// The latest outcome, if the caller has not taken it yet.
-    pending_outcome: Option<Outcome>,
-    /// The record was delivered provisionally, before it was decided.
-    provisional: bool,
-    /// It was among the first [`FIRST_PER_NUMBER`](crate::tuning::FIRST_PER_NUMBER) candidates of
-    /// its number.
-    pub(crate) first: bool,
-    /// It is not decided yet, or it is verified and later tags still need its share.
-    share_needed: bool,
-    /// Not decided yet.
-    pub(crate) undecided: bool,
+    pending_outcome: PackedOutcome,
+    flags: u8,
+}
+
+/// A candidate has a slot.
+const HAS_SLOT: u8 = 1;
+/// The record was delivered provisionally, before it was decided.
+const PROVISIONAL: u8 = 2;
+/// It was among the first [`FIRST_PER_NUMBER`](crate::tuning::FIRST_PER_NUMBER) candidates of its
+/// number.
+const FIRST: u8 = 4;
+/// It is not decided yet, or it is verified and later tags still need its share.
+const SHARE_NEEDED: u8 = 8;
+/// Not decided yet.
+const UNDECIDED: u8 = 16;
+
+/// An outcome in one byte; 0 stands for none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct PackedOutcome(u8);
+
+/// Added to the bits of a provisional outcome, which are less than this value.
+const PROVISIONAL_OUTCOME: u8 = 128;
+
+impl PackedOutcome {
+    const NONE: Self = Self(0);
+    const VERIFIED: Self = Self(1);
+
+    const fn new(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Verified => Self::VERIFIED,
+            Outcome::Dropped(reason) => Self(2 + reason as u8),
+            Outcome::Provisional { bits } => Self(PROVISIONAL_OUTCOME | bits),
+        }
+    }
+
+    const fn get(self) -> Option<Outcome> {
+        let reason = match self.0 {
+            0 => return None,
+            1 => return Some(Outcome::Verified),
+            bits if bits >= PROVISIONAL_OUTCOME => {
+                return Some(Outcome::Provisional { bits: bits - PROVISIONAL_OUTCOME });
+            }
+            2 => DropReason::Rival,
+            3 => DropReason::Failed,
+            4 => DropReason::Expired,
+            _ => DropReason::Evicted,
+        };
+        Some(Outcome::Dropped(reason))
+    }
 }
 
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 struct Share<const SHARE: usize>([u8; SHARE]);
 
 impl<const SHARE: usize> Candidate<SHARE> {
+    /// What a free place holds.
+    const NONE: Self = Self {
+        number: Number::new(0),
+        slot: 0,
+        state: PrfState::NONE,
+        share: Share([0; SHARE]),
+        pending_outcome: PackedOutcome::NONE,
+        flags: 0,
+    };
+
+    const fn is(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// It was among the first [`FIRST_PER_NUMBER`](crate::tuning::FIRST_PER_NUMBER) candidates of
+    /// its number.
+    pub(crate) const fn is_first(&self) -> bool {
+        self.is(FIRST)
+    }
+
+    /// Whether it is undecided data.
+    const fn is_undecided_data(&self) -> bool {
+        self.is(UNDECIDED) && self.is(HAS_SLOT)
+    }
+
     /// The record's number.
     pub(crate) const fn number(&self) -> u64 {
         self.number.get()
@@ -87,16 +180,31 @@ impl<const SHARE: usize> Candidate<SHARE> {
 
     /// The caller's slot; a control record has none.
     pub(crate) const fn slot(&self) -> Option<u16> {
-        self.slot
+        if self.is(HAS_SLOT) { Some(self.slot) } else { None }
+    }
+}
+
+/// A candidate that was removed at once to make room.
+#[derive(Clone, Copy)]
+pub(crate) struct Evicted {
+    number: Number,
+    slot: u16,
+}
+
+impl Evicted {
+    pub(crate) const fn verdict(self) -> Verdict {
+        let Self { number, slot } = self;
+        let number = number.get();
+        Verdict { slot, number, outcome: Outcome::Dropped(DropReason::Evicted) }
     }
 }
 
 /// A pool with places for N candidates, each with a share of `SHARE` bytes.
 #[derive(Clone)]
 pub(crate) struct Pool<const N: usize, const SHARE: usize> {
-    places: [Option<Candidate<SHARE>>; N],
-    /// One bit for each place: 1 if it is free.
-    free: [u64; WORDS],
+    places: [Candidate<SHARE>; N],
+    /// One bit for each place: 1 if it is in use.
+    taken: [u64; WORDS],
     /// Number of places in use.
     used: u8,
     /// Candidates whose outcome the caller has not taken, in the order in which it will: verified
@@ -108,21 +216,18 @@ pub(crate) struct Pool<const N: usize, const SHARE: usize> {
 }
 
 impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
-    pub(crate) fn new() -> Self {
-        const { assert!(N > 0 && N <= Handle::MAX as usize) };
-        let mut free = [0; WORDS];
-        for place in 0..N {
-            free[place / 64] |= 1 << (place % 64);
-        }
+    /// An empty pool. All of its bytes are zero.
+    pub(crate) const EMPTY: Self = {
+        assert!(N > 0 && N <= Handle::MAX as usize);
         Self {
-            places: [const { None }; N],
-            free,
+            places: [const { Candidate::NONE }; N],
+            taken: [0; WORDS],
             used: 0,
             order: [0; N],
             pending_outcomes: 0,
             unresolved: 0,
         }
-    }
+    };
 
     /// Adds an undecided candidate, if there is room. `first` says that it is among the first of
     /// its number.
@@ -134,23 +239,19 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         slot: Option<u16>,
         first: bool,
     ) -> Option<Handle> {
-        let word = self.free.iter().position(|word| *word != 0)?;
-        let place = word * 64 + self.free[word].trailing_zeros() as usize;
-        self.free[word] &= self.free[word] - 1;
+        let word = self.taken.iter().position(|word| *word != u64::MAX)?;
+        let bit = self.taken[word].trailing_ones() as usize;
+        let place = word * 64 + bit;
+        let candidate = self.places.get_mut(place)?;
+        candidate.number = Number::new(number);
+        candidate.state = state;
+        candidate.share.0.copy_from_slice(&share.to_le_bytes()[..SHARE]);
+        candidate.slot = slot.unwrap_or_default();
+        candidate.flags = SHARE_NEEDED | UNDECIDED;
+        candidate.flags |= if slot.is_some() { HAS_SLOT } else { 0 };
+        candidate.flags |= if first { FIRST } else { 0 };
+        self.taken[word] |= 1 << bit;
         self.used += 1;
-        let mut bytes = [0; SHARE];
-        bytes.copy_from_slice(&share.to_le_bytes()[..SHARE]);
-        self.places[place] = Some(Candidate {
-            number: Number::new(number),
-            state,
-            share: Share(bytes),
-            slot,
-            pending_outcome: None,
-            provisional: false,
-            first,
-            share_needed: true,
-            undecided: true,
-        });
         Some(place as Handle)
     }
 
@@ -173,29 +274,32 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         self.pending_outcomes == 0
     }
 
-    /// Empties a place.
-    fn vacate(&mut self, handle: Handle) -> Option<Candidate<SHARE>> {
+    /// Empties a place and erases what it held.
+    fn vacate(&mut self, handle: Handle) {
         let place = usize::from(handle);
-        let candidate = self.places[place].take()?;
-        self.free[place / 64] |= 1 << (place % 64);
+        let candidate = &mut self.places[place];
+        candidate.state.zeroize();
+        candidate.share.zeroize();
+        candidate.pending_outcome = PackedOutcome::NONE;
+        candidate.flags = 0;
+        self.taken[place / 64] &= !(1 << (place % 64));
         self.used -= 1;
-        Some(candidate)
     }
 
-    pub(crate) fn get(&self, handle: Handle) -> &Candidate<SHARE> {
-        self.places[usize::from(handle)].as_ref().expect("handles of a number are in use")
+    pub(crate) const fn get(&self, handle: Handle) -> &Candidate<SHARE> {
+        &self.places[handle as usize]
     }
 
-    fn get_mut(&mut self, handle: Handle) -> &mut Candidate<SHARE> {
-        self.places[usize::from(handle)].as_mut().expect("handles of a number are in use")
+    const fn get_mut(&mut self, handle: Handle) -> &mut Candidate<SHARE> {
+        &mut self.places[handle as usize]
     }
 
     /// The undecided data candidates, each with its slot.
     pub(crate) fn undecided_data(&self) -> impl Iterator<Item = (Handle, &Candidate<SHARE>, u16)> {
-        (0..).zip(&self.places).filter_map(|(handle, place)| {
-            let candidate = place.as_ref().filter(|candidate| candidate.undecided)?;
-            Some((handle, candidate, candidate.slot?))
-        })
+        let places = (0..).zip(&self.places);
+        places
+            .filter(|(_, candidate)| candidate.is_undecided_data())
+            .map(|(handle, candidate)| (handle, candidate, candidate.slot))
     }
 
     /// How many candidates were delivered provisionally and given up without ever being decided.
@@ -206,15 +310,15 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
     /// Notes that a candidate has so high a level that its expiry without a verdict is no sign of
     /// forgery.
     pub(crate) fn excuse(&mut self, handle: Handle) {
-        self.get_mut(handle).provisional = false;
+        self.get_mut(handle).flags &= !PROVISIONAL;
     }
 
     /// Marks a candidate as genuine. Its share remains. Returns whether it was undecided data until
     /// now.
     pub(crate) fn verify(&mut self, handle: Handle) -> bool {
         let candidate = self.get_mut(handle);
-        let news = candidate.undecided && candidate.slot.is_some();
-        candidate.undecided = false;
+        let news = candidate.is_undecided_data();
+        candidate.flags &= !UNDECIDED;
         if news {
             self.queue_outcome(handle, Outcome::Verified);
         }
@@ -227,15 +331,16 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
     pub(crate) fn release(&mut self, handle: Handle, reason: DropReason) -> bool {
         let candidate = self.get_mut(handle);
         let reason = match reason {
-            DropReason::Rival | DropReason::Failed if candidate.provisional => DropReason::Failed,
+            DropReason::Rival | DropReason::Failed if candidate.is(PROVISIONAL) => {
+                DropReason::Failed
+            }
             DropReason::Failed => DropReason::Rival,
             reason => reason,
         };
-        let news = candidate.undecided && candidate.slot.is_some();
-        candidate.undecided = false;
-        candidate.share_needed = false;
-        let unresolved = news && candidate.provisional && reason != DropReason::Failed;
-        let is_taken = candidate.pending_outcome.is_none();
+        let news = candidate.is_undecided_data();
+        let unresolved = news && candidate.is(PROVISIONAL) && reason != DropReason::Failed;
+        candidate.flags &= !(UNDECIDED | SHARE_NEEDED);
+        let is_taken = candidate.pending_outcome == PackedOutcome::NONE;
         self.unresolved += u64::from(unresolved);
         if news {
             self.queue_outcome(handle, Outcome::Dropped(reason));
@@ -247,23 +352,24 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
 
     /// Queues the outcome that an undecided candidate has reached the level `bits`.
     pub(crate) fn queue_provisional(&mut self, handle: Handle, bits: u8) {
-        if self.get(handle).slot.is_some() {
+        if self.get(handle).is(HAS_SLOT) {
             self.queue_outcome(handle, Outcome::Provisional { bits });
         }
     }
 
-    /// Removes a candidate of `number` at once, to make room. Returns the verdict on it.
-    pub(crate) fn evict(&mut self, handle: Handle, number: u64) -> Option<Verdict> {
-        let outcome = Outcome::Dropped(DropReason::Evicted);
-        self.remove(handle).map(|slot| Verdict { slot, number, outcome })
+    /// Removes a candidate of `number` at once, to make room.
+    pub(crate) fn evict(&mut self, handle: Handle, number: u64) -> Option<Evicted> {
+        self.remove(handle).map(|slot| Evicted { number: Number::new(number), slot })
     }
 
     /// Removes a candidate without queueing a verdict, and returns its slot.
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<u16> {
         self.withdraw_outcome(handle);
-        let candidate = self.vacate(handle)?;
-        self.unresolved += u64::from(candidate.provisional);
-        candidate.slot
+        let candidate = self.get(handle);
+        let (slot, unresolved) = (candidate.slot(), candidate.is(PROVISIONAL));
+        self.vacate(handle);
+        self.unresolved += u64::from(unresolved);
+        slot
     }
 
     /// The next outcome that the caller has not taken.
@@ -277,10 +383,13 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         self.order[..usize::from(self.pending_outcomes)].rotate_left(1);
         self.pending_outcomes -= 1;
         let candidate = self.get_mut(handle);
-        let (number, slot) = (candidate.number(), candidate.slot?);
-        let outcome = candidate.pending_outcome.take()?;
-        candidate.provisional |= matches!(outcome, Outcome::Provisional { .. });
-        if !candidate.share_needed {
+        let (number, slot) = (candidate.number(), candidate.slot);
+        let outcome = candidate.pending_outcome.get()?;
+        candidate.pending_outcome = PackedOutcome::NONE;
+        if matches!(outcome, Outcome::Provisional { .. }) {
+            candidate.flags |= PROVISIONAL;
+        }
+        if !candidate.is(SHARE_NEEDED) {
             self.vacate(handle);
         }
         Some(Verdict { slot, number, outcome })
@@ -290,9 +399,9 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
     /// short.
     fn queue_outcome(&mut self, handle: Handle, outcome: Outcome) {
         self.withdraw_outcome(handle);
-        self.get_mut(handle).pending_outcome = Some(outcome);
+        self.get_mut(handle).pending_outcome = PackedOutcome::new(outcome);
         let key = |candidate: &Candidate<SHARE>| {
-            (candidate.pending_outcome != Some(Outcome::Verified), candidate.number())
+            (candidate.pending_outcome != PackedOutcome::VERIFIED, candidate.number())
         };
         let new = key(self.get(handle));
         let pending = usize::from(self.pending_outcomes);
@@ -307,7 +416,8 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
 
     /// Withdraws an outcome that the caller has not taken.
     fn withdraw_outcome(&mut self, handle: Handle) {
-        if self.get_mut(handle).pending_outcome.take().is_some()
+        let pending = &mut self.get_mut(handle).pending_outcome;
+        if core::mem::replace(pending, PackedOutcome::NONE) != PackedOutcome::NONE
             && let Some(at) = self.order[..usize::from(self.pending_outcomes)]
                 .iter()
                 .position(|&queued| queued == handle)

@@ -5,7 +5,7 @@ use crate::prf::{Block, ClosingTag};
 use crate::tuning::CLOSINGS;
 
 /// The places for closing tags.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Closings([Place; CLOSINGS]);
 
 /// A place for a closing tag. It is free if the tag covers no record.
@@ -24,6 +24,9 @@ impl Place {
 }
 
 impl Closings {
+    pub(crate) const EMPTY: Self =
+        Self([Place { first: Number::new(0), count: 0, tag: [0; 16] }; CLOSINGS]);
+
     /// Keeps a closing tag over at least one record in a free place, or else in the place of the
     /// oldest one.
     pub(crate) fn keep(&mut self, closing: ClosingTag) {

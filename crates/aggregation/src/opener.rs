@@ -5,12 +5,14 @@ use crate::absent::Absent;
 #[cfg(feature = "agg-receiver")]
 use crate::agg::opener::AggOpener;
 use crate::definition::Sharing;
+use crate::on_stack::OnStack;
 use crate::prf::{ClosingTag, Prf, PrfState};
 #[cfg(feature = "r2d2-receiver")]
 use crate::r2d2::receiver::BitReceiver;
 use crate::scheme::{RulerOrder, Scheme};
 use crate::tuning;
 pub use crate::verdict::{Counters, DropReason, Offer, Outcome, Refusal, Verdict};
+use core::ops::DerefMut;
 
 #[cfg(feature = "agg-receiver")]
 type AggReceiver<const CANDIDATES: usize, const WINDOW: usize> = AggOpener<CANDIDATES, WINDOW>;
@@ -58,9 +60,9 @@ impl Scheme {
 /// Memory is fixed and follows from the parameters: `CANDIDATES` is the number of records that are
 /// held (at most 255), `WINDOW` the number of record numbers of which it keeps track under Agg
 /// ([`tuning::LEAST_WINDOW`] to 256), and `BOARD` the same under R2D2 ([`tuning::LEAST_BOARD`] to
-/// 256). By default it is 20 KiB. Without the feature `fast`, `Opener<32, 32>` takes 2.3 KB where only
-/// Agg is received (1.5 KB with 16 candidates, which suffice while no record is lost), and R2D2 takes
-/// 7.5 KB with 64 candidates and a board of 112. The smaller a window, the fewer records may be lost in
+/// 256). By default it is 19 KB. Without the feature `fast`, `Opener<32, 32>` takes 1.5 KB where only
+/// Agg is received (1 KB with 16 candidates, which suffice while no record is lost), and R2D2 takes
+/// 7 KB with 64 candidates and a board of 112. The smaller a window, the fewer records may be lost in
 /// a row before those that follow are refused as too far ahead.
 ///
 /// When candidates run out, one of the number with the most candidates is evicted, or else one of the
@@ -74,10 +76,6 @@ pub struct Opener<
     inner: Inner<CANDIDATES, WINDOW, BOARD>,
     /// The level in bits from which data is delivered before it is verified; `None` if it is not.
     threshold: Option<u8>,
-    /// Number of records that were delivered before they were verified, and failed.
-    refuted: u64,
-    /// Number of data records refused on arrival.
-    refused: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -92,23 +90,56 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
 {
     /// An opener that expects record 0; `None` for [`Scheme::Plain`], which shares no tags, and for
     /// a scheme under which this build [cannot receive](Scheme::can_receive).
+    ///
+    /// It is on the stack first: [`new_in`](Self::new_in) makes one where it stays.
     pub fn new(scheme: Scheme, order: &RulerOrder) -> Option<Self> {
-        // The receivers are large, so each is made where it stays, and nothing that holds one is moved.
-        Some(Self {
-            inner: match scheme.sharing()? {
-                Sharing::Sets if AggReceiver::<CANDIDATES, WINDOW>::AVAILABLE => {
-                    Inner::Agg(AggReceiver::<CANDIDATES, WINDOW>::new(scheme.set_size()?))
-                }
-                Sharing::Bits if BitSideReceiver::<CANDIDATES, BOARD>::AVAILABLE => {
-                    let sets = scheme.dependency_sets(order)?;
-                    Inner::Bits(BitSideReceiver::<CANDIDATES, BOARD>::new(&sets))
-                }
-                _ => return None,
-            },
-            threshold: None,
-            refuted: 0,
-            refused: 0,
-        })
+        Self::new_in(scheme, order, OnStack).map(|OnStack(opener)| opener)
+    }
+
+    /// As [`new`](Self::new), in memory that `place` provides: with `Box::new`, on the heap.
+    ///
+    /// `place` is given an opener that is not ready yet. It is a constant, so the compiler writes it
+    /// into the memory without a copy on the stack. In a build that receives under one kind of
+    /// scheme, and without the feature `fast`, all of its bytes are zero and take no flash.
+    #[inline(always)]
+    #[cfg_attr(
+        not(any(feature = "agg-receiver", feature = "r2d2-receiver")),
+        allow(unused_variables, unused_mut)
+    )]
+    pub fn new_in<B: DerefMut<Target = Self>>(
+        scheme: Scheme,
+        order: &RulerOrder,
+        place: impl Fn(Self) -> B,
+    ) -> Option<B> {
+        let mut opener: B = match scheme.sharing()? {
+            #[cfg(feature = "agg-receiver")]
+            Sharing::Sets => place(Self::SETS),
+            #[cfg(feature = "r2d2-receiver")]
+            Sharing::Bits => place(Self::BITS),
+            #[cfg(not(all(feature = "agg-receiver", feature = "r2d2-receiver")))]
+            _ => return None,
+        };
+        opener.set_up(scheme, order)?;
+        Some(opener)
+    }
+
+    #[cfg(feature = "agg-receiver")]
+    const SETS: Self = Self::of(Inner::Agg(AggReceiver::<CANDIDATES, WINDOW>::EMPTY));
+    #[cfg(feature = "r2d2-receiver")]
+    const BITS: Self = Self::of(Inner::Bits(BitSideReceiver::<CANDIDATES, BOARD>::EMPTY));
+
+    const fn of(inner: Inner<CANDIDATES, WINDOW, BOARD>) -> Self {
+        Self { inner, threshold: None }
+    }
+
+    /// Makes an empty opener ready for a scheme.
+    #[inline(never)]
+    fn set_up(&mut self, scheme: Scheme, order: &RulerOrder) -> Option<()> {
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.set_up(scheme.set_size()?),
+            Inner::Bits(bits) => bits.set_up(&scheme.dependency_sets(order)?),
+        }
+        Some(())
     }
 
     /// Sets the level in bits, 0 to 127, from which [`next_verdict`](Self::next_verdict) returns
@@ -178,7 +209,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
             Inner::Bits(opener) => opener.offer_data(prf, number, state, tag, slot),
         };
         if let Offer::Refused(_) = offer {
-            self.refused += 1;
+            self.counters_mut().records_refused += 1;
         }
         offer
     }
@@ -258,14 +289,16 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
     #[cold]
     #[inline(never)]
     fn count_dropped(&mut self, reason: DropReason) {
-        self.refuted += u64::from(reason == DropReason::Failed);
+        let refuted = &mut self.counters_mut().records_refuted;
+        *refuted += u64::from(reason == DropReason::Failed);
+        let refuted = *refuted;
         let Some(bits) = self.threshold else { return };
         let unresolved = match &self.inner {
             Inner::Agg(agg) => agg.unresolved(),
             Inner::Bits(opener) => opener.unresolved(),
         };
         let free = u32::from(bits).saturating_sub(tuning::PROVISIONAL_FREE_BITS);
-        if self.refuted.saturating_mul(2).saturating_add(unresolved) >= 2 << free.min(62) {
+        if refuted.saturating_mul(2).saturating_add(unresolved) >= 2 << free.min(62) {
             self.set_threshold(None);
         }
     }
@@ -309,10 +342,16 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
 
     /// What has happened so far in this direction of the epoch.
     pub fn counters(&self) -> Counters {
-        let counters = match &self.inner {
+        match &self.inner {
             Inner::Agg(agg) => agg.counters(),
             Inner::Bits(opener) => opener.counters(),
-        };
-        Counters { records_refuted: self.refuted, records_refused: self.refused, ..counters }
+        }
+    }
+
+    const fn counters_mut(&mut self) -> &mut Counters {
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.counters_mut(),
+            Inner::Bits(opener) => opener.counters_mut(),
+        }
     }
 }

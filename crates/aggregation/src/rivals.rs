@@ -10,7 +10,7 @@
 //! If there are too many candidates in total, or their contents take too many bytes, the third and
 //! later candidates of the numbers with the most candidates are evicted before any others.
 
-use crate::candidates::{Handle, Pool};
+use crate::candidates::{Candidate, Handle, Pool};
 use crate::prf::{Prf, PrfState, RANK_BLOCK, bound_block};
 use crate::tuning::FIRST_PER_NUMBER;
 
@@ -28,7 +28,7 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
     /// Whether one more candidate, besides those in `handles`, would be among the first of its
     /// number.
     pub(crate) fn has_first_place(&self, handles: &[Handle]) -> bool {
-        handles.iter().filter(|&&handle| self.get(handle).first).count() < FIRST_PER_NUMBER
+        handles.iter().filter(|&&handle| self.get(handle).is_first()).count() < FIRST_PER_NUMBER
     }
 
     /// The candidate of greatest rank among `handles`, the candidates of a number, without those
@@ -44,7 +44,7 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         let rank = |state: &PrfState, share: u128| {
             u128::from_be_bytes(bound_block(prf, RANK_BLOCK, state, share.to_be_bytes()))
         };
-        let later = handles.filter(|&handle| !self.get(handle).first);
+        let later = handles.filter(|&handle| !self.get(handle).is_first());
         let ranked = later.map(|handle| {
             let held = self.get(handle);
             (rank(&held.state, held.share()), handle)
@@ -71,24 +71,26 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         count: impl Fn(u64) -> u8,
         len: &dyn Fn(u16) -> usize,
     ) -> Option<(Handle, u64)> {
-        let rivals = |number| count(number) + u8::from(number == new.number);
-        let open = || self.undecided_data().map(|(handle, c, slot)| (handle, c, len(slot)));
         let own = new.siblings + 1;
-        let later = open().filter(|(_, c, len)| {
-            let rivals = rivals(c.number());
-            !c.first && (rivals > own || rivals == own && *len > new.len)
+        // One loop for all choices: the first number says which choice a candidate belongs to.
+        let rank = |candidate: &Candidate<SHARE>, len: usize| {
+            let (number, len) = (candidate.number(), len as u64);
+            let rivals = count(number) + u8::from(number == new.number);
+            let longer = len > new.len as u64;
+            if !candidate.is_first() && (rivals > own || rivals == own && longer) {
+                Some((3, u64::from(rivals) << 32 | len, number))
+            } else if own <= 2 && number > new.number {
+                Some((2, number, u64::from(!candidate.is_first()) << 32 | len))
+            } else if own == 1 && rivals > 1 && longer {
+                Some((1, len, number))
+            } else {
+                None
+            }
+        };
+        let ranked = self.undecided_data().filter_map(|(handle, candidate, slot)| {
+            let rank = rank(candidate, len(slot))?;
+            Some((rank, (handle, candidate.number())))
         });
-        let victim = later
-            .max_by_key(|(_, c, len)| (rivals(c.number()), *len, c.number()))
-            .or_else(|| {
-                let beyond = open().filter(|(_, c, _)| own <= 2 && c.number() > new.number);
-                beyond.max_by_key(|(_, c, len)| (c.number(), !c.first, *len))
-            })
-            .or_else(|| {
-                let twos = open()
-                    .filter(|(_, c, len)| own == 1 && rivals(c.number()) > 1 && *len > new.len);
-                twos.max_by_key(|(_, c, len)| (*len, c.number()))
-            });
-        victim.map(|(handle, c, _)| (handle, c.number()))
+        ranked.max_by_key(|(rank, _)| *rank).map(|(_, victim)| victim)
     }
 }

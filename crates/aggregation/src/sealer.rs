@@ -7,11 +7,13 @@ use crate::absent::Absent as BitSender;
 #[cfg(feature = "agg-sender")]
 use crate::agg::sealer::AggSealer as AggSender;
 use crate::definition::Sharing;
+use crate::on_stack::OnStack;
 use crate::prf::{ClosingTag, Prf, PrfState};
 #[cfg(feature = "r2d2-sender")]
 use crate::r2d2::sealer::BitSealer as BitSender;
 use crate::scheme::{RulerOrder, Scheme};
 pub use crate::sealing::{RecordKind, SealError};
+use core::ops::DerefMut;
 
 impl Scheme {
     /// Whether this build can send under the scheme. Plain tags need nothing of this crate.
@@ -44,17 +46,46 @@ impl Sealer {
     /// A sealer that expects record 0; `None` for [`Scheme::Plain`], which shares no tags, and for a
     /// scheme under which this build [cannot send](Scheme::can_send).
     pub fn new(scheme: Scheme, order: &RulerOrder) -> Option<Self> {
-        Some(Self {
-            inner: match scheme.sharing()? {
-                Sharing::Sets if AggSender::AVAILABLE => {
-                    Inner::Agg(AggSender::new(scheme.set_size()?))
-                }
-                Sharing::Bits if BitSender::AVAILABLE => {
-                    Inner::Bits(BitSender::new(&scheme.dependency_sets(order)?))
-                }
-                _ => return None,
-            },
-        })
+        Self::new_in(scheme, order, OnStack).map(|OnStack(sealer)| sealer)
+    }
+
+    /// As [`new`](Self::new), in memory that `place` provides, without a copy on the stack:
+    /// [`Opener::new_in`](crate::Opener::new_in).
+    #[inline(always)]
+    #[cfg_attr(
+        not(any(feature = "agg-sender", feature = "r2d2-sender")),
+        allow(unused_variables, unused_mut)
+    )]
+    pub fn new_in<B: DerefMut<Target = Self>>(
+        scheme: Scheme,
+        order: &RulerOrder,
+        place: impl Fn(Self) -> B,
+    ) -> Option<B> {
+        let mut sealer: B = match scheme.sharing()? {
+            #[cfg(feature = "agg-sender")]
+            Sharing::Sets => place(Self::SETS),
+            #[cfg(feature = "r2d2-sender")]
+            Sharing::Bits => place(Self::BITS),
+            #[cfg(not(all(feature = "agg-sender", feature = "r2d2-sender")))]
+            _ => return None,
+        };
+        sealer.set_up(scheme, order)?;
+        Some(sealer)
+    }
+
+    #[cfg(feature = "agg-sender")]
+    const SETS: Self = Self { inner: Inner::Agg(AggSender::EMPTY) };
+    #[cfg(feature = "r2d2-sender")]
+    const BITS: Self = Self { inner: Inner::Bits(BitSender::EMPTY) };
+
+    /// Makes an empty sealer ready for a scheme.
+    #[inline(never)]
+    fn set_up(&mut self, scheme: Scheme, order: &RulerOrder) -> Option<()> {
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.set_up(scheme.set_size()?),
+            Inner::Bits(bits) => bits.set_up(&scheme.dependency_sets(order)?),
+        }
+        Some(())
     }
 
     /// Adds the record `number` to the tags and writes the aggregate it carries into `tag`, which

@@ -24,7 +24,8 @@ pub(crate) type DependencySet = [u8; MEMBERS];
 /// Which records each bit of a tag covers: one dependency set of a list for each bit.
 #[derive(Clone)]
 pub(crate) struct DependencySets {
-    list: &'static [DependencySet],
+    /// `None` before a list was chosen.
+    list: Option<&'static [DependencySet]>,
     /// The index in `list` of each bit's dependency set.
     chosen: [u8; MAX_TAG_BITS],
     /// Length of a tag in bytes: t / 8.
@@ -32,6 +33,9 @@ pub(crate) struct DependencySets {
 }
 
 impl DependencySets {
+    /// No dependency sets, before a list was chosen.
+    pub(crate) const NONE: Self = Self { list: None, chosen: [0; MAX_TAG_BITS], bytes: 0 };
+
     /// The dependency sets of tags of `bytes` bytes (at most 6). `next` returns the index in `list`
     /// of the set of each bit.
     pub(crate) fn new(
@@ -43,7 +47,7 @@ impl DependencySets {
         let mut chosen = [0; MAX_TAG_BITS];
         let indices = (0..8 * bytes).map(next);
         chosen.iter_mut().zip(indices).for_each(|(place, index)| *place = index as u8);
-        Self { list, chosen, bytes: bytes as u8 }
+        Self { list: Some(list), chosen, bytes: bytes as u8 }
     }
 
     pub(crate) const fn bytes(&self) -> usize {
@@ -54,7 +58,8 @@ impl DependencySets {
     /// a tag is read as a big-endian number.
     pub(crate) fn each(&self) -> impl Iterator<Item = (u64, &'static DependencySet)> {
         let bits = 8 * self.bytes();
-        let sets = self.chosen.iter().map(|index| self.list.get(usize::from(*index)));
+        let list = self.list.unwrap_or_default();
+        let sets = self.chosen.iter().map(move |index| list.get(usize::from(*index)));
         (0..bits).rev().map(|bit| 1 << bit).zip(sets.flatten())
     }
 
@@ -96,6 +101,8 @@ pub(crate) struct LongTag(pub(crate) [u64; LONG_TAG_WORDS]);
 impl DefaultIsZeroes for LongTag {}
 
 impl LongTag {
+    pub(crate) const ZERO: Self = Self([0; LONG_TAG_WORDS]);
+
     /// The long tag of the record with this state, where a tag has `bytes` bytes.
     #[inline]
     pub(crate) fn compute<P: Prf + ?Sized>(
@@ -160,16 +167,16 @@ struct BitsByMember {
 }
 
 impl BitsByMember {
-    fn new(sets: &DependencySets) -> Self {
-        let mut own = Self { bits: [[0; SPAN]; MASKED], ranges: [(SPAN as u8, 0); MASKED] };
+    const EMPTY: Self = Self { bits: [[0; SPAN]; MASKED], ranges: [(SPAN as u8, 0); MASKED] };
+
+    fn set_up(&mut self, sets: &DependencySets) {
         for (bit, set) in sets.each() {
-            for ((bits, range), behind) in own.bits.iter_mut().zip(&mut own.ranges).zip(set) {
+            for ((bits, range), behind) in self.bits.iter_mut().zip(&mut self.ranges).zip(set) {
                 let d = usize::from(*behind).min(REACH);
                 bits[d] |= bit;
                 *range = (range.0.min(d as u8), range.1.max(d as u8 + 1));
             }
         }
-        own
     }
 
     fn distribute(&self, words: &LongTagWords, tags: &mut [u64; SPAN]) {
@@ -197,15 +204,30 @@ pub(crate) struct DependencyTable {
 }
 
 impl DependencyTable {
-    pub(crate) fn new(sets: &DependencySets) -> Self {
-        let mut covers = [0; SPAN];
+    /// A table without dependency sets. Without the feature `fast` all of its bytes are zero.
+    pub(crate) const EMPTY: Self = Self {
+        sets: DependencySets::NONE,
+        by_member: BitsByMember::EMPTY,
+        covers: [0; SPAN],
+        counts: [0; SPAN],
+    };
+
+    /// Enters the dependency sets into an empty table.
+    pub(crate) fn set_up(&mut self, sets: &DependencySets) {
         for (bit, set) in sets.each() {
             for behind in set {
-                covers[usize::from(*behind).min(REACH)] |= bit;
+                self.covers[usize::from(*behind).min(REACH)] |= bit;
             }
         }
-        let by_member = BitsByMember::new(sets);
-        Self { sets: sets.clone(), by_member, covers, counts: sets.counts() }
+        self.by_member.set_up(sets);
+        self.counts = sets.counts();
+        self.sets.clone_from(sets);
+    }
+
+    pub(crate) fn new(sets: &DependencySets) -> Self {
+        let mut table = Self::EMPTY;
+        table.set_up(sets);
+        table
     }
 
     pub(crate) const fn sets(&self) -> &DependencySets {

@@ -114,3 +114,15 @@ pub struct Counters {
     /// counts r.
     pub evaluations: u64,
 }
+
+impl Counters {
+    pub(crate) const ZERO: Self = Self {
+        sets_verified: 0,
+        sets_failed: 0,
+        records_verified: 0,
+        records_refuted: 0,
+        records_dropped: 0,
+        records_refused: 0,
+        evaluations: 0,
+    };
+}

@@ -30,26 +30,37 @@ pub(crate) struct Window {
     /// Number of arrivals since the last verification, saturating.
     arrivals_unverified: u8,
     oldest_recent: u8,
-    /// The low halves of the numbers of the last arrivals; the oldest is at index `oldest_recent`.
+    /// The complements of the low halves of the last arrivals' numbers; the oldest is at index
+    /// `oldest_recent`. The value 0 thus stands for no arrival.
     recent: [u32; RECENT],
 }
 
 impl Window {
-    /// A window of `span` numbers, at most 256, in which the unit after a late one has room.
-    pub(crate) const fn new(unit: u8, span: usize, lateness: usize) -> Self {
-        let span = span - span % unit as usize;
-        Self {
-            unit,
-            span: span as u16,
-            lateness: lateness as u8,
-            floor: 0,
-            base: 0,
-            next: 0,
-            tentative: 0,
-            arrivals_unverified: 0,
-            recent: [u32::MAX; RECENT],
-            oldest_recent: 0,
-        }
+    /// A window before record 0 that has no room yet. All of its bytes are zero.
+    pub(crate) const EMPTY: Self = Self {
+        unit: 0,
+        span: 0,
+        lateness: 0,
+        floor: 0,
+        base: 0,
+        next: 0,
+        tentative: 0,
+        arrivals_unverified: 0,
+        recent: [0; RECENT],
+        oldest_recent: 0,
+    };
+
+    /// Gives the window room for `span` numbers, at most 256, in which the unit after a late one
+    /// has room.
+    pub(crate) const fn set_up(&mut self, unit: u8, span: usize, lateness: usize) {
+        self.unit = unit;
+        self.span = (span - span % unit as usize) as u16;
+        self.lateness = lateness as u8;
+    }
+
+    /// Number of records that enter and leave the window together.
+    pub(crate) const fn unit(&self) -> u8 {
+        self.unit
     }
 
     /// The number around which truncated numbers are reconstructed.
@@ -105,7 +116,7 @@ impl Window {
         self.arrivals_unverified = self.arrivals_unverified.saturating_add(1);
         let move_there = self.arrivals_unverified >= QUIET_ARRIVALS && self.has_two_near(number);
         let place = usize::from(self.oldest_recent) % RECENT;
-        self.recent[place] = number as u32;
+        self.recent[place] = !(number as u32);
         self.oldest_recent = (place as u8 + 1) % RECENT as u8;
         move_there
     }
@@ -115,7 +126,7 @@ impl Window {
     fn has_two_near(&self, number: u64) -> bool {
         let mut near = 0u64;
         for recent in self.recent {
-            let behind = (number as u32).wrapping_sub(recent);
+            let behind = (number as u32).wrapping_sub(!recent);
             if behind > 0 && u64::from(behind) <= NEAR.min(number) {
                 near |= 1 << behind;
             }

@@ -13,6 +13,10 @@ macro_rules! counters {
             $($(#[$fmeta])* pub $field: u64,)*
         }
 
+        impl $name {
+            const ZERO: Self = Self { $($field: 0,)* };
+        }
+
         impl AddAssign<&Self> for $name {
             fn add_assign(&mut self, other: &Self) {
                 $(self.$field += other.$field;)*
@@ -130,5 +134,46 @@ impl AddAssign<&Self> for Stats {
     fn add_assign(&mut self, other: &Self) {
         self.received += &other.received;
         self.sent += &other.sent;
+    }
+}
+
+/// The counters that an association keeps: none in a build without the feature `statistics`.
+#[derive(Debug)]
+pub(crate) struct Counters(#[cfg(feature = "statistics")] Stats);
+
+impl Counters {
+    const ZERO: Stats = Stats { received: ReceiveStats::ZERO, sent: SendStats::ZERO };
+
+    pub(crate) const fn new() -> Self {
+        Self(
+            #[cfg(feature = "statistics")]
+            Self::ZERO,
+        )
+    }
+
+    pub(crate) const fn get(&self) -> &Stats {
+        #[cfg(feature = "statistics")]
+        let stats = &self.0;
+        #[cfg(not(feature = "statistics"))]
+        let stats = &Self::ZERO;
+        stats
+    }
+
+    /// Counts something that was received.
+    #[inline]
+    pub(crate) fn received(&mut self, count: impl FnOnce(&mut ReceiveStats)) {
+        #[cfg(feature = "statistics")]
+        count(&mut self.0.received);
+        #[cfg(not(feature = "statistics"))]
+        let _ = count;
+    }
+
+    /// Counts something that was sent.
+    #[inline]
+    pub(crate) fn sent(&mut self, count: impl FnOnce(&mut SendStats)) {
+        #[cfg(feature = "statistics")]
+        count(&mut self.0.sent);
+        #[cfg(not(feature = "statistics"))]
+        let _ = count;
     }
 }

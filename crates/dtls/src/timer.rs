@@ -1,7 +1,9 @@
 //! The timers of an association, and the retransmission timeout that follows from measured round
 //! trips.
 
+use crate::parts::{self, Part};
 use crate::tuning::{MIN_TIMEOUT, REPEAT_INTERVAL};
+use core::num::NonZeroU64;
 use core::time::Duration;
 use lightseal_core::Instant;
 
@@ -27,6 +29,7 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
+    /// All timers, in the order in which those that are due at once act.
     const ALL: [Self; 8] = [
         Self::Retransmit,
         Self::Acknowledge,
@@ -37,29 +40,72 @@ impl Timer {
         Self::Liveness,
         Self::PathMtu,
     ];
+
+    /// Whether the build contains the part that has this timer.
+    const fn is_included(self) -> bool {
+        match self {
+            Self::OpenSet => parts::SharedSending::IS_INCLUDED,
+            Self::PathChallenge => parts::ConnectionIds::IS_INCLUDED,
+            Self::Liveness => parts::Liveness::IS_INCLUDED,
+            Self::PathMtu => parts::PathMtu::IS_INCLUDED,
+            Self::Retransmit | Self::Acknowledge | Self::HandshakeDeadline | Self::OldEpoch => true,
+        }
+    }
+
+    /// The place of the timer's deadline: the number of timers before it that the build contains.
+    /// Nothing sets a timer that it does not contain.
+    const fn place(self) -> usize {
+        PLACES[self as usize]
+    }
 }
 
-/// The deadline of each timer; [`Instant::MAX`] for timers that are not set.
+const PLACES: [usize; Timer::ALL.len()] = {
+    let mut places = [0; Timer::ALL.len()];
+    let (mut at, mut next) = (0, 0);
+    while at < places.len() {
+        places[at] = if Timer::ALL[at].is_included() { next } else { usize::MAX };
+        next += Timer::ALL[at].is_included() as usize;
+        at += 1;
+    }
+    places
+};
+
+/// The number of timers that the build contains.
+const COUNT: usize = {
+    let (mut at, mut count) = (0, 0);
+    while at < Timer::ALL.len() {
+        count += Timer::ALL[at].is_included() as usize;
+        at += 1;
+    }
+    count
+};
+
+/// The deadline of each timer that the build contains; [`Instant::MAX`] for timers that are not set.
 #[derive(Debug)]
-pub(crate) struct Timers([Instant; Timer::ALL.len()]);
+pub(crate) struct Timers([Instant; COUNT]);
 
 impl Timers {
     pub(crate) const fn new() -> Self {
-        Self([Instant::MAX; Timer::ALL.len()])
+        Self([Instant::MAX; COUNT])
     }
 
-    pub(crate) const fn set(&mut self, timer: Timer, at: Instant) {
-        self.0[timer as usize] = at;
+    pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
+        if let Some(deadline) = self.0.get_mut(timer.place()) {
+            *deadline = at;
+        }
+    }
+
+    fn deadline(&self, timer: Timer) -> Instant {
+        self.0.get(timer.place()).copied().unwrap_or(Instant::MAX)
     }
 
     /// Sets a timer unless it is due earlier already.
     pub(crate) fn set_at_most(&mut self, timer: Timer, at: Instant) {
-        let slot = &mut self.0[timer as usize];
-        *slot = (*slot).min(at);
+        self.set(timer, self.deadline(timer).min(at));
     }
 
-    pub(crate) const fn stop(&mut self, timer: Timer) {
-        self.0[timer as usize] = Instant::MAX;
+    pub(crate) fn stop(&mut self, timer: Timer) {
+        self.set(timer, Instant::MAX);
     }
 
     pub(crate) const fn stop_all(&mut self) {
@@ -68,7 +114,7 @@ impl Timers {
 
     /// Whether a timer runs.
     pub(crate) fn is_set(&self, timer: Timer) -> bool {
-        self.0[timer as usize] != Instant::MAX
+        self.deadline(timer) != Instant::MAX
     }
 
     /// The earliest deadline.
@@ -80,7 +126,7 @@ impl Timers {
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Timer> {
         let due = Timer::ALL
             .into_iter()
-            .find(|timer| self.is_set(*timer) && self.0[*timer as usize] <= now)?;
+            .find(|timer| self.is_set(*timer) && self.deadline(*timer) <= now)?;
         self.stop(due);
         Some(due)
     }
@@ -93,71 +139,116 @@ impl Timers {
 /// would then only delay the answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RoundTrips {
-    smoothed: Option<(Duration, Duration)>,
+    /// The smoothed round trip and its variation in nanoseconds, once there was a measurement.
+    smoothed: Option<(Nanos, u64)>,
+}
+
+/// A duration in half the memory of a [`Duration`]: nanoseconds, plus one. What is longer than 584
+/// years is [`Duration::MAX`].
+#[derive(Clone, Copy, Debug)]
+struct Nanos(NonZeroU64);
+
+impl Nanos {
+    fn of(duration: Duration) -> Self {
+        Self::new(nanos(duration))
+    }
+
+    const fn new(nanos: u64) -> Self {
+        Self(NonZeroU64::MIN.saturating_add(nanos))
+    }
+
+    const fn get(self) -> u64 {
+        self.0.get() - 1
+    }
+
+    const fn duration(self) -> Duration {
+        match self.0 {
+            NonZeroU64::MAX => Duration::MAX,
+            _ => Duration::from_nanos(self.get()),
+        }
+    }
+}
+
+/// Nanoseconds; `u64::MAX` for what is longer than 584 years. ([`Duration::as_nanos`] computes with
+/// 128 bits, which small processors do at length.)
+const fn nanos(duration: Duration) -> u64 {
+    let seconds = duration.as_secs().saturating_mul(1_000_000_000);
+    seconds.saturating_add(duration.subsec_nanos() as u64)
 }
 
 impl RoundTrips {
     /// Takes a measurement and returns the retransmission timeout that follows from all of them.
     pub(crate) fn take(&mut self, round_trip: Duration) -> Duration {
+        let round_trip = nanos(round_trip);
         let (mean, variation) = match self.smoothed {
             None => (round_trip, round_trip / 2),
             Some((mean, variation)) => {
-                let off = mean.abs_diff(round_trip);
-                ((mean * 7 + round_trip) / 8, (variation * 3 + off) / 4)
+                let off = mean.get().abs_diff(round_trip);
+                let mean = mean.get().saturating_mul(7).saturating_add(round_trip) / 8;
+                (mean, variation.saturating_mul(3).saturating_add(off) / 4)
             }
         };
-        self.smoothed = Some((mean, variation));
-        mean + variation * 4
+        self.smoothed = Some((Nanos::new(mean), variation));
+        Duration::from_nanos(mean.saturating_add(variation.saturating_mul(4)))
     }
 
     /// The smoothed round trip.
     pub(crate) fn mean(&self) -> Option<Duration> {
-        self.smoothed.map(|(mean, _)| mean)
+        self.smoothed.map(|(mean, _)| mean.duration())
     }
 
     /// How long an answer may take before it counts as missing: two round trips, or the timeout if
     /// that is longer.
     pub(crate) fn patience(&self) -> Option<Duration> {
-        self.smoothed.map(|(mean, variation)| mean + mean.max(variation * 4))
+        let (mean, variation) = self.smoothed?;
+        let beyond = mean.get().max(variation.saturating_mul(4));
+        Some(Duration::from_nanos(mean.get().saturating_add(beyond)))
     }
 }
 
 /// When flights are sent again (RFC 9147, section 5.8).
 #[derive(Debug)]
 pub(crate) struct Retransmission {
-    /// The current timeout.
-    pub(crate) timeout: Duration,
+    timeout: Nanos,
     pub(crate) round_trips: RoundTrips,
-    /// When the current flight, or the answer to a retransmission of the peer's flight, was last
-    /// sent.
-    sent_at: Option<Instant>,
+    /// The time from which events other than the timer may cause a retransmission.
+    allowed_from: Instant,
 }
 
 impl Retransmission {
-    pub(crate) const fn new(timeout: Duration) -> Self {
-        Self { timeout, round_trips: RoundTrips { smoothed: None }, sent_at: None }
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self {
+            timeout: Nanos::of(timeout),
+            round_trips: RoundTrips::default(),
+            allowed_from: Instant::ZERO,
+        }
     }
 
-    /// The flight, or an answer to a retransmission, was sent.
-    pub(crate) const fn sent(&mut self, now: Instant) {
-        self.sent_at = Some(now);
+    /// The current timeout.
+    pub(crate) const fn timeout(&self) -> Duration {
+        self.timeout.duration()
+    }
+
+    /// The current flight, or the answer to a retransmission of the peer's flight, was sent.
+    pub(crate) fn sent(&mut self, now: Instant) {
+        self.allowed_from = now + REPEAT_INTERVAL;
     }
 
     /// The time from which events other than the timer may cause a retransmission: a burst of them
     /// causes one.
-    pub(crate) fn allowed_from(&self) -> Instant {
-        self.sent_at.map_or(Instant::ZERO, |last| last + REPEAT_INTERVAL)
+    pub(crate) const fn allowed_from(&self) -> Instant {
+        self.allowed_from
     }
 
     /// Takes the round trip of a flight that was sent once. `initial` is the configured timeout.
     pub(crate) fn measured(&mut self, round_trip: Duration, initial: Duration) {
         let timeout = self.round_trips.take(round_trip);
-        self.timeout = timeout.clamp(MIN_TIMEOUT, initial.max(MIN_TIMEOUT));
+        self.timeout = Nanos::of(timeout.clamp(MIN_TIMEOUT, initial.max(MIN_TIMEOUT)));
     }
 
     /// Doubles the timeout, up to `most`.
     pub(crate) fn back_off(&mut self, most: Duration) {
-        self.timeout = self.timeout.saturating_mul(2).min(most);
+        self.timeout = Nanos::of(self.timeout().saturating_mul(2).min(most));
     }
 }
 

@@ -20,8 +20,7 @@ use lightseal_dtls::{
 use lightseal_group::keys::{ControllerKey, Grant, KeyPath};
 use lightseal_group::member::{Delivery, Membership, RequestKind, Roles};
 use lightseal_group::numbers::{Ledger, LedgerFailed};
-use lightseal_group::{GroupId, Identity, Member, Policy, SenderId};
-use std::collections::BTreeSet;
+use lightseal_group::{GroupId, Identity, Member, Policy, SenderId, SenderSet};
 use std::error::Error;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -100,7 +99,7 @@ fn member(random: &mut Random) -> Done<Member> {
     let policy = Policy::decode(&datagram()?)?;
     let (keys, _) = KeyPath::join(controller, grant);
     let roles = Roles { sender: ASKS.then_some(SenderId(1)), listener: !ASKS };
-    let senders = BTreeSet::from([SenderId(1)]);
+    let senders = SenderSet::from([SenderId(1)]);
     let identity = Identity::generate(random);
     let membership = Membership { policy, roles, address: PEER.ip(), senders, keys, identity };
     Ok(Member::new(membership, &PROVIDER, Box::new(Nowhere), NOW, random.fork())?)

@@ -44,12 +44,10 @@ use crate::directory::{Lookup, Names, Page};
 use crate::identity::PublicKeys;
 use crate::member::Roles;
 use crate::policy::Policy;
-use crate::rekey::listing::{read_senders, write_senders};
 use crate::rekey::{ControllerKey, Grant, PullRequest};
 use crate::start::Start;
-use crate::{GroupId, SenderId};
+use crate::{GroupId, SenderId, SenderSet};
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::string::String;
 use core::fmt;
 use core::net::IpAddr;
@@ -185,7 +183,7 @@ pub enum Answer {
     /// The member's keys of the current epoch.
     Granted(Grant),
     /// The active senders.
-    Senders(BTreeSet<SenderId>),
+    Senders(SenderSet),
     /// The request is refused.
     Refused(Reason),
     /// A page of members with their public keys.
@@ -195,7 +193,7 @@ pub enum Answer {
         /// The number of times that a copy of this member was detected.
         clones: u32,
         /// The active senders.
-        senders: BTreeSet<SenderId>,
+        senders: SenderSet,
         /// The member's path of keys.
         grant: Grant,
     },
@@ -233,7 +231,7 @@ pub struct Admitted {
     /// The public key that verifies the controller's rekey messages.
     pub controller: ControllerKey,
     /// The active senders, itself included.
-    pub senders: BTreeSet<SenderId>,
+    pub senders: SenderSet,
     /// The member's path of keys.
     pub grant: Grant,
 }
@@ -506,7 +504,7 @@ impl Decode<'_> for AnswerMessage {
                     Roles { sender: roles.sender.then_some(sender), listener: roles.listener };
                 let controller = ControllerKey::from_bytes(&r.array()?);
                 let controller = controller.ok_or(DecodeError::Invalid("controller's key"))?;
-                let (senders, grant) = (read_senders(r)?, Grant::read(r)?);
+                let (senders, grant) = (SenderSet::from_bytes(r.array()?), Grant::read(r)?);
                 if grant.group != policy.group {
                     return Err(DecodeError::Invalid("group of a grant"));
                 }
@@ -515,7 +513,7 @@ impl Decode<'_> for AnswerMessage {
             }
             2 => Answer::Noted,
             3 => Answer::Granted(Grant::read(r)?),
-            4 => Answer::Senders(read_senders(r)?),
+            4 => Answer::Senders(SenderSet::from_bytes(r.array()?)),
             5 => {
                 let reason = Reason::ALL.get(usize::from(r.u8()?)).copied();
                 Answer::Refused(reason.ok_or(DecodeError::Invalid("reason"))?)
@@ -523,7 +521,11 @@ impl Decode<'_> for AnswerMessage {
             6 => Answer::Page(Page::read(r)?),
             7 if is_new => {
                 let clones = r.u32()?;
-                Answer::Started { clones, senders: read_senders(r)?, grant: Grant::read(r)? }
+                Answer::Started {
+                    clones,
+                    senders: SenderSet::from_bytes(r.array()?),
+                    grant: Grant::read(r)?,
+                }
             }
             8 if is_new => {
                 let id = r.array()?;
@@ -562,7 +564,7 @@ impl AnswerMessage {
                 let nobody = if is_new { SenderId::CONTROLLER } else { SenderId(0) };
                 w.u8(roles.sender.unwrap_or(nobody).0)?;
                 w.bytes(controller.as_bytes())?;
-                write_senders(w, senders)?;
+                w.bytes(senders.as_bytes())?;
                 w.put(grant)
             }
             Answer::Noted => head(2),
@@ -572,7 +574,7 @@ impl AnswerMessage {
             }
             Answer::Senders(senders) => {
                 head(4)?;
-                write_senders(w, senders)
+                w.bytes(senders.as_bytes())
             }
             Answer::Refused(reason) => {
                 head(5)?;
@@ -586,7 +588,7 @@ impl AnswerMessage {
             Answer::Started { clones, senders, grant } => {
                 head(7)?;
                 w.u32(*clones)?;
-                write_senders(w, senders)?;
+                w.bytes(senders.as_bytes())?;
                 w.put(grant)
             }
             Answer::Key(DeviceKey { id, key }) => {

@@ -8,17 +8,23 @@
 //! neither sign records nor compute shared secrets.
 
 use crate::compact::{InvalidPublicKey, PrivateKey, PublicKey, SigningKey, VerifyingKey};
+use crate::parts::{Pairwise, Signatures};
 use core::fmt;
+use lightseal_core::parts::PartState;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Encode, Random, Reader, Writer};
 use zeroize::Zeroizing;
 
 /// A member's own private keys, zeroized when dropped. A device has one identity, which it uses in
 /// all its groups.
-#[derive(Clone, Debug)]
+///
+/// A build without signatures or without pairwise keys has no use for one of the two keys, and keeps
+/// its bytes.
+#[derive(Clone)]
 pub struct Identity {
-    signing: SigningKey,
-    exchange: PrivateKey,
+    bytes: Zeroizing<[u8; Self::BYTES]>,
+    signing: PartState<Signatures, SigningKey>,
+    exchange: PartState<Pairwise, PrivateKey>,
 }
 
 impl Identity {
@@ -34,31 +40,56 @@ impl Identity {
     /// X25519 private key.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let (seed, exchange) = bytes.split_at(32);
-        let part = |part: &[u8]| Zeroizing::new(<[u8; 32]>::try_from(part).expect("half of 64"));
-        Self { signing: SigningKey::new(&part(seed)), exchange: PrivateKey::new(&part(exchange)) }
+        let half = |half: &[u8]| Zeroizing::new(<[u8; 32]>::try_from(half).expect("half of 64"));
+        Self {
+            bytes: Zeroizing::new(*bytes),
+            signing: PartState::new(Signatures::INCLUDED, |part| {
+                SigningKey::with(part, &half(seed))
+            }),
+            exchange: PartState::new(Pairwise::INCLUDED, |part| {
+                PrivateKey::with(part, &half(exchange))
+            }),
+        }
     }
 
     /// The 64 secret bytes, for storage.
     pub fn to_bytes(&self) -> Zeroizing<[u8; Self::BYTES]> {
-        let mut bytes = Zeroizing::new([0; Self::BYTES]);
-        bytes[..32].copy_from_slice(self.signing.seed());
-        bytes[32..].copy_from_slice(self.exchange.as_bytes());
-        bytes
+        self.bytes.clone()
     }
 
     /// The public keys, which other members may know.
+    #[cfg(all(feature = "signatures", feature = "pairwise"))]
     pub fn public(&self) -> PublicKeys {
-        PublicKeys { signing: *self.signing.public().as_bytes(), exchange: self.exchange.public() }
+        let (signing, exchange) = (self.signing().public(), self.exchange().public());
+        PublicKeys { signing: *signing.as_bytes(), exchange }
     }
 
     /// The Ed25519 private key.
-    pub const fn signing(&self) -> &SigningKey {
-        &self.signing
+    #[cfg(feature = "signatures")]
+    pub fn signing(&self) -> &SigningKey {
+        self.signer().expect("the feature `signatures`")
     }
 
     /// The X25519 private key.
-    pub const fn exchange(&self) -> &PrivateKey {
-        &self.exchange
+    #[cfg(feature = "pairwise")]
+    pub fn exchange(&self) -> &PrivateKey {
+        self.exchanger().expect("the feature `pairwise`")
+    }
+
+    /// The Ed25519 private key, if this build has signatures.
+    pub(crate) fn signer(&self) -> Option<&SigningKey> {
+        self.signing.get()
+    }
+
+    /// The X25519 private key, if this build has pairwise keys.
+    pub(crate) fn exchanger(&self) -> Option<&PrivateKey> {
+        self.exchange.get()
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Identity(..)")
     }
 }
 
@@ -89,12 +120,15 @@ impl PublicKeys {
     /// such a member out of its [directory](crate::directory).
     ///
     /// # Errors
-    /// The first 32 bytes are not a valid Ed25519 public key.
+    /// The first 32 bytes are not a valid Ed25519 public key. A build without signatures does not
+    /// check this.
     pub fn from_storage(bytes: &[u8; Self::BYTES]) -> Result<Self, InvalidPublicKey> {
         let (signing, exchange) = bytes.split_at(32);
         let part = |part: &[u8]| <[u8; 32]>::try_from(part).map_err(|_| InvalidPublicKey);
         let (signing, exchange) = (part(signing)?, PublicKey(part(exchange)?));
-        VerifyingKey::new(&signing)?;
+        if Signatures::INCLUDED.is_some() {
+            VerifyingKey::new(&signing)?;
+        }
         Ok(Self { signing, exchange })
     }
 
@@ -107,8 +141,15 @@ impl PublicKeys {
     }
 
     /// The Ed25519 public key, decompressed for verification.
+    #[cfg(feature = "signatures")]
     pub fn verifying(&self) -> VerifyingKey {
         VerifyingKey::new(&self.signing).expect("from_bytes has checked the key")
+    }
+
+    /// The Ed25519 public key, decompressed for verification, if this build has signatures.
+    pub(crate) fn verifier(&self) -> PartState<Signatures, VerifyingKey> {
+        let key = |_| VerifyingKey::new(&self.signing).expect("from_bytes has checked the key");
+        PartState::new(Signatures::INCLUDED, key)
     }
 
     pub(crate) const fn signing_bytes(&self) -> &[u8; 32] {
@@ -148,8 +189,7 @@ mod tests {
         let bytes = identity.public().to_bytes();
         assert_eq!(PublicKeys::decode(&bytes), Ok(identity.public()));
         assert!(PublicKeys::decode(&bytes[..63]).is_err());
-        let expected = "Identity { signing: SigningKey(..), exchange: PrivateKey(..) }";
-        assert_eq!(format!("{identity:?}"), expected);
+        assert_eq!(format!("{identity:?}"), "Identity(..)");
     }
 
     #[test]

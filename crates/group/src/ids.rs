@@ -49,6 +49,101 @@ impl SenderId {
     pub const CONTROLLER: Self = Self(u8::MAX);
 }
 
+/// A set of senders: one bit for each SenderID, and no heap.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct SenderSet([u8; Self::BYTES]);
+
+impl SenderSet {
+    /// Length on the wire in bytes.
+    pub const BYTES: usize = 32;
+
+    /// A set without senders.
+    pub const fn new() -> Self {
+        Self([0; Self::BYTES])
+    }
+
+    /// A set from its bytes on the wire: a bit for each SenderID, 0 the highest bit of the first
+    /// byte.
+    pub const fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes on the wire.
+    pub const fn as_bytes(&self) -> &[u8; Self::BYTES] {
+        &self.0
+    }
+
+    const fn place(SenderId(id): SenderId) -> (usize, u8) {
+        (id as usize / 8, 0x80 >> (id % 8))
+    }
+
+    /// Whether `sender` is in the set.
+    pub const fn contains(&self, sender: SenderId) -> bool {
+        let (byte, bit) = Self::place(sender);
+        self.0[byte] & bit != 0
+    }
+
+    /// Adds a sender. Returns whether it was not in the set before.
+    pub const fn insert(&mut self, sender: SenderId) -> bool {
+        let (byte, bit) = Self::place(sender);
+        let is_new = self.0[byte] & bit == 0;
+        self.0[byte] |= bit;
+        is_new
+    }
+
+    /// Removes a sender. Returns whether it was in the set before.
+    pub const fn remove(&mut self, sender: SenderId) -> bool {
+        let (byte, bit) = Self::place(sender);
+        let was_in = self.0[byte] & bit != 0;
+        self.0[byte] &= !bit;
+        was_in
+    }
+
+    /// The number of senders.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|byte| byte.count_ones() as usize).sum()
+    }
+
+    /// Whether there are no senders.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::new()
+    }
+
+    /// The senders in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = SenderId> + use<> {
+        let set = *self;
+        (0..=u8::MAX).map(SenderId).filter(move |sender| set.contains(*sender))
+    }
+}
+
+impl fmt::Debug for SenderSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl FromIterator<SenderId> for SenderSet {
+    fn from_iter<I: IntoIterator<Item = SenderId>>(senders: I) -> Self {
+        let mut set = Self::new();
+        set.extend(senders);
+        set
+    }
+}
+
+impl Extend<SenderId> for SenderSet {
+    fn extend<I: IntoIterator<Item = SenderId>>(&mut self, senders: I) {
+        for sender in senders {
+            self.insert(sender);
+        }
+    }
+}
+
+impl<const N: usize> From<[SenderId; N]> for SenderSet {
+    fn from(senders: [SenderId; N]) -> Self {
+        senders.into_iter().collect()
+    }
+}
+
 /// The ListenerID of a listener in its group: below [`ListenerId::LIMIT`], three bytes on the wire.
 /// Two listeners may have the same IP address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,6 +178,19 @@ impl ListenerId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_set_has_a_bit_for_each_sender() {
+        let mut set: SenderSet = [0, 7, 8, 254].map(SenderId).into();
+        assert_eq!(set.as_bytes()[..2], [0x81, 0x80]);
+        assert_eq!(set.as_bytes()[31], 2);
+        assert_eq!(set, SenderSet::from_bytes(*set.as_bytes()));
+        assert!(!set.insert(SenderId(7)) && set.insert(SenderId(9)));
+        assert!(set.remove(SenderId(0)) && !set.remove(SenderId(0)));
+        assert!(set.iter().eq([7, 8, 9, 254].map(SenderId)) && set.len() == 4);
+        assert!(set.contains(SenderId(9)) && !set.contains(SenderId(0)) && !set.is_empty());
+        assert!(SenderSet::new().is_empty());
+    }
 
     #[test]
     fn a_listener_has_three_bytes() {

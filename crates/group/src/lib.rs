@@ -49,6 +49,7 @@ mod compact;
 #[cfg(feature = "internals")]
 pub mod compact;
 pub mod control;
+#[cfg(feature = "controller")]
 pub mod controller;
 pub mod directory;
 pub mod identity;
@@ -57,6 +58,7 @@ pub mod keys;
 pub mod member;
 pub mod node;
 pub mod numbers;
+mod parts;
 pub mod policy;
 #[cfg(not(feature = "internals"))]
 mod rekey;
@@ -64,10 +66,12 @@ mod rekey;
 pub mod rekey;
 pub mod start;
 
+#[cfg(all(feature = "signatures", feature = "pairwise"))]
 pub use compact::self_test;
+#[cfg(feature = "controller")]
 pub use controller::Controller;
 pub use identity::Identity;
-pub use ids::{GroupId, ListenerId, SenderId};
+pub use ids::{GroupId, ListenerId, SenderId, SenderSet};
 pub use lightseal_core::{Decode, Encode, Instant, Random, Writer};
 pub use member::Member;
 pub use node::MultiGroupNode;

@@ -2,6 +2,7 @@
 //! members.
 
 use crate::ids::GroupId;
+use crate::parts::{Pairwise, PeerKeys, Signatures};
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::str::FromStr;
@@ -207,6 +208,35 @@ impl Policy {
                 Some("challenges need source authentication or pairwise responses")
             }
             _ => None,
+        }
+    }
+}
+
+impl Policy {
+    /// Signatures, if members sign their records and this build contains signatures.
+    pub(crate) fn signatures(&self) -> Option<Signatures> {
+        Signatures::INCLUDED.filter(|_| self.authenticity == Authenticity::Source)
+    }
+
+    /// Pairwise keys, if responses are sealed under them and this build contains them.
+    pub(crate) fn pairwise(&self) -> Option<Pairwise> {
+        Pairwise::INCLUDED.filter(|_| self.responses == Responses::Pairwise)
+    }
+
+    /// Public keys of other members, if members need them and this build contains what uses them.
+    pub(crate) fn peer_keys(&self) -> Option<PeerKeys> {
+        let are_used = self.signatures().is_some() || self.pairwise().is_some();
+        PeerKeys::INCLUDED.filter(|_| are_used)
+    }
+
+    /// What a member of the group needs and this build lacks.
+    pub(crate) fn lacking(&self) -> Option<&'static str> {
+        if self.authenticity == Authenticity::Source && self.signatures().is_none() {
+            Some("signatures")
+        } else if self.responses == Responses::Pairwise && self.pairwise().is_none() {
+            Some("pairwise")
+        } else {
+            None
         }
     }
 }

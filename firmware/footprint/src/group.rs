@@ -1,22 +1,21 @@
 //! A member of a group, which is linked and not run: its keys would come from a controller.
 
 use crate::machine::{exit, fail};
-use crate::meter::measured;
-use crate::settings::PEER;
+use crate::settings::{AES_128_CCM_8, PEER, SUITES_12};
 use crate::transcript::{LONGEST, Reader};
 use crate::{heap, machine};
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use lightseal_dtls::Instant;
-use lightseal_dtls::crypto::{Provider, rustcrypto};
+use lightseal_dtls::crypto::Provider;
 use lightseal_group::keys::{ControllerKey, Grant, KeyPath};
-use lightseal_group::member::{Delivery, Membership, RequestKind, Roles};
+use lightseal_group::member::{Delivery, Event, Membership, RequestKind, Roles, Transmit};
 use lightseal_group::numbers::{Ledger, LedgerFailed};
-use lightseal_group::{Decode, GroupId, Identity, Member, Policy, Random, SenderId};
+use lightseal_group::{Decode, GroupId, Identity, Member, Policy, Random, SenderId, SenderSet};
 
-static PROVIDER: Provider = Provider::new("CTR with LightMAC")
-    .with_suites_multicast(&[&rustcrypto::AES_128_CTR_LIGHTMAC_8]);
+/// AES-128-CCM with 8-byte tags, in either profile.
+static PROVIDER: Provider =
+    Provider::new("CCM_8").with_suites_multicast(&[&AES_128_CCM_8]).with_suites_12(SUITES_12);
 
 const NOW: Instant = Instant::ZERO;
 const SENDER: SenderId = SenderId(1);
@@ -53,7 +52,7 @@ fn member(from: &mut Reader, random: &mut Random) -> Option<Member> {
     let policy = Policy::decode(&message(from)).ok()?;
     let (keys, _) = KeyPath::join(controller, grant);
     let roles = Roles { sender: Some(SENDER), listener: true };
-    let senders = BTreeSet::from([SENDER]);
+    let senders = SenderSet::from([SENDER]);
     let identity = Identity::generate(random);
     let membership = Membership { policy, roles, address: PEER.ip(), senders, keys, identity };
     Member::new(membership, &PROVIDER, Box::new(Nowhere), NOW, random.fork()).ok()
@@ -69,26 +68,30 @@ pub fn member_of_both_roles() -> ! {
     loop {
         let mut bytes = message(&mut transcript);
         let mut question = Vec::new();
-        measured("open", || {
-            member.receive_multicast(NOW, PEER, &mut bytes, |delivery| {
-                if let Delivery::Request { content, .. } = delivery {
-                    question = content.to_vec();
-                }
-            });
+        member.receive_multicast(NOW, PEER, &mut bytes, |delivery| {
+            if let Delivery::Request { content, .. } = delivery {
+                question = content.to_vec();
+            }
         });
-        let answered = measured("seal", || {
-            member.respond(NOW, SENDER, RequestKind::Group, &question, &mut buffer).is_ok()
-        });
-        let asked = measured("seal", || member.request(NOW, &question, &mut buffer).is_ok());
+        let answer = member.respond(NOW, SENDER, RequestKind::Group, &question, &mut buffer);
+        let asked = member.request(NOW, &question, &mut buffer);
         let mut bytes = message(&mut transcript);
-        measured("open", || {
-            member.receive_unicast(NOW, PEER, &mut bytes, |delivery| {
-                if let Delivery::Response { content, .. } = delivery {
-                    question = content.to_vec();
-                }
-            });
+        member.receive_unicast(NOW, PEER, &mut bytes, |delivery| {
+            if let Delivery::Response { content, .. } = delivery {
+                question = content.to_vec();
+            }
         });
-        if !(answered && asked) {
+        member.handle_timeout(NOW);
+        while let Some(Transmit { datagram, .. }) = member.poll_transmit() {
+            question = datagram;
+        }
+        if let Some(Event::Pull(_)) = member.next_event() {
+            let Ok(grant) = Grant::decode(&message(&mut transcript)) else { fail("no grant") };
+            if member.grant(NOW, grant).is_err() {
+                fail("refused");
+            }
+        }
+        if answer.is_err() || asked.is_err() || question.is_empty() {
             fail("nothing was sent");
         }
     }

@@ -33,7 +33,7 @@ pub const CLIENT_SEED: u64 = 1;
 pub const SERVER_SEED: u64 = 2;
 
 /// AES-128-CCM with 8-byte tags, over the AES of devices without a data cache.
-static AES_128_CCM_8: CipherSuite = CipherSuite::new(
+pub(crate) static AES_128_CCM_8: CipherSuite = CipherSuite::new(
     CipherSuiteId::AES_128_CCM_8_SHA256,
     "TLS_AES_128_CCM_8_SHA256",
     Limits::CCM_8,
@@ -54,14 +54,14 @@ static AES_128_CCM: CipherSuite = CipherSuite::new(
     rustcrypto::AES_128_CCM.known_answer,
 );
 /// The suites of DTLS 1.2, if this image has them.
-#[cfg(feature = "dtls12")]
-static SUITES_12: &[&CipherSuite12] = {
+#[cfg(any(feature = "dtls12", feature = "group-axiom"))]
+pub(crate) static SUITES_12: &[&CipherSuite12] = {
     static PSK_WITH_AES_128_CCM_8: CipherSuite12 =
         rustcrypto::PSK_WITH_AES_128_CCM_8.with_aead(Ccm::<Aes128, 8>::aead);
     &[&PSK_WITH_AES_128_CCM_8]
 };
-#[cfg(not(feature = "dtls12"))]
-static SUITES_12: &[&CipherSuite12] = &[];
+#[cfg(not(any(feature = "dtls12", feature = "group-axiom")))]
+pub(crate) static SUITES_12: &[&CipherSuite12] = &[];
 
 /// A provider that has what the settings of one image name, and nothing else, so that nothing else
 /// is linked.
@@ -112,8 +112,8 @@ pub fn both_versions() -> Settings {
 
 /// DTLS 1.3 with AES_128_CCM, whose tags can be shared; this end sends or receives, or does both,
 /// under a scheme.
-fn aggregated(send: &[&str], receive: &[&str]) -> Settings {
-    let schemes = |names: &[&str]| names.iter().map(|name| scheme(name)).collect();
+fn aggregated(send: Option<Scheme>, receive: Option<Scheme>) -> Settings {
+    let schemes = |scheme: Option<Scheme>| scheme.into_iter().collect();
     let mut settings = with(&CCM);
     settings.aggregation = AggregationPolicy::new(schemes(send), schemes(receive));
     // A stream of records, not a question whose answer is awaited: no set is closed early.
@@ -121,17 +121,10 @@ fn aggregated(send: &[&str], receive: &[&str]) -> Settings {
     settings
 }
 
-fn scheme(name: &str) -> Scheme {
-    match name.parse() {
-        Ok(scheme) => scheme,
-        Err(_) => fail("no such scheme"),
-    }
-}
-
 /// One tag for 16 records.
-const AGG: &str = "agg:16";
+const AGG: Option<Scheme> = Scheme::agg(16);
 /// A tag of 24 bits in each record.
-const R2D2: &str = "r2d2:50";
+const R2D2: Option<Scheme> = Scheme::r2d2(50);
 
 /// Plain tags, with the suite that the settings below have.
 pub fn ccm() -> Settings {
@@ -140,37 +133,39 @@ pub fn ccm() -> Settings {
 
 /// Sends under Agg(16).
 pub fn agg_sender() -> Settings {
-    aggregated(&[AGG], &[])
+    aggregated(AGG, None)
 }
 
 /// Receives under Agg(16).
 pub fn agg_receiver() -> Settings {
-    aggregated(&[], &[AGG])
+    aggregated(None, AGG)
 }
 
 /// Sends under R2D2.
 pub fn r2d2_sender() -> Settings {
-    aggregated(&[R2D2], &[])
+    aggregated(R2D2, None)
 }
 
 /// Receives under R2D2.
 pub fn r2d2_receiver() -> Settings {
-    aggregated(&[], &[R2D2])
+    aggregated(None, R2D2)
 }
 
 /// Sends and receives under Agg(16).
 pub fn agg_both() -> Settings {
-    aggregated(&[AGG], &[AGG])
+    aggregated(AGG, AGG)
 }
 
 /// Sends and receives under R2D2.
 pub fn r2d2_both() -> Settings {
-    aggregated(&[R2D2], &[R2D2])
+    aggregated(R2D2, R2D2)
 }
 
 /// Sends under R2D2 or Agg(16), whichever the peer receives.
 pub fn senders() -> Settings {
-    aggregated(&[R2D2, AGG], &[])
+    let mut settings = aggregated(R2D2, None);
+    settings.aggregation.send.extend(AGG);
+    settings
 }
 
 /// The least bytes of payload that an end with these settings must have received in the end. Under

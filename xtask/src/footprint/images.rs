@@ -38,7 +38,7 @@ const fn solo(name: &'static str, about: &'static str, ends: &'static str) -> Im
     Image { input: Input::Transcript(ends), ..image(name, about) }
 }
 
-const fn sized(name: &'static str, about: &'static str) -> Image {
+const fn unfed(name: &'static str, about: &'static str) -> Image {
     Image { input: Input::Absent, ..image(name, about) }
 }
 
@@ -69,13 +69,20 @@ pub(super) const IMAGES: &[Image] = &[
         .with("client,r2d2-sender"),
     solo("server-13", "server of DTLS 1.3, CCM_8", "ends-13").with("server"),
     solo("server-both", "server of both versions, CCM_8", "ends-both").with("server,dtls12"),
-    sized("group-member", "member of a group, sender and listener, symmetric and with signatures")
-        .with("group"),
+    unfed("group-member", "member of a group, sender and listener, all of it")
+        .with("group-pairwise"),
     image("aes", "AES-128: one block"),
     image("lightmac-aes", "LightMAC over AES-128, 32 B"),
     image("lightmac-present", "LightMAC over PRESENT-80, 32 B"),
     image("cmac-aes", "CMAC over AES-128, 32 B"),
     image("hmac-sha256", "HMAC with SHA-256, 32 B"),
+    unfed("group-axiom", "symmetric member of a group in axiom-1.2, CCM_8").with("group-axiom"),
+    unfed("group-compact", "symmetric member of a group in compact, CCM_8").with("group-compact"),
+    unfed(
+        "group-signed",
+        "member of a group in compact, CCM_8, with signatures and rekey messages",
+    )
+    .with("group-signed"),
     image("ends-agg-both", "client and server of DTLS 1.3, CCM, all records under agg:16")
         .with("client,server,agg-sender,agg-receiver"),
     solo(
@@ -92,7 +99,7 @@ pub(super) const IMAGES: &[Image] = &[
         "ends-r2d2-both",
     )
     .with("client,r2d2-sender,r2d2-receiver"),
-    sized("client-senders", "client of DTLS 1.3, CCM, sends under agg:16 or r2d2:50")
+    unfed("client-senders", "client of DTLS 1.3, CCM, sends under agg:16 or r2d2:50")
         .with("client,agg-sender,r2d2-sender"),
     image("ends-p256", "client and server of DTLS 1.3, CCM_8, key exchange over P-256")
         .with("client,server"),

@@ -1,33 +1,36 @@
 //! The receiving side of Agg(n).
 
+#[cfg(not(feature = "fast"))]
+use crate::absent::NoOrderedSet as OrderedSet;
+#[cfg(feature = "fast")]
 use crate::agg::ordered_set::OrderedSet;
 use crate::agg::solve::{NUMBERS, Shares, choose};
-use crate::candidates::{Handle, NumberState, Pool};
+use crate::candidates::{Evicted, Handle, NumberState, Pool};
 use crate::closings::{Closings, covers};
 use crate::definition::{SetSize, TAG_BYTES};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK, is_zero};
-use crate::tuning::{
-    CLOSINGS, EVALUATED_PER_NUMBER, HELD_PER_NUMBER, LATENESS, LEAST_WINDOW, MAX_NUMBER,
-};
+use crate::tuning::{CLOSINGS, HELD_PER_NUMBER, LATENESS, LEAST_WINDOW, MAX_NUMBER};
 use crate::verdict::{Counters, DropReason, Offer, Refusal, Verdict};
 use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;
 
+/// The bytes of a candidate's share in the pool. Without the feature `fast` shares are computed when
+/// a set is checked, and the last record of a set has its share in the place of its state, which no
+/// closing tag covers.
+const SHARE: usize = if cfg!(feature = "fast") { TAG_BYTES } else { 0 };
+
 #[derive(Clone)]
 pub(crate) struct AggOpener<const CANDIDATES: usize, const WINDOW: usize> {
-    n: u64,
     /// The window, which moves by whole sets.
     pub(super) window: Window,
     /// Indexed by number modulo `WINDOW`; the default value outside the window.
     numbers: [NumberState; WINDOW],
-    /// Nothing has arrived for this number and all higher ones.
-    untouched: u64,
-    pub(super) pool: Pool<CANDIDATES, TAG_BYTES>,
+    pub(super) pool: Pool<CANDIDATES, SHARE>,
     /// The current set, while its records arrive in order.
     pub(super) ordered: OrderedSet,
-    /// The verdict on a candidate that was removed at once to make room.
-    pub(super) evicted: Option<Verdict>,
+    /// The candidate that was removed at once to make room, until its verdict is taken.
+    pub(super) evicted: Option<Evicted>,
     closings: Closings,
     /// The level in bits from which data is delivered before it is verified; `None` if it is not.
     threshold: Option<u8>,
@@ -37,24 +40,34 @@ pub(crate) struct AggOpener<const CANDIDATES: usize, const WINDOW: usize> {
 impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW> {
     pub(crate) const AVAILABLE: bool = true;
 
-    pub(crate) fn new(n: SetSize) -> Self {
-        const { assert!(WINDOW >= LEAST_WINDOW && WINDOW <= 256) };
+    /// An opener without a scheme. Without the feature `fast` all of its bytes are zero, so that it
+    /// is made where it stays and takes neither stack nor flash.
+    pub(crate) const EMPTY: Self = {
+        assert!(WINDOW >= LEAST_WINDOW && WINDOW <= 256);
+        Self {
+            window: Window::EMPTY,
+            numbers: [NumberState::FREE; WINDOW],
+            pool: Pool::EMPTY,
+            ordered: OrderedSet::EMPTY,
+            evicted: None,
+            closings: Closings::EMPTY,
+            threshold: None,
+            counters: Counters::ZERO,
+        }
+    };
+
+    /// Makes an empty opener ready for Agg(n).
+    pub(crate) fn set_up(&mut self, n: SetSize) {
         // Late sets get at most half of the room beside two sets, so that the window goes on when
         // several sets in a row fail.
         let late_sets = (WINDOW / usize::from(n.get()) - 2) / 2;
         let lateness = late_sets * usize::from(n.get());
-        Self {
-            n: n.get().into(),
-            window: Window::new(n.get(), WINDOW, lateness.min(LATENESS as usize)),
-            numbers: [NumberState::default(); WINDOW],
-            untouched: 0,
-            pool: Pool::new(),
-            ordered: OrderedSet::new(),
-            evicted: None,
-            closings: Closings::default(),
-            threshold: None,
-            counters: Counters::default(),
-        }
+        self.window.set_up(n.get(), WINDOW, lateness.min(LATENESS as usize));
+    }
+
+    /// The number of records in a set.
+    const fn n(&self) -> u64 {
+        self.window.unit() as u64
     }
 
     pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
@@ -65,7 +78,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     pub(crate) fn level(&self, number: u64) -> Option<u8> {
         self.window.check(number).ok()?;
         match self.number(number) {
-            place if place.verified => Some(128),
+            place if place.is_verified() => Some(128),
             _ if self.ordered.holds(number) => Some(0),
             place => (place.count > 0).then_some(0),
         }
@@ -79,8 +92,12 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         self.window.base
     }
 
-    pub(crate) fn counters(&self) -> Counters {
+    pub(crate) const fn counters(&self) -> Counters {
         self.counters
+    }
+
+    pub(crate) const fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
     }
 
     pub(crate) const fn evaluations(&self) -> u64 {
@@ -96,7 +113,15 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         if let Some(verdict) = self.ordered.next_verdict() {
             return Some(verdict);
         }
-        self.pool.next_verdict().or_else(|| self.evicted.take())
+        if self.pool.has_no_pending_outcome() && self.evicted.is_none() {
+            return None;
+        }
+        self.verdict_of_pool()
+    }
+
+    #[cold]
+    fn verdict_of_pool(&mut self) -> Option<Verdict> {
+        self.pool.next_verdict().or_else(|| self.evicted.take().map(Evicted::verdict))
     }
 
     #[inline]
@@ -130,7 +155,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         if OrderedSet::AVAILABLE && (self.ordered.continues(number) || self.may_begin(number)) {
             let place = self.ordered.count();
             let share = u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
-            let last = place as u64 == self.n - 1;
+            let last = place as u64 == self.n() - 1;
             if !last && tag.is_empty() {
                 self.ordered.push(state, share, slot);
                 return Offer::Held;
@@ -163,11 +188,11 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             Err(refusal) => return Offer::Refused(refusal),
         };
         let place = *self.number(number);
-        if place.evaluated >= EVALUATED_PER_NUMBER {
+        if place.is_exhausted() {
             return Offer::Refused(Refusal::TooManyEvaluations);
         }
         let crowded = place.handles().len() == HELD_PER_NUMBER;
-        let share = tag ^ u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
+        let (state, share) = self.kept(prf, number, state, tag);
         if self.is_held(&place, &state, share) {
             return Offer::Duplicate;
         }
@@ -182,7 +207,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             return Offer::Refused(Refusal::Memory);
         };
         let own = self.number_mut(number);
-        own.evaluated += 1;
+        own.count_evaluation();
         own.push(handle);
         // Under Agg a record's level is 0 until it is verified, so only a threshold of 0 delivers
         // it early.
@@ -211,10 +236,10 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         }
         let rivals = *self.number(number);
         self.drop_all(rivals.handles(), DropReason::Rival);
-        let share = tag ^ u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
+        let (state, share) = self.kept(prf, number, state, tag);
         let own = self.number_mut(number);
         own.count = 0;
-        own.verified = true;
+        own.verify();
         // Without room for its share, its set cannot be verified by its aggregate, only by closing
         // tags.
         if self.make_room(number)
@@ -237,12 +262,12 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         let ClosingTag { first, count, .. } = closing;
         // The last record of a set carries the aggregate and is never in the range of a closing
         // tag.
-        if first > MAX_NUMBER || count == 0 || first % self.n + u64::from(count) >= self.n {
+        if first > MAX_NUMBER || count == 0 || first % self.n() + u64::from(count) >= self.n() {
             return Err(Refusal::Range);
         }
         let last = first + u64::from(count) - 1;
         self.window.check_range(first, last)?;
-        if (first..=last).all(|number| self.number(number).verified) {
+        if (first..=last).all(|number| self.number(number).is_verified()) {
             return Ok(());
         }
         self.closings.keep(closing);
@@ -254,7 +279,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         self.move_ordered_to_pool();
         let start = self.window.start(number.min(MAX_NUMBER + 1));
         // The highest record number may cut the last set of an epoch short.
-        let start = if number > MAX_NUMBER { start + self.n } else { start };
+        let start = if number > MAX_NUMBER { start + self.n() } else { start };
         if start > self.window.base {
             self.slide(start, true);
         }
@@ -267,13 +292,13 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     fn may_begin(&mut self, number: u64) -> bool {
         let may = OrderedSet::AVAILABLE
             && self.ordered.is_idle()
-            && number.is_multiple_of(self.n)
+            && number.is_multiple_of(self.n())
             && self.threshold != Some(0)
             && self.pool.has_no_pending_outcome()
             && self.pool.room() >= NUMBERS
             && self.check(number).is_ok()
             && self.is_untouched(number)
-            && !self.closings.iter().any(|c| (number..number + self.n).contains(&c.first));
+            && !self.closings.iter().any(|c| (number..number + self.n()).contains(&c.first));
         if may {
             self.ordered.begin(number);
         }
@@ -285,16 +310,16 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     fn verify_run(&mut self) {
         let first = self.ordered.first();
         self.ordered.verify();
-        self.counters.evaluations += self.n;
-        self.counters.records_verified += self.n;
+        self.counters.evaluations += self.n();
+        self.counters.records_verified += self.n();
         self.counters.sets_verified += 1;
-        let next = first + self.n;
+        let next = first + self.n();
         if first > self.window.base {
             for number in first..next {
-                self.number_mut(number).verified = true;
+                self.number_mut(number).verify();
             }
             self.slide_verified(self.window.base);
-        } else if next < self.window.end() && self.number(next).verified {
+        } else if next < self.window.end() && self.number(next).is_verified() {
             self.slide_verified(next);
         } else {
             self.window.base = next;
@@ -312,7 +337,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
 
     #[cold]
     fn unfold_run(&mut self) {
-        let Self { ordered, pool, numbers, untouched, .. } = self;
+        let Self { ordered, pool, numbers, .. } = self;
         ordered.move_out(|number, state, share, slot, verified| {
             let Some(handle) = pool.add(number, state, share, Some(slot), true) else {
                 return;
@@ -321,9 +346,8 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
                 pool.verify(handle);
                 pool.release(handle, DropReason::Expired);
             } else {
-                *untouched = (*untouched).max(number + 1);
                 let own = &mut numbers[(number % WINDOW as u64) as usize];
-                own.evaluated = 1;
+                own.count_evaluation();
                 own.push(handle);
             }
         });
@@ -332,17 +356,50 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     /// Whether a record of this number could be of use in the present state.
     fn check(&self, number: u64) -> Result<(), Refusal> {
         self.window.check(number)?;
-        if self.number(number).verified { Err(Refusal::Used) } else { Ok(()) }
+        if self.number(number).is_verified() { Err(Refusal::Used) } else { Ok(()) }
     }
 
     /// The aggregate that the record carries, 0 where it must carry none.
     fn carried(&self, number: u64, tag: &[u8]) -> Result<u128, Refusal> {
-        let expected = if number % self.n == self.n - 1 { TAG_BYTES } else { 0 };
+        let expected = if self.ends_set(number) { TAG_BYTES } else { 0 };
         match <[u8; TAG_BYTES]>::try_from(tag) {
             Ok(tag) if expected == TAG_BYTES => Ok(u128::from_ne_bytes(tag)),
             Err(_) if tag.is_empty() && expected == 0 => Ok(0),
             _ => Err(Refusal::TagLength),
         }
+    }
+
+    /// What the pool keeps of a record with this state and aggregate: its state and its share, or
+    /// one of the two and 0.
+    fn kept<P: Prf + ?Sized>(
+        &self,
+        prf: &P,
+        number: u64,
+        state: PrfState,
+        tag: u128,
+    ) -> (PrfState, u128) {
+        if SHARE == 0 && !self.ends_set(number) {
+            return (state, 0);
+        }
+        let share = tag ^ u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
+        if SHARE > 0 { (state, share) } else { (PrfState::from(share.to_ne_bytes()), 0) }
+    }
+
+    /// The share of a candidate of this number.
+    fn share<P: Prf + ?Sized>(&self, prf: &P, number: u64, handle: Handle) -> u128 {
+        let candidate = self.pool.get(handle);
+        if SHARE > 0 {
+            candidate.share()
+        } else if self.ends_set(number) {
+            u128::from_ne_bytes(*candidate.state.as_bytes())
+        } else {
+            u128::from_ne_bytes(prf.block(&candidate.state, TAG_BLOCK))
+        }
+    }
+
+    /// Whether the record of this number is the last one of its set.
+    const fn ends_set(&self, number: u64) -> bool {
+        number % self.n() == self.n() - 1
     }
 
     fn is_held(&self, place: &NumberState, state: &PrfState, share: u128) -> bool {
@@ -358,12 +415,12 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
 
     /// Whether nothing has arrived of a set.
     fn is_untouched(&self, first: u64) -> bool {
-        first >= self.untouched
-            || (first..first + self.n).all(|number| self.number(number).is_free())
+        self.ordered.is_untouched(first)
+            || (first..first + self.n()).all(|number| self.number(number).is_free())
     }
 
     pub(super) fn number_mut(&mut self, number: u64) -> &mut NumberState {
-        self.untouched = self.untouched.max(number + 1);
+        self.ordered.touch(number);
         &mut self.numbers[(number % WINDOW as u64) as usize]
     }
 
@@ -375,7 +432,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
 
     /// Whether a candidate of this number can be checked now.
     pub(super) fn decidable(&self, number: u64) -> bool {
-        self.complete(self.window.start(number), self.n)
+        self.complete(self.window.start(number), self.n())
             || self.closings.iter().any(|closing| {
                 covers(&closing, number) && self.complete(closing.first, closing.count.into())
             })
@@ -399,8 +456,8 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
                 continue;
             }
             let (first, count) = (closing.first, u64::from(closing.count));
-            let share = |pool: &Pool<CANDIDATES, TAG_BYTES>, handle| {
-                u128::from_be_bytes(prf.block(&pool.get(handle).state, CLOSING_BLOCK))
+            let share = |opener: &Self, _, handle| {
+                u128::from_be_bytes(prf.block(&opener.pool.get(handle).state, CLOSING_BLOCK))
             };
             let target = u128::from_be_bytes(closing.tag);
             if self.complete(first, count) && self.check_range(first, count, target, share) {
@@ -408,10 +465,12 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
                 highest = highest.max(Some(first + count - 1));
             }
         }
-        if self.complete(start, self.n)
-            && self.check_range(start, self.n, 0, |pool, handle| pool.get(handle).share())
+        if self.complete(start, self.n())
+            && self.check_range(start, self.n(), 0, |opener, number, handle| {
+                opener.share(prf, number, handle)
+            })
         {
-            highest = Some(start + self.n - 1);
+            highest = Some(start + self.n() - 1);
         }
         self.settle(start);
         if let Some(highest) = highest {
@@ -426,16 +485,16 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         first: u64,
         count: u64,
         target: u128,
-        share: impl Fn(&Pool<CANDIDATES, TAG_BYTES>, Handle) -> u128,
+        share: impl Fn(&Self, u64, Handle) -> u128,
     ) -> bool {
         let mut shares = [Shares::default(); NUMBERS];
         let mut open = 0;
         for (shares, number) in shares.iter_mut().zip(first..first + count) {
             let place = self.number(number);
-            open += u64::from(!place.verified);
+            open += u64::from(!place.is_verified());
             shares.count = usize::from(place.count);
             for (value, &handle) in shares.values.iter_mut().zip(place.handles()) {
-                *value = share(&self.pool, handle);
+                *value = share(self, number, handle);
             }
         }
         if open == 0 {
@@ -460,7 +519,8 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             }
         }
         let own = self.number_mut(number);
-        (own.held[0], own.count, own.verified) = (place.held[chosen], 1, true);
+        (own.held[0], own.count) = (place.held[chosen], 1);
+        own.verify();
     }
 
     /// Releases the set at `start` if all of its records are verified, and moves the window past
@@ -468,13 +528,13 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     fn settle(&mut self, start: u64) {
         if self.is_verified(start) {
             self.counters.sets_verified += 1;
-            let end = start + self.n;
+            let end = start + self.n();
             for i in 0..CLOSINGS {
                 if self.closings.get(i).is_some_and(|kept| (start..end).contains(&kept.first)) {
                     self.closings.remove(i);
                 }
             }
-            for number in start..start + self.n {
+            for number in start..start + self.n() {
                 let place = *self.number(number);
                 self.number_mut(number).count = 0;
                 self.drop_all(place.handles(), DropReason::Expired);
@@ -487,7 +547,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     /// that follow.
     fn slide_verified(&mut self, mut base: u64) {
         while base < self.window.end() && self.is_verified(base) {
-            base += self.n;
+            base += self.n();
         }
         if base > self.window.base {
             self.slide(base, true);
@@ -495,7 +555,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     }
 
     fn is_verified(&self, start: u64) -> bool {
-        (start..start + self.n).all(|number| self.number(number).verified)
+        (start..start + self.n()).all(|number| self.number(number).is_verified())
     }
 
     /// Notes that a record of this number is genuine. The window moves on, and sets too far below
@@ -531,18 +591,18 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     /// that are not verified may be used again.
     fn slide(&mut self, base: u64, used: bool) {
         let end = self.window.end().min(base);
-        for start in (self.window.base..end).step_by(self.n as usize) {
+        for start in (self.window.base..end).step_by(self.n() as usize) {
             let dropped = self.counters.records_dropped;
             // A set of which every record arrived and which was not verified has failed.
-            let whole = (start..start + self.n).all(|number| {
+            let whole = (start..start + self.n()).all(|number| {
                 let place = self.number(number);
-                place.verified || place.count > 0
+                place.is_verified() || place.count > 0
             });
             let reason = if whole { DropReason::Failed } else { DropReason::Expired };
-            for number in start..start + self.n {
+            for number in start..start + self.n() {
                 let place = core::mem::take(self.number_mut(number));
                 self.drop_all(place.handles(), reason);
-                if place.verified {
+                if place.is_verified() {
                     self.window.floor = self.window.floor.max(number + 1);
                 }
             }
@@ -558,7 +618,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
 impl<const CANDIDATES: usize, const WINDOW: usize> fmt::Debug for AggOpener<CANDIDATES, WINDOW> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AggOpener")
-            .field("n", &self.n)
+            .field("n", &self.n())
             .field("window", &self.window)
             .field("counters", &self.counters)
             .finish_non_exhaustive()

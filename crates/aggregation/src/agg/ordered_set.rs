@@ -7,10 +7,7 @@
 use crate::agg::solve::NUMBERS;
 use crate::prf::{PrfState, is_zero};
 use crate::verdict::{Outcome, Verdict};
-use zeroize::{Zeroize, Zeroizing};
-
-/// Number of records in a set; none if this build holds all records in the opener's pool.
-const PLACES: usize = if OrderedSet::AVAILABLE { NUMBERS } else { 0 };
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// A number that no record has.
 const NO_NUMBER: u64 = u64::MAX;
@@ -25,55 +22,67 @@ pub(super) struct OrderedSet {
     /// How many records of the set have arrived.
     count: usize,
     /// The XOR of their shares.
-    sum: Zeroizing<u128>,
-    states: [PrfState; PLACES],
-    shares: Zeroizing<[u128; PLACES]>,
-    slots: [u16; PLACES],
+    sum: Secret<u128>,
+    shares: Secret<[u128; NUMBERS]>,
+    states: [PrfState; NUMBERS],
+    slots: [u16; NUMBERS],
     /// All records of the set arrived and are genuine.
     verified: bool,
     /// The number of records whose verdict the caller has taken.
     verdicts_taken: usize,
+    /// The opener holds nothing for this number and all higher ones.
+    untouched: u64,
 }
+
+/// A value that is erased when it is dropped.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+struct Secret<T: Zeroize>(T);
 
 impl OrderedSet {
     /// Whether a set may begin at all.
-    pub(super) const AVAILABLE: bool = cfg!(feature = "fast");
+    pub(super) const AVAILABLE: bool = true;
 
-    pub(super) fn new() -> Self {
-        Self {
-            first: 0,
-            next: NO_NUMBER,
-            count: 0,
-            sum: Zeroizing::new(0),
-            states: [const { PrfState::NONE }; PLACES],
-            shares: Zeroizing::new([0; PLACES]),
-            slots: [0; PLACES],
-            verified: false,
-            verdicts_taken: 0,
-        }
-    }
+    pub(super) const EMPTY: Self = Self {
+        first: 0,
+        next: NO_NUMBER,
+        count: 0,
+        sum: Secret(0),
+        shares: Secret([0; NUMBERS]),
+        states: [const { PrfState::NONE }; NUMBERS],
+        slots: [0; NUMBERS],
+        verified: false,
+        verdicts_taken: 0,
+        untouched: 0,
+    };
 
     /// Whether there is no set.
     pub(super) const fn is_idle(&self) -> bool {
-        !Self::AVAILABLE || self.count == 0 && self.next == NO_NUMBER
+        self.count == 0 && self.next == NO_NUMBER
     }
 
     /// Whether the record `number` is the set's next.
     pub(super) const fn continues(&self, number: u64) -> bool {
-        Self::AVAILABLE && number == self.next
+        number == self.next
     }
 
     /// Whether this number is held and not decided.
     pub(super) const fn holds(&self, number: u64) -> bool {
-        Self::AVAILABLE
-            && !self.verified
-            && number >= self.first
-            && number - self.first < self.count as u64
+        !self.verified && number >= self.first && number - self.first < self.count as u64
     }
 
     /// The number of the set's first record.
     pub(super) const fn first(&self) -> u64 {
         self.first
+    }
+
+    /// Notes that the opener holds something for a number.
+    pub(super) fn touch(&mut self, number: u64) {
+        self.untouched = self.untouched.max(number + 1);
+    }
+
+    /// Whether the opener holds nothing for this number and all higher ones.
+    pub(super) const fn is_untouched(&self, number: u64) -> bool {
+        number >= self.untouched
     }
 
     /// Begins a set with the record `first`.
@@ -88,18 +97,15 @@ impl OrderedSet {
 
     /// Whether the sum with one more share is 0.
     pub(super) fn closes(&self, share: u128) -> bool {
-        is_zero(*self.sum ^ share).into()
+        is_zero(self.sum.0 ^ share).into()
     }
 
     /// Adds the next record.
     pub(super) fn push(&mut self, state: PrfState, share: u128, slot: u16) {
-        if !Self::AVAILABLE {
-            return;
-        }
         let place = self.count % NUMBERS;
-        *self.sum ^= share;
+        self.sum.0 ^= share;
         self.states[place] = state;
-        self.shares[place] = share;
+        self.shares.0[place] = share;
         self.slots[place] = slot;
         self.count += 1;
         self.next += 1;
@@ -112,8 +118,9 @@ impl OrderedSet {
     }
 
     fn erase(&mut self) {
-        *self.sum = 0;
-        for (state, share) in self.states.iter_mut().zip(self.shares.iter_mut()).take(self.count) {
+        self.sum.0 = 0;
+        for (state, share) in self.states.iter_mut().zip(self.shares.0.iter_mut()).take(self.count)
+        {
             state.zeroize();
             share.zeroize();
         }
@@ -121,7 +128,7 @@ impl OrderedSet {
 
     #[inline(always)]
     pub(super) fn next_verdict(&mut self) -> Option<Verdict> {
-        if !Self::AVAILABLE || !self.verified {
+        if !self.verified {
             return None;
         }
         let slot = *self.slots.get(self.verdicts_taken)?;
@@ -137,8 +144,12 @@ impl OrderedSet {
     /// verified, and ends the set.
     pub(super) fn move_out(&mut self, mut each: impl FnMut(u64, PrfState, u128, u16, bool)) {
         for place in self.verdicts_taken..self.count {
-            let (state, share) = (self.states[place].clone(), self.shares[place]);
-            each(self.first + place as u64, state, share, self.slots[place], self.verified);
+            let (state, share) = (self.states[place].clone(), self.shares.0[place]);
+            let number = self.first + place as u64;
+            if !self.verified {
+                self.touch(number);
+            }
+            each(number, state, share, self.slots[place], self.verified);
         }
         self.erase();
         self.clear();

@@ -35,11 +35,11 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         };
         let place = *self.number(number);
         let own = self.number_mut(number);
-        own.evaluated += 1;
+        own.count_evaluation();
         if decidable {
             (own.held[0], own.count) = (handle, 1);
             self.decide(prf, number);
-            if number < self.window.base || self.number(number).verified {
+            if number < self.window.base || self.number(number).is_verified() {
                 self.drop_all(place.handles(), DropReason::Rival);
                 return Offer::Held;
             }

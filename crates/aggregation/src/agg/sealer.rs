@@ -4,7 +4,7 @@ use crate::definition::{SetSize, TAG_BYTES};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK};
 use crate::sealing::{RecordKind, SealError};
 use core::fmt;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// Number of states of which the closing block is computed only when a closing tag needs it. A set's
 /// last record carries the aggregate, so its state is never needed.
@@ -14,7 +14,7 @@ const KEPT: usize = if cfg!(feature = "fast") { SetSize::MAX.get() as usize - 1 
 pub(crate) struct AggSealer {
     next: u64,
     /// XOR of output block 0 of the current set's records so far.
-    sum: Zeroizing<u128>,
+    sum: Sum,
     /// The closing tag over the open range.
     closing: OpenRange,
     /// The index of a set's last record: n − 1.
@@ -27,25 +27,23 @@ pub(crate) struct AggSealer {
 #[derive(Clone)]
 struct OpenRange {
     /// XOR of closing blocks of records in the range.
-    sum: Zeroizing<u128>,
+    sum: Sum,
     /// XOR of closing blocks of control records after the range, which belong to it as soon as
     /// another data record follows.
-    after: Zeroizing<u128>,
+    after: Sum,
     /// States of records whose closing block is in neither sum, by their place in the set.
     states: [PrfState; KEPT],
     /// The places of the range's first and last record.
     places: Option<(u8, u8)>,
 }
 
+/// XOR of output blocks.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+struct Sum(u128);
+
 impl OpenRange {
-    fn new() -> Self {
-        Self {
-            sum: Zeroizing::new(0),
-            after: Zeroizing::new(0),
-            states: [const { PrfState::NONE }; KEPT],
-            places: None,
-        }
-    }
+    const EMPTY: Self =
+        Self { sum: Sum(0), after: Sum(0), states: [const { PrfState::NONE }; KEPT], places: None };
 
     #[inline(always)]
     fn add<P: Prf + ?Sized>(&mut self, prf: &P, place: usize, kind: RecordKind, state: PrfState) {
@@ -56,9 +54,9 @@ impl OpenRange {
         if let Some(kept) = self.states.get_mut(place) {
             *kept = state;
         } else if self.places.is_some() {
-            *self.after ^= closing_block(prf, &state);
+            self.after.0 ^= closing_block(prf, &state);
             if kind == RecordKind::Data {
-                *self.sum ^= core::mem::take(&mut *self.after);
+                self.sum.0 ^= core::mem::take(&mut self.after.0);
             }
         }
     }
@@ -66,8 +64,8 @@ impl OpenRange {
     fn close<P: Prf + ?Sized>(&mut self, prf: &P) -> Option<(u8, u8, u128)> {
         let (first, last) = self.places.take()?;
         let kept = self.states.iter().take(usize::from(last) + 1).skip(first.into());
-        let sum = kept.fold(*self.sum, |sum, state| sum ^ closing_block(prf, state));
-        (*self.sum, *self.after) = (0, 0);
+        let sum = kept.fold(self.sum.0, |sum, state| sum ^ closing_block(prf, state));
+        (self.sum.0, self.after.0) = (0, 0);
         Some((first, last, sum))
     }
 
@@ -75,7 +73,7 @@ impl OpenRange {
     fn end(&mut self, count: usize) {
         self.states.iter_mut().take(count).for_each(Zeroize::zeroize);
         if KEPT == 0 {
-            (*self.sum, *self.after) = (0, 0);
+            (self.sum.0, self.after.0) = (0, 0);
         }
         self.places = None;
     }
@@ -88,9 +86,13 @@ fn closing_block<P: Prf + ?Sized>(prf: &P, state: &PrfState) -> u128 {
 impl AggSealer {
     pub(crate) const AVAILABLE: bool = true;
 
-    pub(crate) fn new(n: SetSize) -> Self {
-        let (sum, closing) = (Zeroizing::new(0), OpenRange::new());
-        Self { next: 0, sum, closing, last: usize::from(n.get()) - 1, place: 0 }
+    /// A sealer without a scheme. All of its bytes are zero.
+    pub(crate) const EMPTY: Self =
+        Self { next: 0, sum: Sum(0), closing: OpenRange::EMPTY, last: 0, place: 0 };
+
+    /// Makes an empty sealer ready for Agg(n).
+    pub(crate) fn set_up(&mut self, n: SetSize) {
+        self.last = usize::from(n.get()) - 1;
     }
 
     #[inline]
@@ -110,10 +112,10 @@ impl AggSealer {
             return Err(SealError::TagLength);
         }
         self.next += 1;
-        *self.sum ^= u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
+        self.sum.0 ^= u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
         if len > 0 {
-            tag.copy_from_slice(&self.sum.to_ne_bytes());
-            *self.sum = 0;
+            tag.copy_from_slice(&self.sum.0.to_ne_bytes());
+            self.sum.0 = 0;
             self.closing.end(self.place);
             self.place = 0;
         } else {

@@ -67,23 +67,29 @@ fn eliminate(rows: &mut [Row], gaps: &mut [Row]) {
         return;
     }
     let mut spent = 0u64;
-    for bit in 0..u128::BITS {
+    for bit in 0..u128::BITS as usize {
         let mut pivot = Row::default();
         let mut found = 0u64;
         for (i, row) in rows.iter().enumerate() {
-            let take = (row.vector >> bit) as u64 & !(spent >> i) & !found & 1;
+            let take = bit_of(row, bit) & !(spent >> i) & !found & 1;
             pivot.vector |= row.vector & wide_mask(take);
             pivot.combination |= row.combination & mask(take);
             spent |= take << i;
             found |= take;
         }
         for (i, row) in rows.iter_mut().enumerate() {
-            add(row, &pivot, (row.vector >> bit) as u64 & !(spent >> i) & 1);
+            add(row, &pivot, bit_of(row, bit) & !(spent >> i) & 1);
         }
         for gap in gaps.iter_mut() {
-            add(gap, &pivot, (gap.vector >> bit) as u64 & 1);
+            add(gap, &pivot, bit_of(gap, bit));
         }
     }
+}
+
+/// The bit with this index of a row's vector. It is read from its byte, because a shift of 128 bits
+/// takes many instructions on small processors.
+const fn bit_of(row: &Row, bit: usize) -> u64 {
+    (row.vector.to_le_bytes()[bit / 8] >> (bit % 8) & 1) as u64
 }
 
 fn add(row: &mut Row, pivot: &Row, bit: u64) {

@@ -100,7 +100,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         let mut retries = MAX_RETRIES;
         let reach = REACH as u64;
         for other in number.saturating_sub(reach)..=number + reach {
-            if self.board.is_placed(other) || self.number(other).verified {
+            if self.board.is_placed(other) || self.number(other).is_verified() {
                 continue;
             }
             let own = *self.number(other);
@@ -131,7 +131,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         let (words, tag) = self.words(prf, handle);
         self.board.xor_record(&self.table, number, &words, tag);
         self.board.place(number, true);
-        let verified = self.number(number).verified;
+        let verified = self.number(number).is_verified();
         let (mut distrusted, mut count) = (false, 0);
         loop {
             let mut evaluation = self.board.evaluate(&self.table, number);
@@ -215,7 +215,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     fn blame(&self, number: u64, evaluation: &Evaluation) -> Option<(Culprit, bool)> {
         let (checked, count) = self.checked_tags(number, evaluation);
         let checked = &checked[..count];
-        let verified = self.number(number).verified;
+        let verified = self.number(number).is_verified();
         let accused = self.suspect(Culprit::Record(number), checked);
         let mut ranking = SuspectRanking::default();
         let reach = REACH as u64;
@@ -225,7 +225,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
                 ranking.consider(self.suspect(Culprit::Record(other), checked));
             }
         }
-        for tag in checked.iter().filter(|tag| self.number(tag.number).verified) {
+        for tag in checked.iter().filter(|tag| self.number(tag.number).is_verified()) {
             ranking.consider(self.suspect(Culprit::Tag(tag.number), checked));
         }
         let wrong = checked.iter().filter(|tag| tag.wrong != 0).count() as u32;

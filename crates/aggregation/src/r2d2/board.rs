@@ -101,20 +101,19 @@ impl Evaluation {
 }
 
 impl<const N: usize> Board<N> {
-    pub(crate) fn new() -> Self {
-        Self {
-            sums: Sums([0; N]),
-            checked: [0; N],
-            levels: [0; N],
-            rejected: [0; N],
-            charged: [0; N],
-            retried: [0; N],
-            placed: Bits::default(),
-            tagged: Bits::default(),
-            rejected_numbers: Bits::default(),
-            rejected_by_own_tag: Bits::default(),
-        }
-    }
+    /// A board without records. All of its bytes are zero.
+    pub(crate) const EMPTY: Self = Self {
+        sums: Sums([0; N]),
+        checked: [0; N],
+        levels: [0; N],
+        rejected: [0; N],
+        charged: [0; N],
+        retried: [0; N],
+        placed: Bits::EMPTY,
+        tagged: Bits::EMPTY,
+        rejected_numbers: Bits::EMPTY,
+        rejected_by_own_tag: Bits::EMPTY,
+    };
 
     /// Forgets the number that leaves the window and clears its place for another one. `entering`
     /// is the number that enters the window at the other end.
@@ -498,7 +497,7 @@ mod tests {
 
     #[test]
     fn trying_costs_the_logarithm_rounded_up() {
-        let mut board = Board::<NUMBERS>::new();
+        let mut board = Board::<NUMBERS>::EMPTY;
         let costs = [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (7, 3), (8, 4), (255, 8)];
         for (rejected, cost) in costs {
             board.rejected[0] = rejected;

@@ -45,7 +45,11 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             let after = (ordered.next - 1 - number) as usize;
             let verified = number < ordered.verified;
             let own = self.number_mut(number);
-            (own.verified, own.evaluated) = (verified, 1);
+            if verified {
+                own.verify();
+            } else {
+                own.count_evaluation();
+            }
             let level = (!verified).then(|| self.table.level_after(after));
             self.board.restore(&self.table, number, level);
         }
@@ -65,8 +69,8 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             && self.provisional.is_empty()
             && (self.window.base..self.newest).all(|number| {
                 let own = self.number(number);
-                own.verified == (number < pending)
-                    && self.pending.get(number) != own.verified
+                own.is_verified() == (number < pending)
+                    && self.pending.get(number) != own.is_verified()
                     && usize::from(own.count) == usize::from(number >= first)
             })
             && (first..self.newest).all(|number| self.board.tag_was_right(&self.table, number))
@@ -80,7 +84,8 @@ impl OrderedReceiver {
     pub(super) fn to_opener<const CANDIDATES: usize, const BOARD: usize>(
         &self,
     ) -> BitOpener<CANDIDATES, BOARD> {
-        let mut opener = BitOpener::new(self.table.sets());
+        let mut opener = BitOpener::EMPTY;
+        opener.set_up(self.table.sets());
         opener.take_over(self);
         opener
     }

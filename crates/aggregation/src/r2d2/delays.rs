@@ -31,6 +31,19 @@ pub(crate) struct DelayStages<const RETAINED: usize> {
 }
 
 impl<const RETAINED: usize> DelayStages<RETAINED> {
+    /// Stages without dependency sets.
+    pub(crate) const EMPTY: Self = Self {
+        bytes: 0,
+        masks: [LongTag::ZERO; STAGES],
+        retained: [LongTag::ZERO; RETAINED],
+        later: [LongTag::ZERO; LATER],
+    };
+
+    /// Makes empty stages ready for these dependency sets.
+    pub(crate) fn set_up(&mut self, sets: &DependencySets) {
+        *self = Self::new(sets);
+    }
+
     /// The stages for these dependency sets, before the first record.
     pub(crate) fn new(sets: &DependencySets) -> Self {
         const {

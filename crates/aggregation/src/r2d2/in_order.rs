@@ -9,7 +9,7 @@ use crate::bits::NUMBERS;
 use crate::prf::{Prf, PrfState};
 use crate::r2d2::board::VERIFIED_LEVEL_BITS;
 use crate::r2d2::delays::DelayStages;
-use crate::r2d2::first_window;
+use crate::r2d2::set_up_window;
 use crate::table::{DependencySets, DependencyTable, LongTag, SPAN};
 use crate::tuning::MAX_NUMBER;
 use crate::verdict::{Counters, Offer, Outcome, Refusal, Verdict};
@@ -54,11 +54,13 @@ impl OrderedReceiver {
     }
 
     pub(crate) fn new(sets: &DependencySets) -> Self {
+        let mut window = Window::EMPTY;
+        set_up_window::<NUMBERS>(&mut window);
         Self {
             table: DependencyTable::new(sets),
             delay_stages: DelayStages::new(sets),
             delay: sets.delay(VERIFIED_LEVEL_BITS) as u64,
-            window: first_window::<NUMBERS>(),
+            window,
             counters: Counters::default(),
             states: [const { PrfState::NONE }; RETAINED],
             tags: [0; RETAINED],
@@ -92,6 +94,10 @@ impl OrderedReceiver {
 
     pub(crate) const fn counters(&self) -> Counters {
         self.counters
+    }
+
+    pub(crate) const fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
     }
 
     pub(crate) const fn evaluations(&self) -> u64 {

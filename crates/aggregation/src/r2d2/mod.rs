@@ -44,9 +44,10 @@ const fn held<const BOARD: usize>() -> usize {
 /// How many records in a row may fail before the window refuses those that follow.
 const FAILED: usize = 8;
 
-/// The window before record 0. Late records share it with those after the highest verified one, which
+/// Gives the window before record 0 its room. Late records share it with those after the highest verified one, which
 /// wait for up to [`REACH`] later tags.
-fn first_window<const BOARD: usize>() -> Window {
+const fn set_up_window<const BOARD: usize>(window: &mut Window) {
     let room = held::<BOARD>() - 1 - REACH - FAILED;
-    Window::new(1, held::<BOARD>(), room.min(REACH + LATENESS as usize))
+    let most = REACH + LATENESS as usize;
+    window.set_up(1, held::<BOARD>(), if room < most { room } else { most });
 }

@@ -1,13 +1,13 @@
 //! The receiving side for records in any order, with rivals and wrong tags.
 
 use crate::bits::{Bits, NUMBERS};
-use crate::candidates::{Handle, NumberState, Pool};
+use crate::candidates::{Evicted, Handle, NumberState, Pool};
 use crate::closings::Closings;
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
 use crate::r2d2::board::{Board, is_verified_level};
-use crate::r2d2::{first_window, held};
+use crate::r2d2::{held, set_up_window};
 use crate::table::{DependencySets, DependencyTable, MAX_TAG_BYTES, REACH, SPAN};
-use crate::tuning::{CLOSINGS, EVALUATED_PER_NUMBER, EXCUSED_BITS, HELD_PER_NUMBER, MAX_NUMBER};
+use crate::tuning::{CLOSINGS, EXCUSED_BITS, HELD_PER_NUMBER, MAX_NUMBER};
 use crate::verdict::{Counters, DropReason, Offer, Refusal, Verdict};
 use crate::window::Window;
 use core::fmt;
@@ -31,29 +31,35 @@ pub(crate) struct BitOpener<const CANDIDATES: usize, const BOARD: usize> {
     pub(super) newest: u64,
     /// How many records up to the last one arrived in order with right tags.
     pub(super) streak: u32,
-    /// The verdict on a candidate that was removed at once to make room.
-    pub(super) evicted: Option<Verdict>,
+    /// The candidate that was removed at once to make room, until its verdict is taken.
+    pub(super) evicted: Option<Evicted>,
     pub(super) closings: Closings,
     pub(super) counters: Counters,
 }
 
 impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
-    pub(crate) fn new(sets: &DependencySets) -> Self {
-        Self {
-            window: first_window::<BOARD>(),
-            table: DependencyTable::new(sets),
-            board: Board::new(),
-            numbers: [NumberState::default(); BOARD],
-            pool: Pool::new(),
-            pending: Bits::default(),
-            provisional: Bits::default(),
-            threshold: None,
-            newest: 0,
-            streak: 0,
-            evicted: None,
-            closings: Closings::default(),
-            counters: Counters::default(),
-        }
+    /// An opener without a scheme. Without the feature `fast` all of its bytes are zero, so that it
+    /// is made where it stays and takes neither stack nor flash.
+    pub(crate) const EMPTY: Self = Self {
+        window: Window::EMPTY,
+        table: DependencyTable::EMPTY,
+        board: Board::EMPTY,
+        numbers: [NumberState::FREE; BOARD],
+        pool: Pool::EMPTY,
+        pending: Bits::EMPTY,
+        provisional: Bits::EMPTY,
+        threshold: None,
+        newest: 0,
+        streak: 0,
+        evicted: None,
+        closings: Closings::EMPTY,
+        counters: Counters::ZERO,
+    };
+
+    /// Makes an empty opener ready for tags with these dependency sets.
+    pub(crate) fn set_up(&mut self, sets: &DependencySets) {
+        set_up_window::<BOARD>(&mut self.window);
+        self.table.set_up(sets);
     }
 
     pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
@@ -72,6 +78,10 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         self.counters
     }
 
+    pub(crate) const fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
     pub(crate) const fn evaluations(&self) -> u64 {
         self.counters.evaluations
     }
@@ -81,13 +91,13 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     }
 
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
-        self.pool.next_verdict().or_else(|| self.evicted.take())
+        self.pool.next_verdict().or_else(|| self.evicted.take().map(Evicted::verdict))
     }
 
     pub(crate) fn level(&self, number: u64) -> Option<u8> {
         self.window.check(number).ok()?;
         match self.number(number) {
-            place if place.verified => Some(128),
+            place if place.is_verified() => Some(128),
             _ if self.board.is_placed(number) => Some(self.board.level(number).clamp(0, 128) as u8),
             _ => None,
         }
@@ -123,7 +133,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             Err(refusal) => return Offer::Refused(refusal),
         };
         let own = *self.number(number);
-        if own.evaluated >= EVALUATED_PER_NUMBER {
+        if own.is_exhausted() {
             return Offer::Refused(Refusal::TooManyEvaluations);
         }
         let has_placed = self.board.is_placed(number);
@@ -151,7 +161,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             return Offer::Refused(Refusal::Memory);
         };
         let own = self.number_mut(number);
-        own.evaluated += 1;
+        own.count_evaluation();
         if let Some((other, _)) = ranked {
             own.remove(other);
         }
@@ -191,7 +201,8 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             self.drop_candidate(rival, DropReason::Rival);
         }
         let own = self.number_mut(number);
-        (own.count, own.verified) = (0, true);
+        own.count = 0;
+        own.verify();
         // Without room for its state, the record counts as lost for the tags that cover it.
         if self.make_room(prf, number)
             && let Some(handle) = self.pool.add(number, state, tag.into(), None, true)
@@ -244,7 +255,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     /// Whether a record of this number could be of use in the present state.
     fn check(&self, number: u64) -> Result<(), Refusal> {
         self.window.check(number)?;
-        if self.number(number).verified { Err(Refusal::Used) } else { Ok(()) }
+        if self.number(number).is_verified() { Err(Refusal::Used) } else { Ok(()) }
     }
 
     /// The tag that a record carries, as a big-endian number.
@@ -294,7 +305,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         for old in
             before.saturating_sub(span).max(self.window.base)..self.newest.saturating_sub(span)
         {
-            if self.number(old).verified {
+            if self.number(old).is_verified() {
                 self.release(old);
             }
         }
@@ -365,7 +376,8 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             }
         }
         let own = self.number_mut(number);
-        (own.count, own.verified) = (own.count.min(1), true);
+        own.count = own.count.min(1);
+        own.verify();
         self.pending.clear(number);
         self.provisional.clear(number);
         self.board.settle(number);
@@ -396,7 +408,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         range: core::ops::Range<u64>,
         closing: &ClosingTag,
     ) -> bool {
-        if range.clone().all(|number| self.number(number).verified) {
+        if range.clone().all(|number| self.number(number).is_verified()) {
             return true;
         }
         if range.clone().any(|number| self.number(number).count == 0) {
@@ -416,7 +428,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         for (chosen, number) in chosen.iter_mut().zip(range.clone()) {
             let own = *self.number(number);
             *chosen = own.held[0];
-            if found || own.verified {
+            if found || own.is_verified() {
                 continue;
             }
             for &other in own.handles().iter().skip(1) {
@@ -431,7 +443,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             return false;
         }
         for (number, handle) in range.zip(chosen) {
-            if number >= self.window.base && !self.number(number).verified {
+            if number >= self.window.base && !self.number(number).is_verified() {
                 self.accept(prf, number, handle);
                 self.verify_reached(number);
             }
@@ -449,7 +461,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             let Some(at) = own.handles().iter().position(|&held| held == handle) else { return };
             own.held.swap(0, at);
             // Its rivals must neither prevent its placement nor be placed instead.
-            own.verified = true;
+            own.verify();
             self.place_candidate(prf, number, handle);
         }
         self.verify(number);
@@ -494,7 +506,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         let end = base.min(self.window.base + BOARD as u64);
         for number in self.window.base..end {
             let own = core::mem::take(self.number_mut(number));
-            if own.verified {
+            if own.is_verified() {
                 self.window.floor = self.window.floor.max(number + 1);
             }
             // A candidate that is not placed at the end was rejected by checks.

@@ -28,10 +28,15 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitReceiver<CANDIDATES, BOARD>
     /// Whether records in order have a receiver of their own.
     const ORDERED: bool = InOrder::fits(CANDIDATES, BOARD);
 
-    pub(crate) fn new(sets: &DependencySets) -> Self {
-        match Self::ORDERED {
-            true => Self::Ordered(InOrder::new(sets)),
-            false => Self::General(BitOpener::new(sets)),
+    /// A receiver without a scheme. Without the feature `fast` all of its bytes are zero.
+    pub(crate) const EMPTY: Self = Self::General(BitOpener::EMPTY);
+
+    /// Makes an empty receiver ready for tags with these dependency sets.
+    pub(crate) fn set_up(&mut self, sets: &DependencySets) {
+        if Self::ORDERED {
+            *self = Self::Ordered(InOrder::new(sets));
+        } else {
+            self.general().set_up(sets);
         }
     }
 
@@ -187,6 +192,13 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitReceiver<CANDIDATES, BOARD>
         match self {
             Self::Ordered(ordered) => ordered.evaluations(),
             Self::General(opener) => opener.evaluations(),
+        }
+    }
+
+    pub(crate) const fn counters_mut(&mut self) -> &mut Counters {
+        match self {
+            Self::Ordered(ordered) => ordered.counters_mut(),
+            Self::General(opener) => opener.counters_mut(),
         }
     }
 

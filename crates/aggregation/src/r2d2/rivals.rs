@@ -18,7 +18,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         (other, lesser): (Handle, bool),
     ) -> bool {
         let late = number < self.window.base;
-        if late || self.number(number).verified {
+        if late || self.number(number).is_verified() {
             self.drop_candidate(other, if late { DropReason::Expired } else { DropReason::Rival });
             return true;
         }
@@ -91,7 +91,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     /// Releases the state of the lowest verified record, which only a closing tag would still need.
     fn release_verified(&mut self) -> bool {
         let lowest = (self.window.base..self.newest)
-            .find(|&number| self.number(number).verified && self.number(number).count > 0);
+            .find(|&number| self.number(number).is_verified() && self.number(number).count > 0);
         lowest.is_some_and(|number| self.release(number))
     }
 

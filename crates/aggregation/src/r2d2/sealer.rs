@@ -33,15 +33,20 @@ pub(crate) struct BitSealer {
 impl BitSealer {
     pub(crate) const AVAILABLE: bool = true;
 
-    pub(crate) fn new(sets: &DependencySets) -> Self {
-        Self {
-            tags: Tags::new(sets),
-            next: 0,
-            states: [const { PrfState::NONE }; SPAN],
-            place: 0,
-            delay: sets.delay(VERIFIED_LEVEL_BITS) as u8,
-            open: None,
-        }
+    /// A sealer without a scheme. All of its bytes are zero.
+    pub(crate) const EMPTY: Self = Self {
+        tags: Tags::EMPTY,
+        next: 0,
+        states: [const { PrfState::NONE }; SPAN],
+        place: 0,
+        delay: 0,
+        open: None,
+    };
+
+    /// Makes an empty sealer ready for tags with these dependency sets.
+    pub(crate) fn set_up(&mut self, sets: &DependencySets) {
+        self.tags.set_up(sets);
+        self.delay = sets.delay(VERIFIED_LEVEL_BITS) as u8;
     }
 
     pub(crate) fn seal<P: Prf + ?Sized>(

@@ -13,8 +13,12 @@ pub(super) struct UnfinishedTags {
 }
 
 impl UnfinishedTags {
-    pub(super) fn new(sets: &DependencySets) -> Self {
-        Self { sets: sets.clone(), sums: [0; SPAN] }
+    /// Sums without dependency sets. All of their bytes are zero.
+    pub(super) const EMPTY: Self = Self { sets: DependencySets::NONE, sums: [0; SPAN] };
+
+    /// Makes empty sums ready for these dependency sets.
+    pub(super) fn set_up(&mut self, sets: &DependencySets) {
+        self.sets.clone_from(sets);
     }
 
     /// Length of a tag in bytes.
@@ -44,7 +48,8 @@ mod tests {
             let order = RulerOrder::Keyed([o.percent(); 32]);
             let sliding = SlidingWindow::new(o).dependency_sets(&order);
             for sets in [o.dependency_sets(&order), sliding].into_iter().flatten() {
-                let mut sums = UnfinishedTags::new(&sets);
+                let mut sums = UnfinishedTags::EMPTY;
+                sums.set_up(&sets);
                 let mut stages = DelayStages::<LONGEST_DELAY>::new(&sets);
                 let mut word = u64::from(o.percent());
                 for number in 0..200 {

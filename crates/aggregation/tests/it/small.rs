@@ -9,10 +9,20 @@ type AggReceiver = Receiver<32, LEAST_WINDOW>;
 /// Room for the records of which the board keeps track after the highest verified one.
 type R2d2Receiver = Receiver<64, LEAST_WINDOW, LEAST_BOARD>;
 
+/// Room for one set of 16.
+type LeastAggReceiver = Receiver<16, LEAST_WINDOW>;
+
 #[test]
 fn every_set_size_is_verified_in_order_and_in_reverse() {
+    verifies_every_set_size(AggReceiver::agg);
+    verifies_every_set_size(LeastAggReceiver::agg);
+}
+
+fn verifies_every_set_size<const CANDIDATES: usize>(
+    new: impl Fn(u8) -> Receiver<CANDIDATES, LEAST_WINDOW>,
+) {
     for n in 2..=16 {
-        let (mut sender, mut receiver) = (Sender::agg(n), AggReceiver::agg(n));
+        let (mut sender, mut receiver) = (Sender::agg(n), new(n));
         let mut count = 0;
         for set in 0..40 {
             let mut records: Vec<_> = (0..n).map(|_| sender.data()).collect();

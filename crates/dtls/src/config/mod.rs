@@ -9,6 +9,7 @@ mod ends;
 pub(crate) mod session;
 mod settings;
 
+use crate::parts::{self, Part};
 use alloc::vec::Vec;
 use core::fmt;
 use lightseal_aggregation::Scheme;
@@ -211,7 +212,7 @@ pub enum Packing {
 #[non_exhaustive]
 pub enum RecordNumbers {
     /// Two bytes; one byte in epochs with aggregated tags while the receiver reports less than 3 %
-    /// loss.
+    /// loss. A build without the feature `loss-reports` ignores the reports.
     #[default]
     Auto,
     /// With aggregated tags as `Auto`. With plain tags one byte, but two bytes in every 32nd
@@ -246,16 +247,17 @@ impl ConnectionIds {
         }
     }
 
-    /// Whether connection IDs are negotiated.
+    /// Whether connection IDs are negotiated: never in a build without the feature
+    /// `connection-ids`.
     pub const fn are_negotiated(self) -> bool {
-        !matches!(self, Self::Off)
+        parts::ConnectionIds::IS_INCLUDED && !matches!(self, Self::Off)
     }
 
     /// The length in bytes of the IDs in the peer's records to this end; zero if they have none.
     pub const fn own_bytes(self) -> u8 {
         match self {
-            Self::Off | Self::SendOnly => 0,
-            Self::Bytes(bytes) => bytes,
+            Self::Bytes(bytes) if self.are_negotiated() => bytes,
+            _ => 0,
         }
     }
 }

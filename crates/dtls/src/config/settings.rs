@@ -10,7 +10,7 @@ use crate::crypto::{
 };
 use crate::error::ConfigError;
 use crate::messages::extensions::MaxFragmentLength;
-use crate::parts;
+use crate::parts::{self, Part};
 use crate::record::ConnectionId;
 use crate::tuning;
 use alloc::sync::Arc;
@@ -40,7 +40,7 @@ pub struct Settings {
     /// The accepted aggregation schemes, at most 16 for each direction.
     pub aggregation: AggregationPolicy,
     /// Whether, and by which rule, this end requests other schemes for the records that it
-    /// receives.
+    /// receives. A build without the feature `adaptation` requests none.
     pub adapt: Option<Adapt>,
     /// When received data under shared tags is delivered to the application.
     pub delivery: Delivery,
@@ -67,7 +67,8 @@ pub struct Settings {
     /// [`datagram_bytes`](Self::datagram_bytes). A peer with larger datagrams must then keep to
     /// that limit.
     pub record_size_limit: Option<u16>,
-    /// The connection IDs that this end negotiates.
+    /// The connection IDs that this end negotiates: in a build without the feature
+    /// `connection-ids` only [`ConnectionIds::Off`] is valid.
     pub connection_ids: ConnectionIds,
     /// Whether return routability checks (RFC 9853) are negotiated: each end checks a new address
     /// of the other before it sends data there.
@@ -87,8 +88,8 @@ pub struct Settings {
     /// datagram longer than [`datagram_bytes`](Self::datagram_bytes), the path is probed for
     /// lengths up to this limit, and the payload waits for the outcome. Probing needs a peer that
     /// takes part in return routability checks and, in DTLS 1.2, has a connection ID. The socket
-    /// should forbid IP fragmentation. `None`: the path is not probed, and no datagram is longer
-    /// than `datagram_bytes`.
+    /// should forbid IP fragmentation. `None`, or a build without the feature `path-mtu`: the path is
+    /// not probed, and no datagram is longer than `datagram_bytes`.
     pub path_mtu: Option<usize>,
     /// The length of record numbers in data records.
     pub record_numbers: RecordNumbers,
@@ -98,7 +99,8 @@ pub struct Settings {
     /// is closed by a tag of its own; zero: it does not wait. `None`: the time follows from the
     /// traffic that this end observes. It is then at most 200 ms in a one-way stream and at most 20
     /// ms if messages are received as well. Messages that are answered, and messages that too few
-    /// others would follow in that time, do not wait.
+    /// others would follow in that time, do not wait. A build without the feature `pacing` does not
+    /// observe the traffic: `None` then means 200 ms.
     pub max_wait: Option<Duration>,
     /// How long a queued payload may wait, for example for the end of the handshake, before it is
     /// dropped and counted. `None`: without limit.
@@ -218,9 +220,12 @@ impl Settings {
         {
             return Err(ConfigError::RecordSizeLimit);
         }
-        if let ConnectionIds::Bytes(len) = self.connection_ids
-            && !(1..=ConnectionId::MAX_LEN).contains(&usize::from(len))
-        {
+        let right = match self.connection_ids {
+            ConnectionIds::Off => true,
+            ConnectionIds::SendOnly => ConnectionId::MAX_LEN > 0,
+            ConnectionIds::Bytes(len) => (1..=ConnectionId::MAX_LEN).contains(&usize::from(len)),
+        };
+        if !right {
             return Err(ConfigError::ConnectionIdLength);
         }
         if self.aggregation.is_wanted() && !self.ordered_suites().any(can_aggregate) {
@@ -260,7 +265,8 @@ impl Settings {
     /// The longest datagram that an association may send, in bytes of UDP payload: the least length
     /// of a buffer for [`poll_output`](lightseal_core::Engine::poll_output).
     pub fn longest_datagram(&self) -> usize {
-        self.path_mtu.unwrap_or(0).max(self.datagram_bytes)
+        let probed = self.path_mtu.filter(|_| parts::PathMtu::IS_INCLUDED);
+        probed.unwrap_or(0).max(self.datagram_bytes)
     }
 
     /// The longest payload, in bytes, of which it is certain beforehand that an association with

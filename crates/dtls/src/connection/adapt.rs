@@ -8,7 +8,7 @@ use super::Connection;
 use super::pace::ClosingTagUse;
 use super::stage::Stage;
 use crate::config::{Adapt, AdaptRule};
-use crate::parts::SharedTags;
+use crate::parts;
 use crate::record::{ReceiveEpoch, ReceiveEpochs};
 use lightseal_aggregation::Scheme;
 use lightseal_aggregation::choice::{Hindsight, LossRate, RecordFate};
@@ -84,7 +84,8 @@ impl Adaptation {
 impl Connection {
     /// The loss rate of the peer's last 256 records at most, in 1/65535. Without
     /// [`Settings::adapt`](crate::Settings::adapt) it is the result of the last measurement, of
-    /// which there is one every 256 records. `None` before anything has been measured.
+    /// which there is one every 256 records. `None` before anything has been measured, and in a
+    /// build without the features `adaptation` and `loss-reports`.
     pub fn observed_loss(&self) -> Option<u16> {
         match self.adaptation.get() {
             // The result is below 2^16, because `losses` is at most `seen`.
@@ -96,7 +97,7 @@ impl Connection {
     }
 
     /// The loss rate of this end's records in the peer's last report, in 1/65535. Peers report it
-    /// under shared tags only.
+    /// under shared tags only, and a build without the feature `loss-reports` ignores the reports.
     pub const fn reported_loss(&self) -> Option<u16> {
         self.loss.of_ours()
     }
@@ -114,7 +115,9 @@ impl Connection {
     /// Passes the records that `next` returns to the rule, and requests the scheme that it selects.
     fn hear(&mut self, mut next: impl FnMut(&mut ReceiveEpochs) -> Option<RecordFate>) {
         let settings = self.role.settings();
-        let (Some(part), Some(adapt)) = (SharedTags::INCLUDED, settings.adapt) else { return };
+        let (Some(part), Some(adapt)) = (parts::Adaptation::INCLUDED, settings.adapt) else {
+            return;
+        };
         let Stage::Established(established) = &self.stage else { return };
         let offered = &established.offered.receive;
         if offered.is_empty() {

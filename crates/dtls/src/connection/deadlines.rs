@@ -100,7 +100,7 @@ impl Connection {
         if self.channel.flight.is_done() {
             return self.ask_for_the_rest();
         }
-        self.stats.sent.retransmissions += 1;
+        self.stats.sent(|sent| sent.retransmissions += 1);
         self.back_off();
         self.channel.flight.resend();
     }
@@ -114,7 +114,7 @@ impl Connection {
         {
             self.acks.make_due_though_empty();
             self.back_off();
-            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout);
+            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout());
         }
     }
 

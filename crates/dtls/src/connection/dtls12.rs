@@ -34,7 +34,7 @@ impl Connection {
                 && u64::from(header.epoch) == EPOCH_12
                 && !self.is_established();
             if !(early && self.early.keep(record)) {
-                self.stats.received.unknown_epoch += 1;
+                self.stats.received(|received| received.unknown_epoch += 1);
             }
             return Ok(());
         };
@@ -51,7 +51,7 @@ impl Connection {
             return if failed { self.note_wrong_key() } else { Ok(()) };
         };
         if newest {
-            let way = self.path.from();
+            let way = arrival.way;
             if header.kind == ContentType::TLS12_CID {
                 self.newest_record(way);
             }
@@ -79,7 +79,7 @@ impl Connection {
         let Stage::Handshake(handshake) = &mut self.stage else { return };
         match self.held.hold(content) {
             Some(slot) => handshake.waiting.push(slot),
-            None => self.stats.received.buffer_full += 1,
+            None => self.stats.received(|received| received.buffer_full += 1),
         }
     }
 
@@ -88,9 +88,11 @@ impl Connection {
         self.timers.stop(Timer::HandshakeDeadline);
         self.timers.stop(Timer::Retransmit);
         for slot in waiting {
-            let received = &mut self.stats.received;
-            received.delivered += 1;
-            received.delivered_bytes += self.held.deliver(slot) as u64;
+            let bytes = self.held.deliver(slot) as u64;
+            self.stats.received(|received| {
+                received.delivered += 1;
+                received.delivered_bytes += bytes;
+            });
         }
     }
 

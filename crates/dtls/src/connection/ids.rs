@@ -8,15 +8,18 @@ use crate::handshake::reassembly::Message;
 use crate::messages::connection_id::{
     ConnectionIdUsage, NewConnectionId, RequestConnectionId, write_new_connection_id,
 };
+use crate::parts::{self, PartState};
 use crate::record::{ConnectionId, SendEpoch};
 use crate::tuning::{MAX_SPARE_IDS, MAX_VAIN_ID_REQUESTS};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use lightseal_core::{Decode, Encode, Instant};
 
-/// Connection IDs to be given to the peer and requested of it.
+/// Connection IDs to be given to the peer and requested of it, once there are any.
+pub(super) type Ids = PartState<parts::ConnectionIds, IdExchange>;
+
 #[derive(Debug, Default)]
-pub(super) struct Ids {
+pub(super) struct IdExchange {
     /// The number of IDs to give, and when the peer is to use them.
     give: Option<(usize, ConnectionIdUsage)>,
     /// The number of IDs to request.
@@ -29,7 +32,7 @@ pub(super) struct Ids {
     spare: VecDeque<ConnectionId>,
 }
 
-impl Ids {
+impl IdExchange {
     /// Whether no message about connection IDs is to be sent.
     pub(super) const fn is_quiet(&self) -> bool {
         self.give.is_none() && self.ask.is_none()
@@ -55,10 +58,11 @@ impl Connection {
         self.now = self.now.max(now);
         if self.has_newer_ids()
             && !self.channel.send_cid.is_empty()
-            && !self.ids.asked
+            && !self.ids.get().is_some_and(|ids| ids.asked)
             && self.channel.flight.has_spare_numbers()
+            && let Some(ids) = self.id_exchange()
         {
-            self.ids.ask = Some(count);
+            ids.ask = Some(count);
         }
     }
 
@@ -72,6 +76,13 @@ impl Connection {
         !self.channel.own_ids.is_empty()
     }
 
+    /// The exchange of connection IDs, which begins here if it has not; `None` in a build without
+    /// connection IDs.
+    fn id_exchange(&mut self) -> Option<&mut IdExchange> {
+        let part = parts::ConnectionIds::INCLUDED?;
+        Some(self.ids.get_or_insert_with(part, IdExchange::default))
+    }
+
     fn has_newer_ids(&self) -> bool {
         self.is_established() && !self.is_12()
     }
@@ -80,7 +91,8 @@ impl Connection {
         if !self.has_newer_ids() {
             return;
         }
-        self.ids.give = Some(match self.ids.give {
+        let Some(ids) = self.id_exchange() else { return };
+        ids.give = Some(match ids.give {
             Some((more, ConnectionIdUsage::Immediate)) => {
                 (more.max(count), ConnectionIdUsage::Immediate)
             }
@@ -96,12 +108,13 @@ impl Connection {
 
     /// The number of fresh IDs that this end is to give its peer now.
     pub(crate) fn ids_wanted(&self) -> Option<usize> {
-        self.ids.give.filter(|_| self.may_send_about_ids()).map(|(count, _)| count)
+        let (count, _) = self.ids.get()?.give.filter(|_| self.may_send_about_ids())?;
+        Some(count)
     }
 
     /// Gives the peer these IDs, which no other association has.
     pub(crate) fn give_ids(&mut self, fresh: &[ConnectionId]) {
-        let Some((_, usage)) = self.ids.give.take() else { return };
+        let Some((_, usage)) = self.ids.get_mut().and_then(|ids| ids.give.take()) else { return };
         // A request is answered even if there are no IDs to give.
         if fresh.is_empty() && usage == ConnectionIdUsage::Immediate {
             return;
@@ -134,13 +147,16 @@ impl Connection {
             }
             self.give_ids(&fresh);
         }
-        if self.ids.ask.is_some()
+        if self.ids.get().is_some_and(|ids| ids.ask.is_some())
             && self.may_send_about_ids()
-            && let (Some(num_cids), Some(epoch)) =
-                (self.ids.ask.take(), self.channel.send.peek().map(SendEpoch::epoch))
+            && let Some(num_cids) = self.ids.get_mut().and_then(|ids| ids.ask.take())
+            && let Some(epoch) = self.channel.send.peek().map(SendEpoch::epoch)
             && let Ok(body) = message_body(1, |w| RequestConnectionId { num_cids }.write(w))
         {
-            self.ids.asked = self.push_message(epoch, HandshakeType::REQUEST_CONNECTION_ID, body);
+            let asked = self.push_message(epoch, HandshakeType::REQUEST_CONNECTION_ID, body);
+            if let Some(ids) = self.ids.get_mut() {
+                ids.asked = asked;
+            }
         }
     }
 
@@ -151,9 +167,11 @@ impl Connection {
         }
         let RequestConnectionId { num_cids } = RequestConnectionId::decode(&message.body)?;
         let count = self.channel.own_ids.room().min(num_cids.into());
-        if count == 0 {
-            self.ids.vain_requests += 1;
-            if self.ids.vain_requests > MAX_VAIN_ID_REQUESTS {
+        if count == 0
+            && let Some(ids) = self.id_exchange()
+        {
+            ids.vain_requests += 1;
+            if ids.vain_requests > MAX_VAIN_ID_REQUESTS {
                 return Err(Misbehaviour::TooManyIdsRequested.into());
             }
         }
@@ -174,20 +192,27 @@ impl Connection {
             .iter()
             .filter_map(ConnectionId::new)
             .filter(|cid| (1..=longest).contains(&cid.len()));
-        self.ids.asked = false;
-        if given.usage == ConnectionIdUsage::Immediate {
-            let cid = usable.next().ok_or(Misbehaviour::IllegalParameter("connection ID"))?;
-            self.ids.spare.clear();
+        let Some(ids) = self.id_exchange() else { return Ok(()) };
+        ids.asked = false;
+        let immediate = match given.usage {
+            ConnectionIdUsage::Immediate => {
+                let cid = usable.next().ok_or(Misbehaviour::IllegalParameter("connection ID"))?;
+                ids.spare.clear();
+                Some(cid)
+            }
+            ConnectionIdUsage::Spare => None,
+        };
+        let room = MAX_SPARE_IDS.saturating_sub(ids.spare.len());
+        ids.spare.extend(usable.take(room));
+        if let Some(cid) = immediate {
             self.channel.set_send_cid(cid);
         }
-        let room = MAX_SPARE_IDS.saturating_sub(self.ids.spare.len());
-        self.ids.spare.extend(usable.take(room));
         Ok(())
     }
 
     /// Changes to the next spare ID, if there is one.
     pub(super) fn use_spare_id(&mut self) {
-        if let Some(cid) = self.ids.spare.pop_front() {
+        if let Some(cid) = self.ids.get_mut().and_then(|ids| ids.spare.pop_front()) {
             self.channel.set_send_cid(cid);
         }
     }

@@ -63,6 +63,8 @@ pub(super) struct Liveness {
     vain: u32,
     /// The number of probes of this round, and when its first and its last probe were sent.
     probes: u32,
+    /// Whether any probe was sent.
+    probed: bool,
     round_at: Instant,
     asked_at: Instant,
     /// The last round had at most one probe, so that no late answer to it can be mistaken for one
@@ -91,6 +93,7 @@ impl Liveness {
             answer_patience: Duration::ZERO,
             vain: 0,
             probes: 0,
+            probed: false,
             round_at: now,
             asked_at: now,
             measurable: true,
@@ -222,7 +225,7 @@ impl Connection {
             && !self.is_established()
             && self.timers.is_set(Timer::Retransmit);
         if ready && waits && !self.channel.flight.is_done() {
-            self.stats.sent.retransmissions += 1;
+            self.stats.sent(|sent| sent.retransmissions += 1);
             self.channel.flight.resend();
             self.retransmission.sent(self.now);
         }
@@ -279,7 +282,7 @@ impl Connection {
         if now >= liveness.deadline(path) {
             if liveness.probes >= PROBES && !liveness.silent {
                 liveness.silent = true;
-                self.stats.received.silences += 1;
+                self.stats.received(|received| received.silences += 1);
             }
             liveness.ask(now);
             if liveness.probes > 1 {
@@ -313,7 +316,7 @@ impl Connection {
         liveness.heard_at = now;
         let was_silent = core::mem::take(&mut liveness.silent);
         // Another record may already have ended the round to which this answer belongs.
-        if empty && self.stats.sent.probes > 0 {
+        if empty && liveness.probed {
             liveness.watch.answers = Some(true);
         }
         if liveness.probes > 0 {
@@ -363,8 +366,13 @@ impl Connection {
             return None;
         }
         let len = self.seal_data(buf, 0, false, |_| Ok(())).ok()?;
-        self.stats.sent.probes += 1;
-        self.stats.sent.probe_bytes += len as u64;
+        if let Some(liveness) = self.liveness.get_mut() {
+            liveness.probed = true;
+        }
+        self.stats.sent(|sent| {
+            sent.probes += 1;
+            sent.probe_bytes += len as u64;
+        });
         Some(len)
     }
 }

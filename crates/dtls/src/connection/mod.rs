@@ -59,13 +59,13 @@ use crate::handshake::{
     server,
 };
 use crate::messages::Fragment;
-use crate::parts::{self, PartState, SharedTags};
+use crate::parts::{self, PartState};
 use crate::record::receive_buffer::{Received, Slot};
 use crate::record::seal::HeaderFormat;
 use crate::record::{
     ConnectionId, PlaintextHeader, ReceiveBuffer, ReceiveEpoch, SecurityLevel, SendEpoch,
 };
-use crate::stats::Stats;
+use crate::stats::{Counters, Stats};
 use crate::timer::{Retransmission, Timer, Timers};
 use acks::Acks;
 use adapt::Adaptation;
@@ -177,11 +177,11 @@ pub struct Connection {
     ending: Ending,
     /// How long messages under shared tags wait for others; `None` until this end sends the first
     /// one.
-    pace: PartState<SharedTags, Pace>,
+    pace: PartState<parts::SharedSending, Pace>,
     finished: FinishedProgress,
     key_update: KeyUpdateState,
     updates: AggregationUpdates,
-    adaptation: PartState<SharedTags, Adaptation>,
+    adaptation: PartState<parts::Adaptation, Adaptation>,
     loss: LossMeter,
     /// The connection ID that this end asked the peer to use, whether or not the peer agreed.
     cid: ConnectionId,
@@ -190,7 +190,7 @@ pub struct Connection {
     /// The liveness of the peer, if the host asked to watch it.
     liveness: PartState<parts::Liveness, Liveness>,
     mtu: PathMtu,
-    stats: Stats,
+    stats: Counters,
 }
 
 impl Connection {
@@ -272,7 +272,7 @@ impl Connection {
             retransmission: Retransmission::new(settings.initial_timeout),
             held: ReceiveBuffer::new(settings.receive_buffer_bytes),
             queue: SendQueue::new(settings.send_buffer_bytes),
-            mtu: PathMtu::new(settings.datagram_bytes, settings.path_mtu),
+            mtu: mtu::begin(settings),
             role,
             now,
             stage: Stage::Ended,
@@ -291,10 +291,10 @@ impl Connection {
             adaptation: PartState::EMPTY,
             loss: LossMeter::default(),
             cid: ConnectionId::EMPTY,
-            ids: Ids::default(),
+            ids: Ids::EMPTY,
             path: Path::new(peer),
             liveness: PartState::EMPTY,
-            stats: Stats::default(),
+            stats: Counters::new(),
         }
     }
 
@@ -384,7 +384,7 @@ impl Connection {
 
     /// The counters of the association.
     pub const fn stats(&self) -> &Stats {
-        &self.stats
+        self.stats.get()
     }
 
     /// The security level of the data that the peer sends now; `None` before the handshake is
@@ -457,11 +457,12 @@ impl Connection {
         self.timers.stop_all();
         for mut epoch in self.channel.receive.take_before(u64::MAX) {
             let outcomes = epoch.abandon(&mut self.held);
-            self.stats.received.count(&outcomes);
+            self.stats.received(|received| received.count(&outcomes));
         }
         self.channel.send.forget_before(u64::MAX);
         self.channel.flight.complete();
-        self.stats.sent.unsent += self.queue.clear();
+        let unsent = self.queue.clear();
+        self.stats.sent(|sent| sent.unsent += unsent);
         self.early.clear();
         self.stage = Stage::Ended;
         self.notices.push_back(Notice::Closed(reason));
@@ -571,9 +572,11 @@ impl Connection {
     }
 
     fn count_sent(&mut self, len: usize) {
-        let sent = &mut self.stats.sent;
-        sent.datagrams += 1;
-        sent.bytes += len as u64;
+        self.path.sent(len);
+        self.stats.sent(|sent| {
+            sent.datagrams += 1;
+            sent.bytes += len as u64;
+        });
     }
 }
 

@@ -13,7 +13,9 @@
 
 use super::{Connection, Ending};
 use crate::codepoints::ContentType;
+use crate::config::Settings;
 use crate::messages::return_routability::{PathMessage, PathMessageKind};
+use crate::parts::{self, PartState};
 use crate::record::{NumberLength, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::{
@@ -23,9 +25,25 @@ use alloc::vec::Vec;
 use lightseal_core::{AddressPair, Encode, Instant};
 use subtle::ConstantTimeEq;
 
+/// The search for the path MTU; empty if no datagrams longer than those that are assumed to arrive
+/// are to be sent.
+pub(super) type PathMtu = PartState<parts::PathMtu, PathSearch>;
+
+/// A search as the settings ask for it.
+pub(super) fn begin(settings: &Settings) -> PathMtu {
+    let base = settings.datagram_bytes;
+    let mut mtu = PathMtu::EMPTY;
+    if let Some(part) = parts::PathMtu::INCLUDED
+        && let Some(limit) = settings.path_mtu.filter(|limit| *limit > base)
+    {
+        mtu.set(part, PathSearch::new(base, limit));
+    }
+    mtu
+}
+
 /// What is known of the path. Lengths are bytes of UDP payload.
 #[derive(Debug)]
-pub(super) struct PathMtu {
+pub(super) struct PathSearch {
     /// The length that is assumed to arrive without a probe.
     base: usize,
     /// The longest length that is probed.
@@ -53,9 +71,8 @@ struct ProbeRound {
     cookies: Vec<(usize, [u8; 8])>,
 }
 
-impl PathMtu {
-    pub(super) fn new(base: usize, limit: Option<usize>) -> Self {
-        let limit = limit.unwrap_or(base).max(base);
+impl PathSearch {
+    fn new(base: usize, limit: usize) -> Self {
         Self {
             base,
             limit,
@@ -71,11 +88,6 @@ impl PathMtu {
     /// Whether no probe is due.
     pub(super) fn is_quiet(&self) -> bool {
         self.round.as_ref().is_none_or(|round| round.due.is_empty())
-    }
-
-    /// The longest datagram that arrived.
-    pub(super) const fn confirmed(&self) -> usize {
-        self.confirmed
     }
 
     /// The longest datagram for which it is still possible that it arrives.
@@ -186,26 +198,29 @@ impl Connection {
     }
 
     /// The longest datagram that is known to arrive at the peer, in bytes of UDP payload.
-    pub const fn path_mtu(&self) -> usize {
-        self.mtu.confirmed()
+    pub fn path_mtu(&self) -> usize {
+        self.mtu.get().map_or(self.settings().datagram_bytes, |search| search.confirmed)
     }
 
     /// Presumes that the path carries datagrams of `bytes`, as another association with the same
     /// peer has found. The first such datagram is accompanied by a probe that confirms it for this
     /// one.
     pub fn presume_path_mtu(&mut self, bytes: usize) {
-        let mtu = &mut self.mtu;
-        mtu.confirmed = mtu.confirmed.max(bytes.min(mtu.ceiling));
+        if let Some(search) = self.mtu.get_mut() {
+            search.confirmed = search.confirmed.max(bytes.min(search.ceiling));
+        }
     }
 
     /// The longest datagram that may be possible once the path has been probed.
     pub(super) fn reachable_datagram(&self) -> usize {
-        if self.can_probe() { self.mtu.reach(self.now) } else { self.mtu.base }
+        let search = self.mtu.get().filter(|_| self.can_probe());
+        search.map_or(self.settings().datagram_bytes, |search| search.reach(self.now))
     }
 
     /// The longest datagram that may be sent now.
     pub(super) fn confirmed_datagram(&self) -> usize {
-        if self.can_probe() { self.mtu.confirmed } else { self.mtu.base }
+        let search = self.mtu.get().filter(|_| self.can_probe());
+        search.map_or(self.settings().datagram_bytes, |search| search.confirmed)
     }
 
     /// Whether the peer answers probes, or, before the handshake is complete, whether it may.
@@ -225,38 +240,41 @@ impl Connection {
         if !self.is_established() {
             return;
         }
-        let mtu = &mut self.mtu;
-        mtu.demand = bytes;
-        if self.now >= mtu.raise_at {
-            (mtu.ceiling, mtu.raise_at) = (mtu.limit, Instant::MAX);
+        let Some(search) = self.mtu.get_mut() else { return };
+        search.demand = bytes;
+        if self.now >= search.raise_at {
+            (search.ceiling, search.raise_at) = (search.limit, Instant::MAX);
         }
-        if mtu.round.is_none() {
-            mtu.search();
+        if search.round.is_none() {
+            search.search();
         }
     }
 
     /// Begins a probe when a long datagram was sent and the last confirmation of the path is too
     /// old.
     pub(super) fn sent_datagram(&mut self, bytes: usize) {
-        let mtu = &mut self.mtu;
-        if bytes > mtu.base && mtu.round.is_none() && self.now >= mtu.confirm_at {
-            mtu.begin(Vec::from([mtu.confirmed]));
+        let Some(search) = self.mtu.get_mut() else { return };
+        if bytes > search.base && search.round.is_none() && self.now >= search.confirm_at {
+            search.begin(Vec::from([search.confirmed]));
         }
     }
 
     /// The peer's address has changed: nothing is known of the new path.
     pub(super) fn forget_path_mtu(&mut self) {
-        self.mtu = PathMtu::new(self.mtu.base, Some(self.mtu.limit));
+        if let Some(search) = self.mtu.get_mut() {
+            *search = PathSearch::new(search.base, search.limit);
+        }
         self.timers.stop(Timer::PathMtu);
     }
 
     /// A path response came from the peer's address; it may answer a probe.
     pub(super) fn probe_answered(&mut self, cookie: &[u8; 8]) {
-        let Some(round) = &self.mtu.round else { return };
+        let Some(search) = self.mtu.get_mut() else { return };
+        let Some(round) = &search.round else { return };
         let mut cookies = round.cookies.iter();
         let known = cookies.find(|(_, sent)| sent.ct_eq(cookie).into());
         if let Some((bytes, _)) = known.copied()
-            && self.mtu.arrived(self.now, bytes)
+            && search.arrived(self.now, bytes)
         {
             self.timers.stop(Timer::PathMtu);
         }
@@ -264,8 +282,9 @@ impl Connection {
 
     /// The round of probes was not answered in time.
     pub(super) fn probe_lost(&mut self) {
-        if self.mtu.expired(self.now) {
-            self.stats.sent.black_holes += 1;
+        let now = self.now;
+        if self.mtu.get_mut().is_some_and(|search| search.expired(now)) {
+            self.stats.sent(|sent| sent.black_holes += 1);
         }
     }
 
@@ -275,12 +294,12 @@ impl Connection {
         if self.ending != Ending::Open || !self.can_probe() {
             return None;
         }
-        let round = self.mtu.round.as_mut()?;
+        let round = self.mtu.get_mut()?.round.as_mut()?;
         let bytes = round.due.pop()?;
         let cookie = self.channel.rng.array();
         round.cookies.push((bytes, cookie));
         // A peer whose address has changed has the same keys and answers from its new address.
-        let patience = self.retransmission.timeout.max(MTU_PROBE_PATIENCE);
+        let patience = self.retransmission.timeout().max(MTU_PROBE_PATIENCE);
         self.timers.set(Timer::PathMtu, self.now + patience);
         let message = PathMessage { kind: PathMessageKind::PathChallenge, cookie };
         let kind = ContentType::RETURN_ROUTABILITY_CHECK;
@@ -290,7 +309,7 @@ impl Connection {
         let datagram = buf.get_mut(..bytes).filter(|_| fits <= most)?;
         let sealed =
             epoch.seal_filling(datagram, kind, super::transmit::LAST_CONTROL, |w| message.write(w));
-        self.stats.sent.mtu_probes += 1;
+        self.stats.sent(|sent| sent.mtu_probes += 1);
         let to = self.path.to;
         sealed.ok().map(|sealed| (sealed.len, to))
     }
@@ -301,8 +320,8 @@ mod tests {
     use super::*;
 
     /// Probes a path that carries `takes` bytes until the search ends.
-    fn searched(takes: usize, demand: usize) -> (PathMtu, usize) {
-        let mut mtu = PathMtu::new(1200, Some(1452));
+    fn searched(takes: usize, demand: usize) -> (PathSearch, usize) {
+        let mut mtu = PathSearch::new(1200, 1452);
         let (now, mut probes) = (Instant::from_micros(5), 0);
         mtu.demand = demand;
         mtu.search();

@@ -11,8 +11,11 @@
 //! apart: for some messages the end waits. If that slows the sending down, or a set is waited for
 //! in vain, the messages were part of a dialogue, and the next trial comes much later.
 //!
+//! Without the feature `pacing` messages wait for a fixed time, which is configured.
+//!
 //! A receiver learns from similar signs what shared tags cost: [`ClosingTagUse`].
 
+use crate::parts::{Pacing, Part, PartState};
 use crate::tuning::{DIALOGUE_WAIT, STREAM_WAIT};
 use core::time::Duration;
 use lightseal_core::Instant;
@@ -69,9 +72,9 @@ const MOST_TRUST: u32 = 64;
 const MOST_FAILURES: u32 = 5;
 
 /// The number of open records whose number and time are kept, one in [`SPACING`]: a tag reaches
-/// less than 64 records back.
-const MARKS: usize = 16;
-const SPACING: u64 = 4;
+/// less than 64 records back. The fewer, the earlier an R2D2 tag may be sent.
+const MARKS: usize = if Pacing::IS_INCLUDED { 16 } else { 4 };
+const SPACING: u64 = 64 / MARKS as u64;
 
 /// How long a message may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,12 +85,20 @@ pub(super) struct Wait {
     most: Duration,
 }
 
-/// The pace of one end's messages, and what it has shown about the peer.
+/// The open set of one end's messages, and what their pace has shown about the peer.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// Numbers of open records, and when they were sealed.
     marks: [(u64, Instant); MARKS],
     marked: usize,
+    /// The open set has waited long enough and gets a closing tag.
+    closing_due: bool,
+    traffic: PartState<Pacing, Traffic>,
+}
+
+/// What the traffic has shown about the peer.
+#[derive(Debug)]
+struct Traffic {
     sent_at: Option<Instant>,
     /// The last gap between two messages, and a running mean.
     gap: Duration,
@@ -100,8 +111,6 @@ pub(super) struct Pace {
     answered: u32,
     /// The number of messages in the open set.
     waiting: u32,
-    /// The open set has waited long enough and gets a closing tag.
-    closing_due: bool,
     /// The open set will be closed because no further message came, not because it has waited for
     /// the longest time.
     stalls: bool,
@@ -129,10 +138,123 @@ struct PaceTrial {
 }
 
 impl Pace {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
+        let mut traffic = PartState::EMPTY;
+        if let Some(part) = Pacing::INCLUDED {
+            traffic.set(part, Traffic::new());
+        }
+        Self { marks: [(0, Instant::MAX); MARKS], marked: 0, closing_due: false, traffic }
+    }
+
+    /// A message of the peer was delivered.
+    pub(super) fn received(&mut self) {
+        if let Some(traffic) = self.traffic.get_mut() {
+            traffic.received = true;
+        }
+    }
+
+    /// Takes a message that is about to be sealed, the configured waiting time if any, and whether
+    /// another message is ready behind it. Returns how long the message waits; `None` if its set is
+    /// to be closed at once.
+    pub(super) fn sending(
+        &mut self,
+        now: Instant,
+        setting: Option<Duration>,
+        more: bool,
+    ) -> Option<Wait> {
+        let mut traffic = self.traffic.get_mut();
+        if let Some(traffic) = &mut traffic {
+            traffic.learn(now);
+        }
+        if more {
+            // The next message is there already, so nothing can be learnt about waiting.
+            let soon = setting.map_or(DIALOGUE_WAIT, |most| most.min(DIALOGUE_WAIT));
+            return Some(Wait { next: soon, most: soon });
+        }
+        let fixed = |most: Duration| (!most.is_zero()).then_some(Wait { next: most, most });
+        let Some(traffic) = traffic else { return fixed(setting.unwrap_or(STREAM_WAIT)) };
+        let wait = setting.map_or_else(|| traffic.learnt(now), fixed);
+        traffic.waiting = if wait.is_some() { traffic.waiting + 1 } else { 0 };
+        wait
+    }
+
+    /// Notes that record `number` leaves its set open, whose first record is `open_since`. Returns
+    /// when the set is to be closed.
+    pub(super) fn left_open(
+        &mut self,
+        now: Instant,
+        number: u64,
+        open_since: u64,
+        wait: Wait,
+    ) -> Instant {
+        if self.marked == 0 || self.marks[self.marked - 1].0 + SPACING <= number {
+            if self.marked == MARKS {
+                self.forget_mark();
+            }
+            self.marks[self.marked] = (number, now);
+            self.marked += 1;
+        }
+        while self.marked > 1 && self.marks[1].0 <= open_since {
+            self.forget_mark();
+        }
+        let (next, all) = (now + wait.next, self.marks[0].1 + wait.most);
+        if let Some(traffic) = self.traffic.get_mut() {
+            traffic.left_open(next < all);
+        }
+        next.min(all).max(now)
+    }
+
+    fn forget_mark(&mut self) {
+        self.marks.copy_within(1..self.marked, 0);
+        self.marked -= 1;
+    }
+
+    /// Notes that a tag covers all records sent so far.
+    pub(super) fn covered(&mut self) {
+        if let Some(traffic) = self.traffic.get_mut()
+            && traffic.waiting > 1
+        {
+            traffic.filled();
+        }
+        self.closed();
+    }
+
+    /// Whether the open set gets a closing tag.
+    pub(super) const fn is_closing_due(&self) -> bool {
+        self.closing_due
+    }
+
+    /// As [`is_closing_due`](Self::is_closing_due), once.
+    pub(super) const fn take_closing_due(&mut self) -> bool {
+        core::mem::replace(&mut self.closing_due, false)
+    }
+
+    /// The open set waits no longer.
+    pub(super) const fn close_now(&mut self) {
+        self.closing_due = true;
+    }
+
+    /// Notes that the open set was not filled in time.
+    pub(super) fn expired(&mut self) {
+        self.close_now();
+        if let Some(traffic) = self.traffic.get_mut() {
+            traffic.expired();
+        }
+    }
+
+    /// Notes that the open set was closed.
+    pub(super) fn closed(&mut self) {
+        if let Some(traffic) = self.traffic.get_mut() {
+            traffic.waiting = 0;
+        }
+        self.marked = 0;
+        self.closing_due = false;
+    }
+}
+
+impl Traffic {
+    const fn new() -> Self {
         Self {
-            marks: [(0, Instant::MAX); MARKS],
-            marked: 0,
             sent_at: None,
             gap: Duration::MAX,
             mean_gap: Duration::MAX,
@@ -140,7 +262,6 @@ impl Pace {
             unanswered: 0,
             answered: ONE,
             waiting: 0,
-            closing_due: false,
             stalls: false,
             trust: 0,
             failures: 0,
@@ -154,34 +275,6 @@ impl Pace {
                 before: Duration::ZERO,
             },
         }
-    }
-
-    /// A message of the peer was delivered.
-    pub(super) const fn received(&mut self) {
-        self.received = true;
-    }
-
-    /// Takes a message that is about to be sealed, the configured waiting time if any, and whether
-    /// another message is ready behind it. Returns how long the message waits; `None` if its set is
-    /// to be closed at once.
-    pub(super) fn sending(
-        &mut self,
-        now: Instant,
-        setting: Option<Duration>,
-        more: bool,
-    ) -> Option<Wait> {
-        self.learn(now);
-        if more {
-            // The next message is there already, so nothing can be learnt about waiting.
-            let soon = setting.map_or(DIALOGUE_WAIT, |most| most.min(DIALOGUE_WAIT));
-            return Some(Wait { next: soon, most: soon });
-        }
-        let wait = match setting {
-            Some(most) => (!most.is_zero()).then_some(Wait { next: most, most }),
-            None => self.learnt(now),
-        };
-        self.waiting = if wait.is_some() { self.waiting + 1 } else { 0 };
-        wait
     }
 
     fn learn(&mut self, now: Instant) {
@@ -258,44 +351,13 @@ impl Pace {
         Some(Wait { next: gap.saturating_mul(PATIENCE).clamp(least, most), most })
     }
 
-    /// Notes that record `number` leaves its set open, whose first record is `open_since`. Returns
-    /// when the set is to be closed.
-    pub(super) fn left_open(
-        &mut self,
-        now: Instant,
-        number: u64,
-        open_since: u64,
-        wait: Wait,
-    ) -> Instant {
+    /// Notes that a message leaves its set open, which will be closed because no further message
+    /// comes if it `stalls`.
+    fn left_open(&mut self, stalls: bool) {
         if self.waiting >= FULL {
             self.filled();
         }
-        if self.marked == 0 || self.marks[self.marked - 1].0 + SPACING <= number {
-            if self.marked == MARKS {
-                self.forget_mark();
-            }
-            self.marks[self.marked] = (number, now);
-            self.marked += 1;
-        }
-        while self.marked > 1 && self.marks[1].0 <= open_since {
-            self.forget_mark();
-        }
-        let (next, all) = (now + wait.next, self.marks[0].1 + wait.most);
-        self.stalls = next < all;
-        next.min(all).max(now)
-    }
-
-    fn forget_mark(&mut self) {
-        self.marks.copy_within(1..self.marked, 0);
-        self.marked -= 1;
-    }
-
-    /// Notes that a tag covers all records sent so far.
-    pub(super) fn covered(&mut self) {
-        if self.waiting > 1 {
-            self.filled();
-        }
-        self.closed();
+        self.stalls = stalls;
     }
 
     fn filled(&mut self) {
@@ -306,24 +368,8 @@ impl Pace {
         }
     }
 
-    /// Whether the open set gets a closing tag.
-    pub(super) const fn is_closing_due(&self) -> bool {
-        self.closing_due
-    }
-
-    /// As [`is_closing_due`](Self::is_closing_due), once.
-    pub(super) const fn take_closing_due(&mut self) -> bool {
-        core::mem::replace(&mut self.closing_due, false)
-    }
-
-    /// The open set waits no longer.
-    pub(super) const fn close_now(&mut self) {
-        self.closing_due = true;
-    }
-
     /// Notes that the open set was not filled in time.
-    pub(super) const fn expired(&mut self) {
-        self.close_now();
+    const fn expired(&mut self) {
         let one_way = self.unanswered >= ONE_WAY;
         let paid = self.waiting >= WORTHWHILE && (one_way || !self.stalls);
         if paid {
@@ -335,13 +381,6 @@ impl Pace {
         } else {
             self.fail();
         }
-    }
-
-    /// Notes that the open set was closed.
-    pub(super) const fn closed(&mut self) {
-        self.waiting = 0;
-        self.marked = 0;
-        self.closing_due = false;
     }
 }
 
@@ -403,7 +442,8 @@ mod tests {
     /// answers each message before the next one. Returns the longest wait of a message.
     fn longest(pace: &mut Pace, count: u32, gap: u64, answers: bool) -> Duration {
         let gap = Duration::from_micros(gap);
-        let mut now = pace.sent_at.unwrap_or(Instant::from_micros(1)) + gap;
+        let now = pace.traffic.get().and_then(|traffic| traffic.sent_at);
+        let mut now = now.unwrap_or(Instant::from_micros(1)) + gap;
         let mut longest = Duration::ZERO;
         let (mut open, mut number) = (None::<(u64, Instant)>, 0);
         for _ in 0..count {

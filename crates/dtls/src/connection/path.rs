@@ -7,6 +7,7 @@ use super::{Connection, Ending, Notice};
 use crate::codepoints::ContentType;
 use crate::error::{Fault, Misbehaviour};
 use crate::messages::return_routability::{self, PathMessage, PathMessageKind};
+use crate::parts::{self, Part, PartState};
 use crate::record::cid;
 use crate::timer::Timer;
 use crate::tuning::{
@@ -21,26 +22,30 @@ use subtle::ConstantTimeEq;
 /// The addresses of an association, and the check of a new one.
 #[derive(Debug)]
 pub(super) struct Path {
-    /// The addresses of the datagram being processed.
-    from: AddressPair,
     /// The peer's address, and the local address to which it sends and from which it is answered.
     pub(super) to: AddressPair,
+    /// How many bytes may be sent to a client that has not proved its address; `None` if there is
+    /// no limit (RFC 9147, section 5.1).
+    allowance: Option<usize>,
+    /// Messages that check paths, while there are any.
+    check: PartState<parts::ConnectionIds, PathCheck>,
+}
+
+/// The check of the peer's new address, and what the peer checks itself.
+#[derive(Debug, Default)]
+struct PathCheck {
     /// The address where the peer seems to be now, which is being checked. A newer record replaces
     /// it.
     candidate: Option<Candidate>,
     /// Cookies of path challenges to be answered, and the addresses to answer to.
     responses: VecDeque<(AddressPair, [u8; 8])>,
-    /// The size in bytes of the hello of a client that has not proved its address, if it limits
-    /// what may be sent there.
-    unproved: Option<usize>,
 }
 
 /// An address that is being checked. Data is sent to the old one meanwhile.
 #[derive(Debug)]
 struct Candidate {
-    address: SocketAddr,
-    /// The local address at which its first record arrived.
-    local: Option<IpAddr>,
+    /// The address, and the local address at which its first record arrived.
+    way: AddressPair,
     /// The cookies of the challenges sent so far.
     cookies: Vec<[u8; 8]>,
     tries: u8,
@@ -53,47 +58,71 @@ struct Candidate {
 
 impl Path {
     pub(super) const fn new(peer: SocketAddr) -> Self {
-        Self {
-            from: AddressPair::to(peer),
-            to: AddressPair::to(peer),
-            candidate: None,
-            responses: VecDeque::new(),
-            unproved: None,
-        }
+        Self { to: AddressPair::to(peer), allowance: None, check: PartState::EMPTY }
     }
 
-    /// The addresses of the datagram being processed.
-    pub(super) const fn from(&self) -> AddressPair {
-        self.from
-    }
-
-    /// Limits what may be sent to the peer until [`Self::proved`]. `unproved` is the size in bytes
-    /// of its hello; `None` removes the limit.
-    pub(super) const fn limit(&mut self, unproved: Option<usize>) {
-        self.unproved = unproved;
+    /// Limits what may be sent to the peer until [`Self::proved`]. `hello` is the size in bytes of
+    /// its hello; `None` removes the limit.
+    pub(super) fn limit(&mut self, hello: Option<usize>) {
+        self.allowance = hello.map(|hello| hello.saturating_mul(AMPLIFICATION));
     }
 
     /// Whether no path message is due.
     pub(super) fn is_quiet(&self) -> bool {
-        self.responses.is_empty()
-            && !self.candidate.as_ref().is_some_and(|candidate| candidate.challenge_due)
+        let is_due = |candidate: &Candidate| candidate.challenge_due;
+        self.check.get().is_none_or(|check| {
+            check.responses.is_empty() && !check.candidate.as_ref().is_some_and(is_due)
+        })
     }
 
     /// The peer has proved that it receives what is sent to its address.
     pub(super) const fn proved(&mut self) {
-        self.unproved = None;
+        self.allowance = None;
+    }
+
+    /// The number of bytes that may be sent to the peer now.
+    pub(super) const fn allowance(&self) -> usize {
+        match self.allowance {
+            Some(bytes) => bytes,
+            None => usize::MAX,
+        }
+    }
+
+    /// A datagram of `bytes` was received.
+    pub(super) fn received(&mut self, bytes: usize) {
+        if let Some(allowance) = &mut self.allowance {
+            *allowance = allowance.saturating_add(bytes.saturating_mul(AMPLIFICATION));
+        }
+    }
+
+    /// A datagram of `bytes` was sent.
+    pub(super) fn sent(&mut self, bytes: usize) {
+        if let Some(allowance) = &mut self.allowance {
+            *allowance = allowance.saturating_sub(bytes);
+        }
+    }
+
+    fn candidate(&mut self) -> Option<&mut Candidate> {
+        self.check.get_mut()?.candidate.as_mut()
+    }
+
+    fn forget_candidate(&mut self) {
+        if let Some(check) = self.check.get_mut() {
+            check.candidate = None;
+        }
+        self.tidy();
+    }
+
+    /// Gives the memory of checks back when there are none.
+    fn tidy(&mut self) {
+        let is_over = |check: &PathCheck| check.candidate.is_none() && check.responses.is_empty();
+        if self.check.get().is_some_and(is_over) {
+            self.check.clear();
+        }
     }
 }
 
 impl Connection {
-    /// The number of bytes that may be sent to the peer now (RFC 9147, section 5.1).
-    pub(super) fn allowance(&self) -> usize {
-        let Some(hello) = self.path.unproved else { return usize::MAX };
-        let (received, sent) = (self.stats.received.bytes, self.stats.sent.bytes);
-        let allowed = (hello as u64).saturating_add(received).saturating_mul(AMPLIFICATION as u64);
-        usize::try_from(allowed.saturating_sub(sent)).unwrap_or(usize::MAX)
-    }
-
     /// Processes a datagram from any address.
     pub(crate) fn receive_from(
         &mut self,
@@ -103,13 +132,12 @@ impl Connection {
     ) -> Arrival {
         self.now = self.now.max(now);
         if from.peer != self.path.to.peer && !self.is_addressed_by(datagram) {
-            return Arrival::default();
+            return Arrival::by(from);
         }
-        self.path.from = from;
         let len = datagram.len();
-        let arrival = self.receive_datagram(datagram);
-        if let Some(candidate) = &mut self.path.candidate
-            && candidate.address == from.peer
+        let arrival = self.receive_datagram(from, datagram);
+        if let Some(candidate) = self.path.candidate()
+            && candidate.way.peer == from.peer
             && arrival.authentic
         {
             candidate.received += len;
@@ -154,20 +182,19 @@ impl Connection {
     /// A record that came by `way` with a connection ID was authenticated and has the highest
     /// record number so far.
     pub(super) fn newest_record(&mut self, way: AddressPair) {
-        let AddressPair { peer: from, local } = way;
-        let checked = match self.negotiated() {
-            Some(agreed) => agreed.return_routability,
-            None => return,
+        let Some(part) = parts::ConnectionIds::INCLUDED.filter(|_| self.is_established()) else {
+            return;
         };
+        let from = way.peer;
         if from == self.path.to.peer {
             // The old path works: the record from elsewhere may have been a copy.
             self.give_up_candidate();
-        } else if self.path.candidate.as_ref().is_some_and(|known| known.address == from) {
-        } else if checked {
+        } else if self.path.candidate().is_some_and(|known| known.way.peer == from) {
+        } else if self.checks_paths() {
             self.timers.stop(Timer::PathChallenge);
-            self.path.candidate = Some(Candidate {
-                address: from,
-                local,
+            let check = self.path.check.get_or_insert_with(part, PathCheck::default);
+            check.candidate = Some(Candidate {
+                way,
                 cookies: Vec::new(),
                 tries: 0,
                 challenge_due: true,
@@ -179,8 +206,14 @@ impl Connection {
         }
     }
 
+    /// Whether return routability checks were negotiated.
+    pub(super) fn checks_paths(&self) -> bool {
+        parts::ConnectionIds::IS_INCLUDED
+            && self.negotiated().is_some_and(|agreed| agreed.return_routability)
+    }
+
     fn give_up_candidate(&mut self) {
-        self.path.candidate = None;
+        self.path.forget_candidate();
         self.timers.stop(Timer::PathChallenge);
     }
 
@@ -190,7 +223,7 @@ impl Connection {
         let from = core::mem::replace(&mut self.path.to.peer, to);
         self.path.to.local = way.local;
         self.forget_path_mtu();
-        self.stats.received.moves += 1;
+        self.stats.received(|received| received.moves += 1);
         // An event that the application has not taken yet is updated in place.
         match self.notices.back_mut() {
             Some(Notice::PeerMoved { to: last, .. }) => *last = to,
@@ -202,7 +235,7 @@ impl Connection {
 
     /// A challenge was not answered in time.
     pub(super) fn path_challenge_lost(&mut self) {
-        match &mut self.path.candidate {
+        match self.path.candidate() {
             Some(candidate) if candidate.tries < MAX_PATH_CHALLENGES => {
                 candidate.challenge_due = true;
             }
@@ -212,10 +245,9 @@ impl Connection {
 
     /// Processes a path message (RFC 9853, section 5).
     #[inline(never)]
-    pub(super) fn path_message(&mut self, content: &[u8]) -> Result<(), Fault> {
-        if !self.negotiated().is_some_and(|agreed| agreed.return_routability) {
-            return Err(Misbehaviour::UnexpectedMessage.into());
-        }
+    pub(super) fn path_message(&mut self, from: AddressPair, content: &[u8]) -> Result<(), Fault> {
+        let part = parts::ConnectionIds::INCLUDED.filter(|_| self.checks_paths());
+        let part = part.ok_or(Misbehaviour::UnexpectedMessage)?;
         // Records under shared tags cannot be padded otherwise: zeros after a message are padding.
         let content = match content.split_at_checked(PathMessage::LEN) {
             Some((message, zeros)) if zeros.iter().all(|byte| *byte == 0) => message,
@@ -223,21 +255,21 @@ impl Connection {
         };
         // A message that does not parse is discarded (RFC 9853, section 5).
         let Ok(message) = return_routability::read(content) else {
-            self.stats.received.malformed += 1;
+            self.stats.received(|received| received.malformed += 1);
             return Ok(());
         };
         let Some(message) = message else { return Ok(()) };
         match message.kind {
             PathMessageKind::PathChallenge => {
                 // Each challenge is answered once, because no record is accepted twice.
-                if self.path.responses.len() < MAX_PATH_RESPONSES {
-                    self.path.responses.push_back((self.path.from, message.cookie));
+                let check = self.path.check.get_or_insert_with(part, PathCheck::default);
+                if check.responses.len() < MAX_PATH_RESPONSES {
+                    check.responses.push_back((from, message.cookie));
                 }
             }
             PathMessageKind::PathResponse => {
-                let from = self.path.from;
-                let right = self.path.candidate.as_ref().is_some_and(|candidate| {
-                    candidate.address == from.peer
+                let right = self.path.candidate().is_some_and(|candidate| {
+                    candidate.way.peer == from.peer
                         && candidate.cookies.iter().any(|c| c.ct_eq(&message.cookie).into())
                 });
                 if right {
@@ -257,7 +289,8 @@ impl Connection {
         if self.ending != Ending::Open || !self.is_established() {
             return None;
         }
-        if let Some((to, cookie)) = self.path.responses.pop_front() {
+        if let Some((to, cookie)) = self.path.check.get_mut()?.responses.pop_front() {
+            self.path.tidy();
             let kind = PathMessageKind::PathResponse;
             let len = self.seal_path_message(buf, PathMessage { kind, cookie })?;
             return Some((len, to));
@@ -267,23 +300,25 @@ impl Connection {
             .send
             .peek()?
             .overhead(ContentType::RETURN_ROUTABILITY_CHECK, super::transmit::LAST_CONTROL);
-        let candidate = self.path.candidate.as_mut().filter(|candidate| candidate.challenge_due)?;
+        let candidate = self.path.candidate().filter(|candidate| candidate.challenge_due)?;
         candidate.challenge_due = false;
         candidate.tries += 1;
-        let interval = PATH_CHALLENGE_INTERVAL.max(self.retransmission.timeout * 2);
-        self.timers.set(Timer::PathChallenge, self.now + interval);
+        let to = candidate.way;
         // An attacker that sends a copy with a third party's source address cannot make us send
         // more than that there.
-        if candidate.sent + overhead + PathMessage::LEN > AMPLIFICATION * candidate.received {
+        let much =
+            candidate.sent + overhead + PathMessage::LEN > AMPLIFICATION * candidate.received;
+        let interval = PATH_CHALLENGE_INTERVAL.max(self.retransmission.timeout() * 2);
+        self.timers.set(Timer::PathChallenge, self.now + interval);
+        if much {
             return None;
         }
-        let to = AddressPair { peer: candidate.address, local: candidate.local };
         let cookie = self.channel.rng.array();
-        candidate.cookies.push(cookie);
+        self.path.candidate()?.cookies.push(cookie);
         let kind = PathMessageKind::PathChallenge;
         let len = self.seal_path_message(buf, PathMessage { kind, cookie })?;
-        self.stats.sent.path_challenges += 1;
-        if let Some(candidate) = &mut self.path.candidate {
+        self.stats.sent(|sent| sent.path_challenges += 1);
+        if let Some(candidate) = self.path.candidate() {
             candidate.sent += len;
         }
         Some((len, to))

@@ -17,11 +17,13 @@ use crate::timer::Timer;
 use crate::tuning::{ACK_PATIENCE, HANDSHAKE_KEYS_LIFETIME};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use lightseal_core::{Decode, Instant, Reader};
+use lightseal_core::{AddressPair, Decode, Instant, Reader};
 
 /// What a datagram brought.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
+    /// The addresses of the datagram.
+    pub(super) way: AddressPair,
     /// It contains handshake messages or ACKs.
     handshake: bool,
     /// It has an authentic record, or authenticated an earlier one.
@@ -32,20 +34,29 @@ pub(crate) struct Arrival {
     pub(super) data: bool,
 }
 
+impl Arrival {
+    /// A datagram that has not brought anything yet.
+    pub(super) const fn by(way: AddressPair) -> Self {
+        Self { way, handshake: false, authentic: false, delivered: false, data: false }
+    }
+}
+
 impl Connection {
-    pub(super) fn receive_datagram(&mut self, datagram: &mut [u8]) -> Arrival {
-        let mut arrival = Arrival::default();
+    pub(super) fn receive_datagram(&mut self, way: AddressPair, datagram: &mut [u8]) -> Arrival {
+        let mut arrival = Arrival::by(way);
         let established = self.is_established();
-        let received = &mut self.stats.received;
-        received.datagrams += 1;
-        received.bytes += datagram.len() as u64;
         let len = datagram.len() as u64;
+        self.path.received(datagram.len());
+        self.stats.received(|received| {
+            received.datagrams += 1;
+            received.bytes += len;
+        });
         let mut rest = datagram;
         while self.is_open() && !rest.is_empty() {
             rest = match self.receive_record(rest, &mut arrival) {
                 Ok(Some(rest)) => rest,
                 Ok(None) => {
-                    self.stats.received.malformed += 1;
+                    self.stats.received(|received| received.malformed += 1);
                     break;
                 }
                 Err(fault) => {
@@ -55,7 +66,7 @@ impl Connection {
             };
         }
         if arrival.handshake {
-            self.stats.received.handshake_bytes += len;
+            self.stats.received(|received| received.handshake_bytes += len);
         }
         self.after_receiving(&mut arrival);
         if established {
@@ -88,11 +99,11 @@ impl Connection {
             let Some((record, rest)) = datagram.split_at_mut_checked(len) else { return Ok(None) };
             if header.kind == ContentType::UNKNOWN_ASSOCIATION && header.epoch == HINT_EPOCH {
                 // A datagram that begins with one of our connection IDs gets here from any address.
-                if self.path.from().peer == self.path.to.peer {
-                    self.stats.received.hints += 1;
+                if arrival.way.peer == self.path.to.peer {
+                    self.stats.received(|received| received.hints += 1);
                     self.suspect(self.now);
                 } else {
-                    self.stats.received.unauthentic += 1;
+                    self.stats.received(|received| received.unauthentic += 1);
                 }
             } else if header.epoch == 0 && header.kind != ContentType::TLS12_CID {
                 let content = record.get(header.len..).unwrap_or_default();
@@ -117,7 +128,7 @@ impl Connection {
             if self.repeats_last_flight(header.kind, content) {
                 self.answer_repetition(0);
             } else {
-                self.stats.received.unauthentic += 1;
+                self.stats.received(|received| received.unauthentic += 1);
             }
             return Ok(());
         }
@@ -139,7 +150,7 @@ impl Connection {
                     }
                     // Retransmits early, so that a final refusal does not take a whole timeout at
                     // each attempt.
-                    let soon = self.now + self.retransmission.timeout / 4;
+                    let soon = self.now + self.retransmission.timeout() / 4;
                     if self.timers.is_set(Timer::Retransmit) {
                         self.timers.set_at_most(Timer::Retransmit, soon);
                     }
@@ -150,7 +161,7 @@ impl Connection {
             _ => Err(Misbehaviour::UnexpectedMessage.into()),
         };
         if parsed.is_err() {
-            self.stats.received.malformed += 1;
+            self.stats.received(|received| received.malformed += 1);
         }
         Ok(())
     }
@@ -165,7 +176,7 @@ impl Connection {
     ) -> Result<bool, Fault> {
         let Some(epoch) = self.channel.receive.by_bits(header.epoch_bits) else {
             if self.is_established() || !self.early.keep(record) {
-                self.stats.received.unknown_epoch += 1;
+                self.stats.received(|received| received.unknown_epoch += 1);
             }
             return Ok(true);
         };
@@ -178,11 +189,14 @@ impl Connection {
             return Ok(false);
         }
         let own_id = ConnectionId::new(own_id).filter(|_| has_own_id);
-        let way = self.path.from();
+        let way = arrival.way;
         // Without a connection ID and a local address, a record changes neither the address to
         // which the peer is answered nor the address from which it is.
         let origin = (own_id.is_some() || way.local.is_some()).then_some(Origin { way, own_id });
-        self.held.begin(origin);
+        let shares_tags = epoch.shares_tags();
+        if shares_tags {
+            self.held.begin(origin);
+        }
         let (number, expected) = (epoch.epoch(), epoch.expected());
         let mut opened = epoch.open(header, record, &mut self.held);
         let outcomes = &mut opened.outcomes;
@@ -190,7 +204,11 @@ impl Connection {
         let settled = epoch.is_settled();
         // The peer's address follows the record that has been verified, not the record whose tag
         // verified it.
-        if let Some((newest, Some(origin))) = self.held.newest()
+        let newest = match &opened.inner {
+            _ if shares_tags => self.held.newest(),
+            inner => inner.as_ref().map(|inner| (inner.number, origin)),
+        };
+        if let Some((newest, Some(origin))) = newest
             && newest >= expected
             && !self.channel.receive.is_outdated(number)
         {
@@ -235,7 +253,7 @@ impl Connection {
 
     /// Counts what became of records.
     pub(super) fn count(&mut self, outcomes: &Outcomes, arrival: &mut Arrival) {
-        self.stats.received.count(outcomes);
+        self.stats.received(|received| received.count(outcomes));
         arrival.authentic |= outcomes.records > 0;
         arrival.delivered |= outcomes.delivered > 0;
         arrival.data |= outcomes.delivered_bytes > 0;
@@ -321,7 +339,7 @@ impl Connection {
             ContentType::RETURN_ROUTABILITY_CHECK
                 if carries_data(epoch) && self.is_established() =>
             {
-                self.path_message(content)
+                self.path_message(arrival.way, content)
             }
             ContentType::EPOCH_END if epoch >= APPLICATION_EPOCH => {
                 self.epoch_ended(epoch, content, outcomes)
@@ -362,7 +380,7 @@ impl Connection {
                 },
                 // Malformed plaintext is noise.
                 Err(_) if epoch == 0 => {
-                    self.stats.received.malformed += 1;
+                    self.stats.received(|received| received.malformed += 1);
                     break;
                 }
                 Err(error) => return Err(error.into()),
@@ -370,7 +388,7 @@ impl Connection {
         }
         if refused {
             // An ACK would claim that the whole record was kept (RFC 9147, section 7).
-            self.stats.received.refused += 1;
+            self.stats.received(|received| received.refused += 1);
         } else if (stored || old) && self.acknowledges() {
             self.acks.note(RecordNumber { epoch, number });
         }
@@ -418,7 +436,7 @@ impl Connection {
             // The rest of the peer's flight may still be on its way.
             self.timers.set_at_most(
                 Timer::Acknowledge,
-                self.now + self.retransmission.timeout / ACK_PATIENCE,
+                self.now + self.retransmission.timeout() / ACK_PATIENCE,
             );
         }
     }
@@ -435,7 +453,7 @@ impl Connection {
             self.acks.clear();
             if ready && self.channel.flight.unsent_epoch().is_none() {
                 self.channel.flight.resend();
-                self.stats.sent.retransmissions += 1;
+                self.stats.sent(|sent| sent.retransmissions += 1);
                 self.retransmission.sent(self.now);
             }
         } else if ready {
@@ -463,7 +481,7 @@ impl Connection {
         if let Err(fault) = self.message(&message) {
             self.fail(fault);
         }
-        self.after_receiving(&mut Arrival::default());
+        self.after_receiving(&mut Arrival::by(self.path.to));
     }
 
     fn message(&mut self, message: &Message) -> Result<(), Fault> {
@@ -492,7 +510,7 @@ impl Connection {
         }
         if !self.is_established() && self.timers.is_set(Timer::Retransmit) {
             // Our flight has arrived; only the rest of the peer's answer is missing.
-            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout);
+            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout());
         }
         Ok(())
     }
@@ -559,7 +577,7 @@ impl Connection {
         let retried = matches!(state, Some(State::WaitServerHello(_, state)) if state.is_retried());
         let ready = self.now >= self.retransmission.allowed_from();
         if retried && ready && self.channel.flight.resend_unnamed(records) {
-            self.stats.sent.retransmissions += 1;
+            self.stats.sent(|sent| sent.retransmissions += 1);
             self.retransmission.sent(self.now);
         }
         Ok(())

@@ -14,7 +14,7 @@ use crate::error::{AggregationError, Fault, Misbehaviour};
 use crate::handshake::reassembly::Message;
 use crate::handshake::{EstablishedKeys, Negotiated, message_body};
 use crate::messages::{AggregationUpdate, EpochEnd};
-use crate::parts::SharedTags;
+use crate::parts::{SchemeChanges, SharedSending};
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::outcomes::Outcomes;
 use crate::record::seal::HeaderFormat;
@@ -32,7 +32,7 @@ pub(super) struct AggregationUpdates {
     /// The scheme that was requested, until the peer uses it.
     asked: Option<Scheme>,
     /// The receiving epoch that our last update began.
-    begun: Option<(SharedTags, u64)>,
+    begun: Option<(SchemeChanges, u64)>,
     /// Whether our last update waits to be acknowledged.
     unanswered: bool,
     /// The sending epoch that the peer's last update ended.
@@ -42,7 +42,7 @@ pub(super) struct AggregationUpdates {
 /// The end of a sending epoch, kept for a peer that retransmits its request.
 #[derive(Debug)]
 struct EndedEpoch {
-    _part: SharedTags,
+    _part: SharedSending,
     /// The number of the message that requested the change.
     sequence: u16,
     /// The following epoch, in which its end is reported.
@@ -109,7 +109,8 @@ impl Connection {
     ///
     /// # Errors
     /// Fails before the handshake is complete, if no scheme was negotiated for the records that
-    /// this end receives, and for a scheme that was not offered.
+    /// this end receives, for a scheme that was not offered, and in a build without the feature
+    /// `scheme-changes`.
     ///
     /// [`Event::AggregationChanged`]: super::Event::AggregationChanged
     pub fn request_aggregation(
@@ -125,7 +126,7 @@ impl Connection {
         if self.ending != Ending::Open {
             return Err(AggregationError::NotConnected);
         }
-        if SharedTags::INCLUDED.is_none() || offered.is_empty() {
+        if SchemeChanges::INCLUDED.is_none() || offered.is_empty() {
             return Err(AggregationError::NotNegotiated);
         }
         if scheme.aggregates() && !offered.contains(&scheme) {
@@ -144,10 +145,10 @@ impl Connection {
     /// Sends the wanted update if nothing prevents it: only one post-handshake message, and one
     /// change of the receiving epoch, is in progress at a time.
     pub(super) fn start_aggregation_update(&mut self) {
+        let Some(part) = SchemeChanges::INCLUDED else { return };
         if !self.channel.flight.has_spare_numbers() {
             self.updates.wanted = None;
         }
-        let Some(part) = SharedTags::INCLUDED else { return };
         let updates = &mut self.updates;
         let (Some(scheme), Some(newest)) = (updates.wanted, self.channel.receive.newest()) else {
             return;
@@ -225,7 +226,7 @@ impl Connection {
         let unheard = self.updates.ended.as_ref().is_some_and(|e| e.telling == ReportProgress::Due);
         let Stage::Established(established) = &self.stage else { return Ok(()) };
         let offered = &established.offered.send;
-        let part = SharedTags::INCLUDED.ok_or(Misbehaviour::UnexpectedMessage)?;
+        let part = SharedSending::INCLUDED.ok_or(Misbehaviour::UnexpectedMessage)?;
         if unheard || offered.is_empty() || self.key_update.is_switch_due() {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }

@@ -1,6 +1,8 @@
 //! The application's payloads: sealed at once where that is possible, queued otherwise.
 
 use super::Connection;
+use super::ids::IdExchange;
+use super::mtu::PathSearch;
 use super::pace::Pace;
 use super::stage::Stage;
 use crate::error::SendError;
@@ -44,7 +46,7 @@ impl Connection {
         }
         // What may come after a payload in its datagram must not make that longer than the path
         // carries.
-        let longest = datagram.len().min(self.confirmed_datagram()).min(self.allowance());
+        let longest = datagram.len().min(self.confirmed_datagram()).min(self.path.allowance());
         if payload.len() <= self.payload_of(longest)
             && longest >= MIN_DATAGRAM_BYTES
             && self.is_quiet()
@@ -90,9 +92,9 @@ impl Connection {
             && self.updates.is_quiet()
             && !self.loss.is_report_due()
             && !established.keys.is_refusal_due()
-            && self.ids.is_quiet()
+            && self.ids.get().is_none_or(IdExchange::is_quiet)
             && self.path.is_quiet()
-            && self.mtu.is_quiet()
+            && self.mtu.get().is_none_or(PathSearch::is_quiet)
             && !self.liveness.get().is_some_and(super::liveness::Liveness::is_probe_due)
     }
 }

@@ -7,7 +7,7 @@ use crate::config::Packing;
 use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit};
 use crate::messages::{Alert, RecordNumber, ack};
-use crate::parts::SharedTags;
+use crate::parts::SharedSending;
 use crate::record::epochs::{EPOCH_12, HANDSHAKE_EPOCH};
 use crate::record::seal::{HeaderFormat, NumberLength, SealError, Sealed};
 use crate::record::{PlaintextHeader, SendEpoch};
@@ -26,7 +26,7 @@ pub(super) const LAST_CONTROL: HeaderFormat =
 impl Connection {
     /// Writes the next datagram into `buf`; `None` if there is none.
     pub(super) fn build_datagram(&mut self, buf: &mut [u8]) -> Option<usize> {
-        let allowance = self.allowance();
+        let allowance = self.path.allowance();
         if let Ending::Farewell(_, reason) = self.ending
             && allowance < MIN_DATAGRAM_BYTES
         {
@@ -50,7 +50,7 @@ impl Connection {
             at += self.write_flight(buf.get_mut(at..)?);
         }
         if at > 0 {
-            self.stats.sent.handshake_bytes += at as u64;
+            self.stats.sent(|sent| sent.handshake_bytes += at as u64);
             return Some(at);
         }
         // The peer cannot use data before it has our flight.
@@ -103,8 +103,8 @@ impl Connection {
         match epoch.seal(buf, ContentType::APPLICATION_DATA, shape, content) {
             Ok(sealed) => {
                 let (open, key_state) = (epoch.open_since(), epoch.key_state());
-                self.stats.sent.messages += 1;
-                self.stats.sent.message_bytes += len as u64;
+                self.stats.sent(|sent| sent.messages += 1);
+                self.stats.sent(|sent| sent.message_bytes += len as u64);
                 self.adapt_to_sending();
                 if len > 0 {
                     self.liveness_sent();
@@ -135,7 +135,7 @@ impl Connection {
     /// once.
     fn wait_for_others(&mut self, len: usize, more: bool) -> Option<Wait> {
         let setting = self.settings().max_wait;
-        let pace = self.pace.get_or_insert_with(SharedTags::INCLUDED?, Pace::new);
+        let pace = self.pace.get_or_insert_with(SharedSending::INCLUDED?, Pace::new);
         if len == 0 {
             // An empty payload is a probe or its answer, and does not wait: a peer that does not
             // answer in time is considered dead.
@@ -171,12 +171,12 @@ impl Connection {
         // length.
         while self.queue.front_len()? > most {
             self.queue.pop();
-            self.stats.sent.too_long += 1;
+            self.stats.sent(|sent| sent.too_long += 1);
         }
         let age = self.settings().max_age.unwrap_or(Duration::MAX);
         while self.queue.front_is_older(self.now, age) {
             self.queue.pop();
-            self.stats.sent.stale += 1;
+            self.stats.sent(|sent| sent.stale += 1);
         }
         let len = self.queue.front_len()?;
         if len > self.payload_of(self.confirmed_datagram()) {
@@ -249,7 +249,7 @@ impl Connection {
             // In DTLS 1.2 nothing answers the last flight; it is retransmitted only when the peer
             // retransmits its own.
             if !(self.is_12() && self.is_established()) {
-                self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout);
+                self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout());
             }
             // The flight answers everything received before it, unless it is a post-handshake
             // message.
@@ -305,7 +305,7 @@ impl Connection {
     fn write_closing_tag(&mut self, buf: &mut [u8], shape: HeaderFormat) -> Option<usize> {
         let epoch = self.channel.send.newest()?;
         let Sealed { len, .. } = epoch.seal_closing(buf, shape).ok()??;
-        self.stats.sent.closing_tags += 1;
+        self.stats.sent(|sent| sent.closing_tags += 1);
         self.timers.stop(Timer::OpenSet);
         if let Some(pace) = self.pace.get_mut() {
             pace.closed();

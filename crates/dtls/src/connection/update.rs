@@ -9,6 +9,7 @@ use crate::error::{Fault, Limit, Misbehaviour};
 use crate::handshake::EstablishedKeys;
 use crate::handshake::reassembly::Message;
 use crate::messages::KeyUpdate;
+use crate::parts::LossReports;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use crate::record::{NumberLength, ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
@@ -250,7 +251,7 @@ impl Connection {
     pub(super) fn forget_epochs_before(&mut self, epoch: u64) {
         for mut old in self.channel.receive.take_before(epoch) {
             let outcomes = old.abandon(&mut self.held);
-            self.stats.received.count(&outcomes);
+            self.stats.received(|received| received.count(&outcomes));
             self.adapt_to_rest(&mut old);
         }
     }
@@ -270,13 +271,14 @@ impl Connection {
     /// aggregated.
     #[inline(never)]
     pub(super) fn report_loss(&mut self) {
+        let Some(part) = LossReports::INCLUDED else { return };
         let Some(aggregated) = self.negotiated().map(|agreed| agreed.receive.aggregates()) else {
             return;
         };
         if let Some(epoch) = self.channel.receive.newest() {
-            self.loss.observe(epoch.arrivals(), epoch.expected(), aggregated);
+            self.loss.observe(epoch.arrivals(), epoch.expected(), aggregated.then_some(part));
             if aggregated {
-                self.loss.search(epoch.unsettled());
+                self.loss.search(part, epoch.unsettled());
             }
         }
     }
@@ -309,7 +311,7 @@ pub(super) struct LossMeter {
     /// report is renewed although nothing has changed.
     allowed: Option<bool>,
     renew_at: u64,
-    report: Option<u16>,
+    report: Option<(LossReports, u16)>,
     /// The loss measured last, in 1/65535.
     observed: Option<u16>,
     /// The loss of our records in the peer's last report, in 1/65535.
@@ -343,7 +345,7 @@ impl LossMeter {
 
     /// Takes the number of records of an epoch that arrived, the next expected number, and whether
     /// the loss is to be reported to the peer.
-    fn observe(&mut self, arrivals: u64, next: u64, tell: bool) {
+    fn observe(&mut self, arrivals: u64, next: u64, tell: Option<LossReports>) {
         if next < self.look_at {
             return;
         }
@@ -354,17 +356,19 @@ impl LossMeter {
         self.observed = Some(loss);
         (self.arrivals, self.next, self.look_at) = (arrivals, next, next + REPORT_INTERVAL);
         let allowed = Some(loss < SHORT_NUMBER_LOSS);
-        if tell && (self.allowed != allowed || next >= self.renew_at) {
+        if let Some(part) = tell
+            && (self.allowed != allowed || next >= self.renew_at)
+        {
             (self.allowed, self.renew_at) = (allowed, next + REPORT_RENEWAL);
-            self.report = Some(loss);
+            self.report = Some((part, loss));
         }
     }
 
     /// Takes the number of records that arrived since one was last authenticated. Before this end
     /// loses track of short record numbers it requests long ones, repeatedly.
-    fn search(&mut self, unsettled: u64) {
+    fn search(&mut self, part: LossReports, unsettled: u64) {
         if unsettled > 0 && unsettled.is_multiple_of(UNSETTLED_RECORDS) {
-            self.report = Some(u16::MAX);
+            self.report = Some((part, u16::MAX));
             self.allowed = Some(false);
         }
     }
@@ -374,7 +378,7 @@ impl LossMeter {
     }
 
     pub(super) fn take_report(&mut self) -> Option<u16> {
-        self.report.take()
+        self.report.take().map(|(_, loss)| loss)
     }
 
     pub(super) const fn observed(&self) -> Option<u16> {
@@ -386,6 +390,9 @@ impl LossMeter {
     }
 
     fn reported(&mut self, loss: u16, next: u64) {
+        if LossReports::INCLUDED.is_none() {
+            return;
+        }
         self.of_ours = Some(loss);
         self.short_until = if loss < SHORT_NUMBER_LOSS { next + REPORT_LIFETIME } else { 0 };
     }
@@ -403,7 +410,9 @@ impl LossMeter {
     ) -> NumberLength {
         let short = match setting {
             RecordNumbers::Long => false,
-            RecordNumbers::Auto | RecordNumbers::Short if aggregated => next < self.short_until,
+            RecordNumbers::Auto | RecordNumbers::Short if aggregated => {
+                LossReports::INCLUDED.is_some() && next < self.short_until
+            }
             RecordNumbers::Auto => false,
             RecordNumbers::Short => !next.is_multiple_of(LONG_NUMBER_INTERVAL),
         };
@@ -418,11 +427,11 @@ mod tests {
     #[test]
     fn loss_is_what_did_not_arrive_since_the_last_report() {
         let mut meter = LossMeter::default();
-        meter.observe(60, FIRST_REPORT - 1, true);
+        meter.observe(60, FIRST_REPORT - 1, LossReports::INCLUDED);
         assert_eq!(meter.take_report(), None);
-        meter.observe(32, FIRST_REPORT, true);
+        meter.observe(32, FIRST_REPORT, LossReports::INCLUDED);
         assert_eq!(meter.take_report(), Some(u16::MAX / 2));
-        meter.observe(32 + REPORT_INTERVAL, FIRST_REPORT + REPORT_INTERVAL, true);
+        meter.observe(32 + REPORT_INTERVAL, FIRST_REPORT + REPORT_INTERVAL, LossReports::INCLUDED);
         assert_eq!(meter.take_report(), Some(0));
         assert_eq!(meter.take_report(), None);
     }
@@ -432,7 +441,7 @@ mod tests {
         let mut meter = LossMeter::default();
         let looks = (0..20).map(|i| FIRST_REPORT + i * REPORT_INTERVAL);
         let reports = looks.filter(|at| {
-            meter.observe(*at, *at, true);
+            meter.observe(*at, *at, LossReports::INCLUDED);
             meter.take_report().is_some()
         });
         let reports: Vec<u64> = reports.collect();
@@ -443,7 +452,7 @@ mod tests {
     #[test]
     fn more_arrivals_than_numbers_are_no_negative_loss() {
         let mut meter = LossMeter::default();
-        meter.observe(1000, FIRST_REPORT, true);
+        meter.observe(1000, FIRST_REPORT, LossReports::INCLUDED);
         assert_eq!(meter.take_report(), Some(0));
     }
 }

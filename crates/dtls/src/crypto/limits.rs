@@ -138,88 +138,143 @@ pub enum KeyState {
     Exhausted,
 }
 
-/// The usage counters of one key. Each direction of each epoch has its own.
+/// What a sender counts of one key.
+#[derive(Clone, Debug)]
+pub(crate) struct SealUsage {
+    limits: &'static Limits,
+    records: u64,
+    blocks: u64,
+}
+
+impl SealUsage {
+    pub(crate) const fn new(limits: &'static Limits) -> Self {
+        Self { limits, records: 0, blocks: 0 }
+    }
+
+    /// Counts a sealed record.
+    pub(crate) const fn add(&mut self, header_len: usize, content_len: usize) {
+        self.add_by(1, header_len, content_len);
+    }
+
+    const fn add_by(&mut self, sealers: u64, header_len: usize, content_len: usize) {
+        let blocks = self.limits.blocks(header_len, content_len).saturating_mul(sealers);
+        self.records = self.records.saturating_add(sealers);
+        self.blocks = self.blocks.saturating_add(blocks);
+    }
+
+    /// The state of the limit that is nearest to being reached.
+    pub(crate) fn state(&self) -> KeyState {
+        let Limits { sealed_records, sealed_blocks, .. } = *self.limits;
+        nearest([(self.records, sealed_records), (self.blocks, sealed_blocks)])
+    }
+}
+
+/// What a receiver counts of one key.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenUsage {
+    limits: &'static Limits,
+    records: u64,
+    blocks: u64,
+    failed: u64,
+}
+
+impl OpenUsage {
+    pub(crate) const fn new(limits: &'static Limits) -> Self {
+        Self { limits, records: 0, blocks: 0, failed: 0 }
+    }
+
+    /// See [`Usage::add_evaluated`].
+    pub(crate) const fn add_evaluated(&mut self, header_len: usize, content_len: usize) {
+        let blocks = self.limits.blocks(header_len, content_len);
+        self.records = self.records.saturating_add(1);
+        self.blocks = self.blocks.saturating_add(blocks);
+    }
+
+    /// See [`Usage::add_evaluations`].
+    pub(crate) const fn add_evaluations(&mut self, records: u64) {
+        self.records = self.records.saturating_add(records);
+    }
+
+    /// See [`Usage::add_failed`].
+    pub(crate) const fn add_failed(&mut self) {
+        self.failed = self.failed.saturating_add(1);
+    }
+
+    /// The state of the limit that is nearest to being reached.
+    pub(crate) fn state(&self) -> KeyState {
+        let Limits { evaluated_records, evaluated_blocks, failed, .. } = *self.limits;
+        nearest([
+            (self.records, evaluated_records),
+            (self.blocks, evaluated_blocks),
+            (self.failed, failed),
+        ])
+    }
+}
+
+/// The state of the count that is nearest to its limit.
+fn nearest<const N: usize>(counts: [(u64, u64); N]) -> KeyState {
+    // This is called for every record, so there is no branch for each count until one is due.
+    if counts.iter().fold(true, |fresh, (used, limit)| fresh & (*used < limit / 2)) {
+        return KeyState::Fresh;
+    }
+    let state = |(used, limit): (u64, u64)| match used {
+        _ if used >= limit => KeyState::Exhausted,
+        _ if used >= limit.div_ceil(2) => KeyState::UpdateDue,
+        _ => KeyState::Fresh,
+    };
+    counts.into_iter().map(state).max().unwrap_or(KeyState::Fresh)
+}
+
+/// The usage counters of one key under which a member both seals and opens.
 #[derive(Clone, Debug)]
 pub struct Usage {
-    limits: &'static Limits,
-    sealed_records: u64,
-    sealed_blocks: u64,
-    evaluated_records: u64,
-    evaluated_blocks: u64,
-    failed: u64,
+    sealed: SealUsage,
+    opened: OpenUsage,
 }
 
 impl Usage {
     /// The counters of a key that was not used yet.
     pub const fn new(limits: &'static Limits) -> Self {
-        Self {
-            limits,
-            sealed_records: 0,
-            sealed_blocks: 0,
-            evaluated_records: 0,
-            evaluated_blocks: 0,
-            failed: 0,
-        }
+        Self { sealed: SealUsage::new(limits), opened: OpenUsage::new(limits) }
     }
 
     /// Counts a sealed record.
     pub const fn add_sealed(&mut self, header_len: usize, content_len: usize) {
-        self.add_sealed_by(1, header_len, content_len);
+        self.sealed.add(header_len, content_len);
     }
 
     /// Counts a sealed record under a key with which up to `sealers` members seal, none of which
     /// knows the counts of the others: as if each had sealed one record. Together they stay within
     /// the limits, to within one record each.
     pub const fn add_sealed_by(&mut self, sealers: u64, header_len: usize, content_len: usize) {
-        let blocks = self.limits.blocks(header_len, content_len).saturating_mul(sealers);
-        self.sealed_records = self.sealed_records.saturating_add(sealers);
-        self.sealed_blocks = self.sealed_blocks.saturating_add(blocks);
+        self.sealed.add_by(sealers, header_len, content_len);
     }
 
     /// Counts a record whose tag was evaluated. A check of an aggregate counts once for each
     /// unverified record that it covers.
     pub const fn add_evaluated(&mut self, header_len: usize, content_len: usize) {
-        let blocks = self.limits.blocks(header_len, content_len);
-        self.evaluated_records = self.evaluated_records.saturating_add(1);
-        self.evaluated_blocks = self.evaluated_blocks.saturating_add(blocks);
+        self.opened.add_evaluated(header_len, content_len);
     }
 
     /// Counts further evaluations of records that were counted already, because a tag over several
     /// records was checked again.
     pub const fn add_evaluations(&mut self, records: u64) {
-        self.evaluated_records = self.evaluated_records.saturating_add(records);
+        self.opened.add_evaluations(records);
     }
 
     /// Counts an evaluation that failed, in addition to [`add_evaluated`](Self::add_evaluated).
     pub const fn add_failed(&mut self) {
-        self.failed = self.failed.saturating_add(1);
+        self.opened.add_failed();
     }
 
     /// The number of failed evaluations.
     pub const fn failed(&self) -> u64 {
-        self.failed
+        self.opened.failed
     }
 
     /// The state of the limit that is nearest to being reached.
     pub fn state(&self) -> KeyState {
-        let limits = self.limits;
-        let counts = [
-            (self.sealed_records, limits.sealed_records),
-            (self.sealed_blocks, limits.sealed_blocks),
-            (self.evaluated_records, limits.evaluated_records),
-            (self.evaluated_blocks, limits.evaluated_blocks),
-            (self.failed, limits.failed),
-        ];
-        // This is called for every record, so there is no branch for each count until one is due.
-        if counts.iter().fold(true, |fresh, (used, limit)| fresh & (*used < limit / 2)) {
-            return KeyState::Fresh;
-        }
-        let state = |(used, limit): (u64, u64)| match used {
-            _ if used >= limit => KeyState::Exhausted,
-            _ if used >= limit.div_ceil(2) => KeyState::UpdateDue,
-            _ => KeyState::Fresh,
-        };
-        counts.into_iter().map(state).max().unwrap_or(KeyState::Fresh)
+        self.sealed.state().max(self.opened.state())
     }
 }
 
@@ -252,11 +307,11 @@ mod tests {
             &Limits::HMAC,
         ] {
             let edges = [
-                states(limits, |usage, n| usage.sealed_records = n, limits.sealed_records),
-                states(limits, |usage, n| usage.sealed_blocks = n, limits.sealed_blocks),
-                states(limits, |usage, n| usage.evaluated_records = n, limits.evaluated_records),
-                states(limits, |usage, n| usage.evaluated_blocks = n, limits.evaluated_blocks),
-                states(limits, |usage, n| usage.failed = n, limits.failed),
+                states(limits, |usage, n| usage.sealed.records = n, limits.sealed_records),
+                states(limits, |usage, n| usage.sealed.blocks = n, limits.sealed_blocks),
+                states(limits, |usage, n| usage.opened.records = n, limits.evaluated_records),
+                states(limits, |usage, n| usage.opened.blocks = n, limits.evaluated_blocks),
+                states(limits, |usage, n| usage.opened.failed = n, limits.failed),
             ];
             assert_eq!(edges, [EDGES; 5], "{limits:?}");
         }
@@ -317,7 +372,7 @@ mod tests {
         let mut usage = Usage::new(&Limits::CCM);
         usage.add_sealed(5, 11);
         usage.add_evaluated(5, 31);
-        assert_eq!((usage.sealed_records, usage.sealed_blocks), (1, 5));
-        assert_eq!((usage.evaluated_records, usage.evaluated_blocks), (1, 7));
+        assert_eq!((usage.sealed.records, usage.sealed.blocks), (1, 5));
+        assert_eq!((usage.opened.records, usage.opened.blocks), (1, 7));
     }
 }

@@ -48,6 +48,7 @@ pub use hash::HashValue;
 pub(crate) use hash::HashValue;
 pub use hash::{CustomRunningHash, Hash, HashAlgorithm, HmacKey, HmacState, RunningHash};
 pub use limits::{KeyState, Limits, Usage};
+pub(crate) use limits::{OpenUsage, SealUsage};
 pub use protection::{
     Aead, Block, Opened, Pad, Prf, PrfProtection, PrfState, Protection, Record, Unauthentic,
 };

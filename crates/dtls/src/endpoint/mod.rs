@@ -381,10 +381,11 @@ impl Endpoint {
     /// A connection ID that no association has; `None` if the configuration wants none or none was
     /// found.
     fn fresh_cid(&mut self) -> Option<ConnectionId> {
-        let len = match self.config.settings.connection_ids {
-            ConnectionIds::Off => return None,
-            ConnectionIds::SendOnly => return Some(ConnectionId::EMPTY),
+        let ids = self.config.settings.connection_ids;
+        let len = match ids {
+            _ if !ids.are_negotiated() => return None,
             ConnectionIds::Bytes(len) => len,
+            _ => return Some(ConnectionId::EMPTY),
         };
         (0..MAX_ID_DRAWS)
             .map(|_| ConnectionId::random(&mut self.rng, len))

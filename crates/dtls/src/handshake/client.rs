@@ -10,7 +10,7 @@ use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, HandshakeType,
     PskKeyExchangeMode, UNCOMPRESSED_POINTS,
 };
-use crate::config::{ClientConfig, ConnectionIds, ProtocolVersion, Psk, Settings, can_aggregate};
+use crate::config::{ClientConfig, ProtocolVersion, Psk, Settings, can_aggregate};
 use crate::crypto::{
     ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, HashValue, KeyExchange,
     MasterSecret, NamedGroup, TrafficSecret, Transcript,
@@ -119,10 +119,9 @@ impl WaitServerHello {
     pub(crate) fn start(config: &ClientConfig, channel: &mut Channel) -> Self {
         let (settings, psk) = (&config.settings, config.credential.psk());
         let random = channel.rng.array();
-        let cid = match settings.connection_ids {
-            ConnectionIds::Off => None,
-            ids => Some(ConnectionId::random(&mut channel.rng, ids.own_bytes())),
-        };
+        let ids = settings.connection_ids;
+        let cid =
+            ids.are_negotiated().then(|| ConnectionId::random(&mut channel.rng, ids.own_bytes()));
         // All suites have one hash algorithm, so the implementation of any suite that is offered
         // computes the transcript.
         let hash = settings.ordered_suites().next().map(|suite| suite.hash);

@@ -4,6 +4,7 @@ use super::ranges::Missing;
 use crate::codepoints::HandshakeType;
 use crate::messages::{Fragment, RecordNumber};
 use crate::tuning::{LAST_MESSAGE, LAST_VOLUNTARY_MESSAGE};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -43,16 +44,24 @@ struct SentRecord {
     pieces: Vec<FragmentRange>,
 }
 
-/// The current flight.
+/// Messages that wait to be acknowledged, and the records that carried them.
 #[derive(Debug, Default)]
-pub(crate) struct Flight {
+struct Unfinished {
     messages: Vec<OutgoingMessage>,
     sent: VecDeque<SentRecord>,
+}
+
+/// The current flight.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    /// `None` once the flight is acknowledged: an association seldom has another one, so the memory
+    /// is given back.
+    unfinished: Option<Box<Unfinished>>,
     /// The number of the next message. Numbers beyond [`LAST_MESSAGE`] are not valid.
     next_sequence: u32,
-    /// When the flight was first sent. It measures the round trip only if the flight was not
-    /// retransmitted (Karn's rule).
-    first_sent: Option<Instant>,
+    /// When the flight was first sent, [`Instant::MAX`] if it was not. It measures the round trip
+    /// only if the flight was not retransmitted (Karn's rule).
+    first_sent: Instant,
     repeated: bool,
     /// Whether this flight's ChangeCipherSpec was sent: DTLS 1.2's step from epoch 0 to 1.
     cipher_changed: bool,
@@ -61,7 +70,21 @@ pub(crate) struct Flight {
 impl Flight {
     /// A flight whose first message has the sequence number `next_sequence`.
     pub(crate) fn starting_at(next_sequence: u16) -> Self {
-        Self { next_sequence: next_sequence.into(), ..Self::default() }
+        Self {
+            unfinished: None,
+            next_sequence: next_sequence.into(),
+            first_sent: Instant::MAX,
+            repeated: false,
+            cipher_changed: false,
+        }
+    }
+
+    fn messages(&self) -> &[OutgoingMessage] {
+        self.unfinished.as_ref().map_or(&[], |unfinished| &unfinished.messages)
+    }
+
+    fn messages_mut(&mut self) -> &mut [OutgoingMessage] {
+        self.unfinished.as_mut().map_or(&mut [], |unfinished| &mut unfinished.messages)
     }
 
     /// Whether there is a message number for another message.
@@ -79,23 +102,24 @@ impl Flight {
     pub(crate) fn push(&mut self, epoch: u64, kind: HandshakeType, body: Vec<u8>) {
         debug_assert!(self.has_number(), "message numbers do not wrap");
         let length = body.len() as u32;
-        self.messages.push(OutgoingMessage {
+        let sequence = self.next_sequence();
+        self.unfinished.get_or_insert_default().messages.push(OutgoingMessage {
             kind,
-            sequence: self.next_sequence(),
+            sequence,
             epoch,
             body,
             unacknowledged: Missing::all(length),
             unsent: Missing::all(length),
         });
         self.next_sequence += 1;
-        self.first_sent = None;
+        self.first_sent = Instant::MAX;
         self.repeated = false;
         self.cipher_changed = false;
     }
 
     /// Whether no message waits to be acknowledged.
     pub(crate) fn is_done(&self) -> bool {
-        self.messages.is_empty()
+        self.unfinished.is_none()
     }
 
     /// The sequence number of the next message.
@@ -111,26 +135,24 @@ impl Flight {
 
     /// The epoch of the flight's last message, while that waits to be acknowledged.
     pub(crate) fn epoch(&self) -> Option<u64> {
-        self.messages.last().map(|message| message.epoch)
+        self.messages().last().map(|message| message.epoch)
     }
 
     /// The epoch of the next range to be sent.
     pub(crate) fn unsent_epoch(&self) -> Option<u64> {
-        self.messages.iter().find(|m| !m.unsent.is_empty()).map(|m| m.epoch)
+        self.messages().iter().find(|m| !m.unsent.is_empty()).map(|m| m.epoch)
     }
 
     /// Removes all messages: the peer's answer acknowledges the whole flight (section 7.2).
     pub(crate) fn complete(&mut self) {
-        // An association seldom has another flight, so the memory is given back.
-        self.messages = Vec::new();
-        self.sent = VecDeque::new();
+        self.unfinished = None;
     }
 
     /// Marks everything that is not acknowledged for retransmission.
     pub(crate) fn resend(&mut self) {
         self.repeated = true;
         self.cipher_changed = false;
-        for message in &mut self.messages {
+        for message in self.messages_mut() {
             message.unsent = message.unacknowledged.clone();
         }
     }
@@ -138,13 +160,16 @@ impl Flight {
     /// Uses an ACK that is not authenticated: marks what it does not name for retransmission, but
     /// acknowledges nothing. Returns whether it names a part of the flight and not all of it.
     pub(crate) fn resend_unnamed(&mut self, records: impl Iterator<Item = RecordNumber>) -> bool {
+        let Some(Unfinished { messages, sent }) = self.unfinished.as_deref_mut() else {
+            return false;
+        };
         let mut unnamed: Vec<Missing> =
-            self.messages.iter().map(|message| message.unacknowledged.clone()).collect();
+            messages.iter().map(|message| message.unacknowledged.clone()).collect();
         let mut named = false;
         for record in records {
-            let Some(sent) = self.sent.iter().find(|sent| sent.record == record) else { continue };
+            let Some(sent) = sent.iter().find(|sent| sent.record == record) else { continue };
             for piece in &sent.pieces {
-                let mut messages = self.messages.iter().zip(&mut unnamed);
+                let mut messages = messages.iter().zip(&mut unnamed);
                 if let Some((_, left)) = messages.find(|(m, _)| m.sequence == piece.sequence) {
                     named |= left.fill(piece.range.clone());
                 }
@@ -153,10 +178,10 @@ impl Flight {
         if !named || unnamed.iter().all(Missing::is_empty) {
             return false;
         }
-        self.repeated = true;
-        for (message, left) in self.messages.iter_mut().zip(unnamed) {
+        for (message, left) in messages.iter_mut().zip(unnamed) {
             message.unsent = left;
         }
+        self.repeated = true;
         true
     }
 
@@ -167,7 +192,8 @@ impl Flight {
     /// acknowledged is sent again completely. So is a KeyUpdate, whose meaning depends on its
     /// epoch.
     pub(crate) fn move_to(&mut self, epoch: u64) {
-        let Self { messages, sent, repeated, .. } = self;
+        let Self { unfinished, repeated, .. } = self;
+        let Some(Unfinished { messages, sent }) = unfinished.as_deref_mut() else { return };
         for message in messages.iter_mut() {
             message.epoch = epoch;
             let all = Missing::all(message.body.len() as u32);
@@ -190,18 +216,19 @@ impl Flight {
 
     /// Processes the acknowledgement of a record. Returns whether it was new.
     pub(crate) fn acknowledge(&mut self, record: RecordNumber) -> bool {
-        let Some(at) = self.sent.iter().position(|sent| sent.record == record) else {
+        let Some(Unfinished { messages, sent }) = self.unfinished.as_deref_mut() else {
             return false;
         };
-        let Some(sent) = self.sent.remove(at) else { return false };
+        let Some(at) = sent.iter().position(|sent| sent.record == record) else { return false };
+        let Some(sent) = sent.remove(at) else { return false };
         for piece in sent.pieces {
-            if let Some(message) = self.messages.iter_mut().find(|m| m.sequence == piece.sequence) {
+            if let Some(message) = messages.iter_mut().find(|m| m.sequence == piece.sequence) {
                 message.unacknowledged.fill(piece.range.clone());
                 message.unsent.fill(piece.range);
             }
         }
-        self.messages.retain(|message| !message.unacknowledged.is_empty());
-        if self.is_done() {
+        messages.retain(|message| !message.unacknowledged.is_empty());
+        if messages.is_empty() {
             self.complete();
         }
         true
@@ -221,7 +248,7 @@ impl Flight {
     /// pieces of the first unsent message.
     pub(crate) fn plan(&self, epoch: u64, mut capacity: usize, alone: bool) -> Vec<FragmentRange> {
         let mut plan = Vec::new();
-        for message in &self.messages {
+        for message in self.messages() {
             if message.unsent.is_empty() {
                 continue;
             }
@@ -249,7 +276,7 @@ impl Flight {
 
     /// Whether nothing remains to be sent after these pieces.
     pub(crate) fn is_completed_by(&self, pieces: &[FragmentRange]) -> bool {
-        self.messages.iter().all(|message| {
+        self.messages().iter().all(|message| {
             let mut unsent = message.unsent.clone();
             for piece in pieces.iter().filter(|piece| piece.sequence == message.sequence) {
                 unsent.fill(piece.range.clone());
@@ -265,7 +292,8 @@ impl Flight {
         w: &mut Writer<'_>,
     ) -> Result<(), BufferFull> {
         for piece in plan {
-            let Some(message) = self.messages.iter().find(|m| m.sequence == piece.sequence) else {
+            let Some(message) = self.messages().iter().find(|m| m.sequence == piece.sequence)
+            else {
                 continue;
             };
             let range = piece.range.start as usize..piece.range.end as usize;
@@ -283,22 +311,23 @@ impl Flight {
 
     /// Notes that the pieces of a plan were sent in `record`.
     pub(crate) fn sent(&mut self, now: Instant, record: RecordNumber, pieces: Vec<FragmentRange>) {
+        let Some(Unfinished { messages, sent }) = self.unfinished.as_deref_mut() else { return };
         for piece in &pieces {
-            if let Some(message) = self.messages.iter_mut().find(|m| m.sequence == piece.sequence) {
+            if let Some(message) = messages.iter_mut().find(|m| m.sequence == piece.sequence) {
                 message.unsent.fill(piece.range.clone());
             }
         }
-        self.first_sent.get_or_insert(now);
-        if self.sent.len() == MAX_SENT_RECORDS {
-            self.sent.pop_front();
+        self.first_sent = self.first_sent.min(now);
+        if sent.len() == MAX_SENT_RECORDS {
+            sent.pop_front();
         }
-        self.sent.push_back(SentRecord { record, pieces });
+        sent.push_back(SentRecord { record, pieces });
     }
 
     /// When the flight was sent, if it was sent only once: an answer to it then measures the round
     /// trip.
     pub(crate) fn unambiguous_start(&self) -> Option<Instant> {
-        if self.repeated { None } else { self.first_sent }
+        Some(self.first_sent).filter(|start| !self.repeated && *start != Instant::MAX)
     }
 }
 
@@ -312,7 +341,7 @@ mod tests {
 
     #[test]
     fn only_what_was_not_acknowledged_is_sent_again() {
-        let mut flight = Flight::default();
+        let mut flight = Flight::starting_at(0);
         flight.push(2, HandshakeType::ENCRYPTED_EXTENSIONS, alloc::vec![1; 100]);
         flight.push(2, HandshakeType::FINISHED, alloc::vec![2; 32]);
         let first = flight.plan(2, 70, false);
@@ -335,7 +364,7 @@ mod tests {
 
     #[test]
     fn an_ack_that_nobody_vouches_for_leaves_nothing_out_for_good() {
-        let mut flight = Flight::default();
+        let mut flight = Flight::starting_at(0);
         flight.push(0, HandshakeType::CLIENT_HELLO, alloc::vec![1; 100]);
         for n in 0..2 {
             let part = flight.plan(0, 70, false);
@@ -352,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_flight_that_moves_to_other_keys_goes_whole() {
-        let mut flight = Flight::default();
+        let mut flight = Flight::starting_at(0);
         flight.push(3, HandshakeType::NEW_CONNECTION_ID, alloc::vec![1; 100]);
         for (n, room) in [(0, 70), (1, 1000)] {
             let part = flight.plan(3, room, false);
@@ -381,7 +410,7 @@ mod tests {
 
     #[test]
     fn a_plan_keeps_to_one_epoch_and_its_room() {
-        let mut flight = Flight::default();
+        let mut flight = Flight::starting_at(0);
         flight.push(0, HandshakeType::SERVER_HELLO, alloc::vec![1; 50]);
         flight.push(2, HandshakeType::FINISHED, alloc::vec![2; 32]);
         assert_eq!(flight.unsent_epoch(), Some(0));

@@ -90,7 +90,7 @@ impl Channel {
             record_limit: MAX_CONTENT,
             receive_limit: MAX_CONTENT + 1,
             send_cid: ConnectionId::EMPTY,
-            own_ids: OwnIds::default(),
+            own_ids: OwnIds::NONE,
             delivered_from: settings.delivery.threshold(),
             watches: settings.adapt.is_some(),
             masks: settings.number_masks,

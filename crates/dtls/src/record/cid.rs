@@ -2,6 +2,7 @@
 
 use super::{Header12, UnifiedHeader};
 use crate::codepoints::ContentType;
+use crate::parts::{self, Part};
 use core::fmt;
 use core::ops::Deref;
 use lightseal_core::{Random, Reader};
@@ -16,7 +17,8 @@ pub struct ConnectionId {
 
 impl ConnectionId {
     /// The longest connection ID, in bytes, that is given or accepted: every record carries it.
-    pub const MAX_LEN: usize = 32;
+    /// Zero in a build without the feature `connection-ids`.
+    pub const MAX_LEN: usize = if parts::ConnectionIds::IS_INCLUDED { 32 } else { 0 };
     /// No connection ID.
     pub const EMPTY: Self = Self { len: 0, bytes: [0; Self::MAX_LEN] };
 
@@ -39,7 +41,8 @@ impl Deref for ConnectionId {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
+        // Without the feature the compiler sees that every ID is empty.
+        &self.bytes[..usize::from(self.len).min(Self::MAX_LEN)]
     }
 }
 

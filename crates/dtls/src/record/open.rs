@@ -8,7 +8,8 @@ use super::header::UnifiedHeader;
 use super::outcomes::{ArrivalCounts, Inner, OpenedRecord, Outcomes, SecurityLevel};
 use super::receive_buffer::ReceiveBuffer;
 use crate::codepoints::MAX_CONTENT;
-use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
+use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, OpenUsage, TrafficSecret};
+use crate::parts::Adaptation;
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
 use lightseal_aggregation::choice::RecordFate;
@@ -57,10 +58,10 @@ impl ReceiveEpoch {
             &secret.derivation(),
             masks,
         ));
-        Self::of(epoch, Usage::new(&suite.limits), layout)
+        Self::of(epoch, OpenUsage::new(&suite.limits), layout)
     }
 
-    const fn of(epoch: u64, usage: Usage, layout: RecordProtection) -> Self {
+    const fn of(epoch: u64, usage: OpenUsage, layout: RecordProtection) -> Self {
         Self {
             epoch,
             tally: ArrivalCounts::new(usage),
@@ -79,7 +80,7 @@ impl ReceiveEpoch {
     ) -> Self {
         let keys = Keys12::new(suite, aead, cid);
         let layout = RecordProtection::Dtls12 { keys, window: ReplayWindow::new() };
-        Self::of(epoch, Usage::new(&suite.limits), layout)
+        Self::of(epoch, OpenUsage::new(&suite.limits), layout)
     }
 
     /// Refuses records longer than the record size limit that this end stated (RFC 8449, section
@@ -100,21 +101,28 @@ impl ReceiveEpoch {
 
     /// Records the fate of each record, for [`Self::next_seen`].
     pub fn watch(&mut self) {
-        if let RecordProtection::Dtls13(opening) = &self.layout {
-            self.tally.fates = Some(Box::new(Fates::new(opening.scheme())));
+        if let (RecordProtection::Dtls13(opening), Some(part)) =
+            (&self.layout, Adaptation::INCLUDED)
+        {
+            self.tally.fates.set(part, Fates::new(opening.scheme()));
         }
     }
 
+    /// Whether application data of the epoch shares tags.
+    pub const fn shares_tags(&self) -> bool {
+        matches!(&self.layout, RecordProtection::Dtls13(Opening::Aggregated(_)))
+    }
+
     /// Whether the fates of records are recorded.
-    pub const fn is_watched(&self) -> bool {
-        self.tally.fates.is_some()
+    pub fn is_watched(&self) -> bool {
+        self.tally.fates.get().is_some()
     }
 
     /// Whether the next record, in the order of numbers, arrived; `None` if that is not known yet.
     /// When the epoch has `ended`, records that are missing count as lost.
     pub fn next_seen(&mut self, ended: bool) -> Option<RecordFate> {
         let (RecordProtection::Dtls13(opening), Some(fates)) =
-            (&self.layout, &mut self.tally.fates)
+            (&self.layout, self.tally.fates.get_mut())
         else {
             return None;
         };

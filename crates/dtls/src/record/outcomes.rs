@@ -3,9 +3,9 @@
 
 use super::fates::{Fate, Fates};
 use crate::codepoints::ContentType;
-use crate::crypto::Usage;
+use crate::crypto::OpenUsage;
+use crate::parts::{Adaptation, PartState};
 use crate::stats::ReceiveStats;
-use alloc::boxed::Box;
 use core::ops::AddAssign;
 
 /// An authenticated record that the connection has to act on.
@@ -99,7 +99,7 @@ impl SecurityLevel {
 /// What arrived in an epoch, and how far its key is used up.
 pub(super) struct ArrivalCounts {
     /// How much the key has been used, compared with its limits.
-    pub(super) usage: Usage,
+    pub(super) usage: OpenUsage,
     /// The number of records that are not known to be copies, authentic or not.
     pub(super) arrivals: u64,
     /// The number of authenticated records.
@@ -108,18 +108,18 @@ pub(super) struct ArrivalCounts {
     /// authenticated.
     pub(super) unsettled: u64,
     /// The fate of each record, if it is recorded.
-    pub(super) fates: Option<Box<Fates>>,
+    pub(super) fates: PartState<Adaptation, Fates>,
 }
 
 impl ArrivalCounts {
-    pub(super) const fn new(usage: Usage) -> Self {
-        Self { usage, arrivals: 0, authentic: 0, unsettled: 0, fates: None }
+    pub(super) const fn new(usage: OpenUsage) -> Self {
+        Self { usage, arrivals: 0, authentic: 0, unsettled: 0, fates: PartState::EMPTY }
     }
 
     /// Notes what is now known of a record whose payload has `payload_len` bytes.
     #[inline]
     pub(super) fn note(&mut self, number: u64, payload_len: usize, fate: fn(u16) -> Fate) {
-        if let Some(fates) = &mut self.fates {
+        if let Some(fates) = self.fates.get_mut() {
             fates.note(number, fate(payload_len.try_into().unwrap_or(u16::MAX)));
         }
     }

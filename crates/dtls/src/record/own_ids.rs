@@ -1,30 +1,47 @@
 //! The connection IDs of this end.
 
 use super::cid::ConnectionId;
+use crate::parts::{self, PartState};
 use crate::tuning::{MAX_OWN_IDS, MAX_SPARE_IDS};
 use alloc::vec::Vec;
 
 /// The connection IDs accepted in records to this end, oldest first.
-#[derive(Debug, Default)]
-pub(crate) struct OwnIds {
+#[derive(Debug)]
+pub(crate) struct OwnIds(PartState<parts::ConnectionIds, Accepted>);
+
+#[derive(Debug)]
+struct Accepted {
     ids: Vec<ConnectionId>,
     /// The position of the newest ID that the peer has used.
     in_use: usize,
 }
 
 impl OwnIds {
+    /// Records of the peer carry no connection ID.
+    pub(crate) const NONE: Self = Self(PartState::EMPTY);
+
     /// The negotiated ID; no IDs if it is empty.
     pub(crate) fn agreed(cid: ConnectionId) -> Self {
-        Self { ids: if cid.is_empty() { Vec::new() } else { alloc::vec![cid] }, in_use: 0 }
+        let mut own = Self::NONE;
+        if let Some(part) = parts::ConnectionIds::INCLUDED
+            && !cid.is_empty()
+        {
+            own.0.set(part, Accepted { ids: alloc::vec![cid], in_use: 0 });
+        }
+        own
     }
 
     /// Whether records of the peer carry no connection ID.
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.ids.is_empty()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.get().is_none()
+    }
+
+    fn ids(&self) -> &[ConnectionId] {
+        self.0.get().map_or(&[], |accepted| &accepted.ids)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = ConnectionId> + '_ {
-        self.ids.iter().copied()
+        self.ids().iter().copied()
     }
 
     pub(crate) fn contains(&self, cid: &[u8]) -> bool {
@@ -33,27 +50,31 @@ impl OwnIds {
 
     /// The position of an ID.
     pub(crate) fn position(&self, cid: &[u8]) -> Option<usize> {
-        self.ids.iter().position(|own| **own == *cid)
+        self.ids().iter().position(|own| **own == *cid)
     }
 
     /// Notes that the peer uses the ID at a position.
     pub(crate) fn used(&mut self, at: usize) {
-        self.in_use = self.in_use.max(at);
+        if let Some(accepted) = self.0.get_mut() {
+            accepted.in_use = accepted.in_use.max(at);
+        }
     }
 
     /// The number of further spare IDs that the peer may be given.
     pub(crate) fn room(&self) -> usize {
-        MAX_SPARE_IDS.saturating_sub(self.ids.len().saturating_sub(self.in_use + 1))
+        let unused = |own: &Accepted| own.ids.len().saturating_sub(own.in_use + 1);
+        MAX_SPARE_IDS.saturating_sub(self.0.get().map_or(0, unused))
     }
 
     /// Adds fresh IDs. IDs older than the one in use are no longer accepted, nor the oldest of the
     /// others beyond the limit.
     pub(crate) fn add(&mut self, fresh: &[ConnectionId]) {
-        let excess = (self.ids.len() - self.in_use + fresh.len()).saturating_sub(MAX_OWN_IDS);
-        let retired = (self.in_use + excess).min(self.ids.len());
-        self.ids.drain(..retired);
-        self.in_use = 0;
-        self.ids.extend_from_slice(fresh);
+        let Some(Accepted { ids, in_use }) = self.0.get_mut() else { return };
+        let excess = (ids.len() - *in_use + fresh.len()).saturating_sub(MAX_OWN_IDS);
+        let retired = (*in_use + excess).min(ids.len());
+        ids.drain(..retired);
+        *in_use = 0;
+        ids.extend_from_slice(fresh);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Received payloads, held until they are verified and the application has taken them.
 
 use super::ConnectionId;
+use crate::parts::{self, Part, PartState};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
@@ -89,7 +90,39 @@ impl fmt::Display for Resolution {
 pub struct ReceiveBuffer {
     slots: Vec<Vec<u8>>,
     free: Vec<Slot>,
-    ready: VecDeque<Received>,
+    ready: VecDeque<Ready>,
+    /// Payload bytes in slots that are not free; each slot costs [`SLOT_COST`] more.
+    bytes: usize,
+    /// The heap memory of all slots in bytes, free ones included.
+    capacity: usize,
+    budget: usize,
+    shared: PartState<parts::SharedReceiving, Shared>,
+}
+
+/// What is reported to the application. Without shared tags it is always verified data.
+enum Ready {
+    Data(Slot),
+    Other(<parts::SharedReceiving as Part>::Only<Received>),
+}
+
+impl Ready {
+    fn received(&self) -> Received {
+        match self {
+            Self::Data(slot) => Received::Data(*slot),
+            Self::Other(received) => *parts::SharedReceiving::get(received),
+        }
+    }
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.received().fmt(f)
+    }
+}
+
+/// What only records under shared tags need, once the first one has come.
+#[derive(Debug, Default)]
+struct Shared {
     /// The number of entries in `ready` that are not verified.
     waiting_early: usize,
     /// Slots delivered to the application before they were verified, each with the number of bytes
@@ -97,25 +130,44 @@ pub struct ReceiveBuffer {
     early: Vec<(Slot, u64)>,
     /// The number of bytes delivered to the application.
     given: u64,
-    /// Payload bytes in slots that are not free; each slot costs [`SLOT_COST`] more.
-    bytes: usize,
-    /// The heap memory of all slots in bytes, free ones included.
-    capacity: usize,
-    budget: usize,
     /// The longest payload that was verified by shared tags.
     longest: usize,
     /// The origin of the record being processed, if it may change where the peer is answered.
     origin: Option<Origin>,
     /// The origins of the records in slots, by slot. A slot beyond the end has no origin.
     origins: Vec<Option<Origin>>,
-    /// The highest record number authenticated since [`begin`](Self::begin), and its slot; `None`
+    /// The highest record number authenticated since [`ReceiveBuffer::begin`], and its slot; `None`
     /// for the record being processed.
     newest: Option<(u64, Option<Slot>)>,
+}
+
+impl Shared {
+    fn note_newest(&mut self, number: u64, slot: Option<Slot>) {
+        if self.newest.is_none_or(|(newest, _)| newest < number) {
+            self.newest = Some((number, slot));
+        }
+    }
+
+    fn note_origin(&mut self, slot: Slot) {
+        if self.origin.is_none() && self.origins.is_empty() {
+            return;
+        }
+        let at = usize::from(slot);
+        if at >= self.origins.len() {
+            self.origins.resize(at + 1, None);
+        }
+        if let Some(origin) = self.origins.get_mut(at) {
+            *origin = self.origin;
+        }
+    }
 }
 
 /// What an occupied slot counts for besides its payload, so that the number of empty payloads is
 /// bounded too.
 const SLOT_COST: usize = 32;
+
+/// The number of slots up to which memory for them is taken one by one.
+const FIRST_SLOTS: usize = 4;
 
 impl ReceiveBuffer {
     /// A buffer of `budget` bytes, overhead included.
@@ -124,57 +176,39 @@ impl ReceiveBuffer {
             slots: Vec::new(),
             free: Vec::new(),
             ready: VecDeque::new(),
-            waiting_early: 0,
-            early: Vec::new(),
-            given: 0,
             bytes: 0,
             capacity: 0,
             budget,
-            longest: 0,
-            origin: None,
-            origins: Vec::new(),
-            newest: None,
+            shared: PartState::EMPTY,
         }
     }
 
-    /// Begins to process the next record, which has this origin.
-    #[inline]
-    pub const fn begin(&mut self, origin: Option<Origin>) {
-        self.origin = origin;
-        self.newest = None;
+    /// Begins to process the next record under shared tags, which has this origin.
+    pub fn begin(&mut self, origin: Option<Origin>) {
+        if let Some(part) = parts::SharedReceiving::INCLUDED {
+            let shared = self.shared.get_or_insert_with(part, Shared::default);
+            (shared.origin, shared.newest) = (origin, None);
+        }
     }
 
-    /// The record being processed was authenticated by its own tag.
-    #[inline]
+    /// The record being processed, which is one under shared tags, was authenticated by its own
+    /// tag.
     pub fn authenticated(&mut self, number: u64) {
-        self.note_newest(number, None);
-    }
-
-    #[inline]
-    fn note_newest(&mut self, number: u64, slot: Option<Slot>) {
-        if self.newest.is_none_or(|(newest, _)| newest < number) {
-            self.newest = Some((number, slot));
+        if let Some(shared) = self.shared.get_mut() {
+            shared.note_newest(number, None);
         }
     }
 
     /// The highest record number authenticated since [`begin`](Self::begin), and the origin of its
-    /// record. Under shared tags this is seldom the record whose tag let others be verified.
+    /// record, which is seldom the record whose tag let others be verified.
     pub fn newest(&self) -> Option<(u64, Option<Origin>)> {
-        let (number, slot) = self.newest?;
+        let shared = self.shared.get()?;
+        let (number, slot) = shared.newest?;
         let origin = match slot {
-            None => self.origin,
-            Some(slot) => self.origins.get(usize::from(slot)).copied().flatten(),
+            None => shared.origin,
+            Some(slot) => shared.origins.get(usize::from(slot)).copied().flatten(),
         };
         Some((number, origin))
-    }
-
-    #[cold]
-    fn note_origin(&mut self, slot: Slot) {
-        let at = usize::from(slot);
-        if at >= self.origins.len() {
-            self.origins.resize(at + 1, None);
-        }
-        self.origins[at] = self.origin;
     }
 
     /// How many bytes the records of a scheme may take, overhead included: for each of `numbers`
@@ -183,7 +217,10 @@ impl ReceiveBuffer {
     /// budget.
     pub fn shared_budget(&self, numbers: usize, longest: usize) -> usize {
         // Before the first payload is verified, payloads of any length may be the authentic ones.
-        let seen = if self.longest == 0 { longest } else { self.longest };
+        let seen = match self.shared.get().map_or(0, |shared| shared.longest) {
+            0 => longest,
+            seen => seen,
+        };
         let rivals = (numbers * HELD_PER_NUMBER).min(CANDIDATES) * (seen + SLOT_COST);
         rivals.max(Self::least_budget(numbers, longest)).min(self.budget)
     }
@@ -210,6 +247,10 @@ impl ReceiveBuffer {
             Some(slot) => slot,
             None => {
                 let slot = Slot::try_from(self.slots.len()).ok()?;
+                if self.slots.len() < FIRST_SLOTS {
+                    // Most associations never hold two payloads at once.
+                    self.slots.reserve_exact(1);
+                }
                 self.slots.push(Vec::new());
                 slot
             }
@@ -221,8 +262,8 @@ impl ReceiveBuffer {
         buffer.extend_from_slice(payload);
         self.capacity += buffer.capacity();
         self.bytes += cost;
-        if self.origin.is_some() || !self.origins.is_empty() {
-            self.note_origin(slot);
+        if let Some(shared) = self.shared.get_mut() {
+            shared.note_origin(slot);
         }
         Some(slot)
     }
@@ -230,24 +271,34 @@ impl ReceiveBuffer {
     /// Queues a verified payload for the application; returns its length in bytes.
     #[inline]
     pub fn deliver(&mut self, slot: Slot) -> usize {
-        self.ready.push_back(Received::Data(slot));
+        self.ready.push_back(Ready::Data(slot));
         self.payload(slot).len()
     }
 
     /// Queues a payload for the application that is not verified yet.
     pub fn deliver_early(&mut self, slot: Slot, record: RecordId, bits: u8) {
-        self.waiting_early += 1;
-        self.ready.push_back(Received::Provisional { slot, record, bits });
+        if let Some(shared) = self.shared.get_mut() {
+            shared.waiting_early += 1;
+        }
+        self.report(Received::Provisional { slot, record, bits });
+    }
+
+    fn report(&mut self, received: Received) {
+        if let Some(part) = parts::SharedReceiving::INCLUDED {
+            self.ready.push_back(Ready::Other(part.only(received)));
+        }
     }
 
     /// As [`resolve`](Self::resolve), for a payload that is verified.
     #[inline]
     pub fn verified(&mut self, slot: Slot, record: RecordId) -> usize {
-        self.longest = self.longest.max(self.payload(slot).len());
-        if !self.origins.is_empty() {
-            self.note_newest(record.number, Some(slot));
+        let len = self.payload(slot).len();
+        let Some(shared) = self.shared.get_mut() else { return self.deliver(slot) };
+        shared.longest = shared.longest.max(len);
+        if !shared.origins.is_empty() {
+            shared.note_newest(record.number, Some(slot));
         }
-        if self.waiting_early == 0 && self.early.is_empty() {
+        if shared.waiting_early == 0 && shared.early.is_empty() {
             return self.deliver(slot);
         }
         self.resolve(slot, record, Outcome::Verified)
@@ -259,28 +310,30 @@ impl ReceiveBuffer {
     pub fn resolve(&mut self, slot: Slot, record: RecordId, outcome: Outcome) -> usize {
         let verified = outcome == Outcome::Verified;
         let len = if verified { self.payload(slot).len() } else { 0 };
-        let is_it = |received: &Received| matches!(received, Received::Provisional { slot: queued, .. } if *queued == slot);
+        let Some(shared) = self.shared.get_mut() else { return len };
+        let is_it = |ready: &Ready| matches!(ready.received(), Received::Provisional { slot: queued, .. } if queued == slot);
         // The search is skipped when there is none, because the queue may be long.
-        let queued = if self.waiting_early == 0 { None } else { self.ready.iter().position(is_it) };
+        let queued =
+            if shared.waiting_early == 0 { None } else { self.ready.iter().position(is_it) };
         if let Some(at) = queued {
             // The application has not taken the provisional payload yet.
-            self.waiting_early -= 1;
+            shared.waiting_early -= 1;
             if verified {
-                self.ready[at] = Received::Data(slot);
+                self.ready[at] = Ready::Data(slot);
                 return len;
             }
             self.ready.remove(at);
         }
-        let early = self.early.iter().position(|(early, _)| *early == slot);
-        if let Some((_, before)) = early.map(|at| self.early.swap_remove(at)) {
+        let early = shared.early.iter().position(|(early, _)| *early == slot);
+        if let Some((_, before)) = early.map(|at| shared.early.swap_remove(at)) {
             let resolution = match outcome {
                 Outcome::Verified => Resolution::Verified,
                 Outcome::Dropped(DropReason::Failed) => {
-                    Resolution::Refuted { bytes: self.given - before }
+                    Resolution::Refuted { bytes: shared.given - before }
                 }
                 _ => Resolution::Unknown,
             };
-            self.ready.push_back(Received::Resolved(record, resolution));
+            self.report(Received::Resolved(record, resolution));
         } else if verified {
             return self.deliver(slot);
         }
@@ -290,26 +343,38 @@ impl ReceiveBuffer {
 
     /// The slot of the next payload for the application, if that is verified.
     pub fn next_data(&mut self) -> Option<Slot> {
-        let &Received::Data(slot) = self.ready.front()? else { return None };
+        let &Ready::Data(slot) = self.ready.front()? else { return None };
         self.ready.pop_front();
-        self.given += self.payload(slot).len() as u64;
+        self.note_given(slot);
         Some(slot)
     }
 
     /// The next report for the application.
     pub fn next_ready(&mut self) -> Option<Received> {
-        let received = self.ready.pop_front()?;
-        let before = self.given;
+        let received = self.ready.pop_front()?.received();
         match received {
-            Received::Data(slot) => self.given += self.payload(slot).len() as u64,
+            Received::Data(slot) => {
+                self.note_given(slot);
+            }
             Received::Provisional { slot, .. } => {
-                self.given += self.payload(slot).len() as u64;
-                self.waiting_early -= 1;
-                self.early.push((slot, before));
+                let before = self.note_given(slot);
+                if let Some(shared) = self.shared.get_mut() {
+                    shared.waiting_early -= 1;
+                    shared.early.push((slot, before));
+                }
             }
             Received::Resolved(..) => {}
         }
         Some(received)
+    }
+
+    /// Notes that the application gets a payload. Returns how many bytes it had before.
+    fn note_given(&mut self, slot: Slot) -> u64 {
+        let len = self.payload(slot).len();
+        let Some(shared) = self.shared.get_mut() else { return 0 };
+        let before = shared.given;
+        shared.given += len as u64;
+        before
     }
 
     /// A slot's payload.
@@ -362,6 +427,7 @@ mod tests {
     #[test]
     fn early_payloads_are_resolved_once() {
         let mut held = ReceiveBuffer::new(10_000);
+        held.begin(None);
         let record = |number| RecordId { epoch: 3, number };
         let slots: Vec<Slot> = (1..=4).map(|n| held.hold(&[n; 10]).unwrap()).collect();
         for (number, slot) in (0..).zip(&slots[..3]) {

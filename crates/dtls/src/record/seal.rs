@@ -5,7 +5,7 @@ use super::dtls12::Keys12;
 use super::dtls13::Sealing;
 use super::shape::RecordPlace;
 use crate::codepoints::{ContentType, MAX_RECORD_NUMBER};
-use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
+use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, SealUsage, TrafficSecret};
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
 use lightseal_aggregation::{ClosingTag, Scheme};
@@ -29,7 +29,7 @@ impl RecordProtection {
 pub struct SendEpoch {
     epoch: u64,
     next: u64,
-    usage: Usage,
+    usage: SealUsage,
     layout: RecordProtection,
 }
 
@@ -63,7 +63,7 @@ impl SendEpoch {
             &secret.derivation(),
             masks,
         ));
-        Self { epoch, next: 0, usage: Usage::new(&suite.limits), layout }
+        Self { epoch, next: 0, usage: SealUsage::new(&suite.limits), layout }
     }
 
     /// A DTLS 1.2 epoch with its key. Records carry `cid` unless it is empty.
@@ -74,7 +74,7 @@ impl SendEpoch {
         cid: ConnectionId,
     ) -> Self {
         let layout = RecordProtection::Dtls12(Keys12::new(suite, aead, cid));
-        Self { epoch, next: 0, usage: Usage::new(&suite.limits), layout }
+        Self { epoch, next: 0, usage: SealUsage::new(&suite.limits), layout }
     }
 
     /// Sets the connection ID that records carry from now on; none if it is empty. The connection
@@ -130,7 +130,7 @@ impl SendEpoch {
         shape: HeaderFormat,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<Sealed, SealError> {
-        self.seal_padded(buf, kind, shape, 0, content)
+        self.seal_at_least(buf, kind, shape, 0, content)
     }
 
     /// Whether records can be padded: all except those of DTLS 1.2 without a connection ID.
@@ -154,10 +154,28 @@ impl SendEpoch {
             return Err(SealError::Full);
         }
         let least = buf.len().checked_sub(self.overhead(kind, shape)).ok_or(SealError::Full)?;
-        self.seal_padded(buf, kind, shape, least, content)
+        self.seal_at_least(buf, kind, shape, least, content)
     }
 
     /// Seals a record whose content and padding have at least `least` bytes.
+    fn seal_at_least(
+        &mut self,
+        buf: &mut [u8],
+        kind: ContentType,
+        shape: HeaderFormat,
+        least: usize,
+        content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+    ) -> Result<Sealed, SealError> {
+        // Hosts have a copy of the code for each kind of record, which takes fewer instructions.
+        if cfg!(feature = "aggregation") {
+            return self.seal_padded(buf, kind, shape, least, content);
+        }
+        let mut content = Some(content);
+        let mut write = |w: &mut Writer<'_>| content.take().map_or(Ok(()), |write| write(w));
+        let write: &mut dyn FnMut(&mut Writer<'_>) -> Result<(), BufferFull> = &mut write;
+        self.seal_padded(buf, kind, shape, least, write)
+    }
+
     fn seal_padded(
         &mut self,
         buf: &mut [u8],
@@ -177,7 +195,7 @@ impl SendEpoch {
                 sealing.seal(buf, place, kind, shape, least, content)?
             }
         };
-        self.usage.add_sealed(written.additional_len, written.content_len);
+        self.usage.add(written.additional_len, written.content_len);
         self.next = number + 1;
         Ok(Sealed { len: written.len, number })
     }

@@ -40,7 +40,7 @@ use lightseal_group::member::{
 };
 use lightseal_group::policy::{Authenticity, Profile, Responses};
 use lightseal_group::rekey::{Grant, KeyPath, Timing};
-use lightseal_group::{GroupId, SenderId, Start};
+use lightseal_group::{GroupId, SenderId, SenderSet, Start};
 use lightseal_net::Clock;
 use lightseal_net::address::Named;
 use lightseal_net::blocking::DATAGRAM_BYTES;
@@ -118,7 +118,7 @@ struct Stored {
     policy: lightseal_group::Policy,
     roles: Roles,
     controller: lightseal_group::rekey::ControllerKey,
-    senders: BTreeSet<SenderId>,
+    senders: SenderSet,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,7 +161,7 @@ impl MemberHost {
         }
         let place = GroupSockets::take(interface, policy.address, address, hops, clock.now())?;
         let membership =
-            Membership { policy, roles, address, senders: stored.senders.clone(), keys, identity };
+            Membership { policy, roles, address, senders: stored.senders, keys, identity };
         let numbers = Box::new(store.numbers());
         let (provider, now) = (&PROVIDER, clock.now());
         // `begin_start` has already deleted the suspended state from the store.
@@ -475,7 +475,7 @@ impl MemberHost {
                 }
                 Event::UnknownSender(_) => self.ask(Kind::Senders),
                 Event::SendersChanged => {
-                    self.admitted.senders.clone_from(self.member.senders());
+                    self.admitted.senders = *self.member.senders();
                     save(&self.store, &self.name, &self.admitted, self.member.keys())?;
                 }
                 // The start that is under way will bring a new epoch.
@@ -547,7 +547,7 @@ impl MemberHost {
             }
             Answer::Senders(senders) => {
                 self.asked.remove(&Kind::Senders);
-                self.admitted.senders.clone_from(&senders);
+                self.admitted.senders = senders;
                 self.member.set_senders(senders);
             }
             Answer::Noted => {
@@ -607,13 +607,13 @@ impl MemberHost {
         &mut self,
         now: Instant,
         clones: u32,
-        senders: BTreeSet<SenderId>,
+        senders: SenderSet,
         grant: Grant,
     ) -> Result<(), MemberHostError> {
         if clones > 0 {
             tracing::warn!("the controller has refused copies of this device: {clones} times");
         }
-        self.admitted.senders.clone_from(&senders);
+        self.admitted.senders = senders;
         self.member.set_senders(senders);
         if self.patient && (!self.resumes || grant.epoch > self.member.keys().epoch()) {
             let wait = if self.resumes { COMING_BACK } else { AFTER_A_CRASH };
@@ -640,7 +640,7 @@ fn save(
         policy: stored.policy.clone(),
         roles: stored.roles,
         controller: stored.controller.clone(),
-        senders: stored.senders.clone(),
+        senders: stored.senders,
         grant: keys.to_grant(now.ok_or(StoreError::Damaged("a membership"))?),
     };
     store.put_membership(name, admitted)

@@ -1,6 +1,7 @@
 //! Cipher suites of `axiom-1.2`: the DTLS 1.2 suites that need only a pre-shared key.
 
 use super::null::NullSha256;
+use crate::parts::{Axiom12, NullSuite};
 use alloc::boxed::Box;
 use core::fmt;
 use lightseal_dtls::crypto::{Aead, CipherSuite12, CipherSuiteId, Exchange12, Limits, Provider};
@@ -18,48 +19,56 @@ pub const HEADER_LEN: usize = lightseal_dtls::record::dtls12::HEADER;
 /// | TLS_PSK_WITH_CHACHA20_POLY1305_SHA256 | 16 | – | 29 |
 /// | TLS_PSK_WITH_NULL_SHA256, **which does not encrypt** | 32 | – | 45 |
 #[derive(Clone, Copy)]
-pub struct Suite(SuiteKind);
+pub struct Suite {
+    kind: SuiteKind,
+    pub(crate) part: Axiom12,
+}
 
 #[derive(Clone, Copy)]
 enum SuiteKind {
     Aead(&'static CipherSuite12),
-    Null,
+    Null(NullSuite),
 }
 
 impl Suite {
     /// HMAC-SHA256 over records that are **not encrypted** (RFC 5487, section 3; RFC 5246,
     /// section 6.2.3.1). It needs no provider.
-    pub const PSK_WITH_NULL_SHA256: Self = Self(SuiteKind::Null);
+    #[cfg(feature = "null-suite")]
+    pub const PSK_WITH_NULL_SHA256: Self = match (NullSuite::INCLUDED, Axiom12::INCLUDED) {
+        (Some(null), Some(part)) => Self { kind: SuiteKind::Null(null), part },
+        _ => panic!("the feature `null-suite`"),
+    };
 
     /// The suite with this code point, if a group can use it: a PSK suite of `provider` without a
-    /// key exchange, or [`Self::PSK_WITH_NULL_SHA256`].
+    /// key exchange, or the NULL suite with HMAC-SHA256.
     pub fn new(provider: &Provider, id: CipherSuiteId) -> Option<Self> {
+        let part = Axiom12::INCLUDED?;
         if id == CipherSuiteId::PSK_WITH_NULL_SHA256 {
-            return Some(Self::PSK_WITH_NULL_SHA256);
+            return NullSuite::INCLUDED.map(|null| Self { kind: SuiteKind::Null(null), part });
         }
         let suite = provider.suite_12(id).filter(|suite| suite.exchange == Exchange12::Psk)?;
-        Some(Self(SuiteKind::Aead(suite)))
+        Some(Self { kind: SuiteKind::Aead(suite), part })
     }
 
     /// The suite's code point.
     pub const fn id(&self) -> CipherSuiteId {
-        match self.0 {
+        match self.kind {
             SuiteKind::Aead(suite) => suite.id,
-            SuiteKind::Null => CipherSuiteId::PSK_WITH_NULL_SHA256,
+            SuiteKind::Null(_) => CipherSuiteId::PSK_WITH_NULL_SHA256,
         }
     }
 
     /// The suite's name in the IANA registry.
     pub const fn name(&self) -> &'static str {
-        match self.0 {
+        match self.kind {
             SuiteKind::Aead(suite) => suite.name,
-            SuiteKind::Null => "TLS_PSK_WITH_NULL_SHA256",
+            SuiteKind::Null(_) => "TLS_PSK_WITH_NULL_SHA256",
         }
     }
 
     /// Whether records are encrypted.
     pub const fn encrypts(&self) -> bool {
-        matches!(self.0, SuiteKind::Aead(_))
+        matches!(self.kind, SuiteKind::Aead(_))
     }
 
     /// The usage limits of one key. All senders seal under one server write key, and none knows how
@@ -67,9 +76,9 @@ impl Suite {
     /// [`Usage::add_sealed_by`](lightseal_dtls::crypto::Usage::add_sealed_by), as if every possible SenderID
     /// of the epoch had sealed as much. A record's additional data has [`HEADER_LEN`] bytes.
     pub const fn limits(&self) -> &'static Limits {
-        match self.0 {
+        match self.kind {
             SuiteKind::Aead(suite) => &suite.limits,
-            SuiteKind::Null => &Limits::HMAC,
+            SuiteKind::Null(_) => &Limits::HMAC,
         }
     }
 
@@ -80,51 +89,51 @@ impl Suite {
 
     /// `mac_length`, or the length of an AEAD's tag, in bytes.
     pub const fn tag_len(&self) -> usize {
-        match self.0 {
+        match self.kind {
             SuiteKind::Aead(suite) => suite.tag_len,
-            SuiteKind::Null => NullSha256::LEN,
+            SuiteKind::Null(_) => NullSha256::LEN,
         }
     }
 
     /// `record_iv_length`: the length in bytes of the explicit nonce in front of a record's
     /// content.
     pub const fn explicit_nonce_len(&self) -> usize {
-        match self.0 {
+        match self.kind {
             SuiteKind::Aead(suite) => suite.explicit_nonce_len(),
-            SuiteKind::Null => 0,
+            SuiteKind::Null(_) => 0,
         }
     }
 
     /// `mac_key_length` in bytes: 0 for an AEAD.
     pub const fn mac_key_len(&self) -> usize {
-        match self.0 {
+        match self.kind {
             SuiteKind::Aead(_) => 0,
-            SuiteKind::Null => NullSha256::LEN,
+            SuiteKind::Null(_) => NullSha256::LEN,
         }
     }
 
     /// `enc_key_length` in bytes.
     pub const fn enc_key_len(&self) -> usize {
-        match self.0 {
+        match self.kind {
             SuiteKind::Aead(suite) => suite.key_len,
-            SuiteKind::Null => 0,
+            SuiteKind::Null(_) => 0,
         }
     }
 
     /// `fixed_iv_length` in bytes.
     pub const fn fixed_iv_len(&self) -> usize {
-        match self.0 {
+        match self.kind {
             SuiteKind::Aead(suite) => suite.fixed_iv_len,
-            SuiteKind::Null => 0,
+            SuiteKind::Null(_) => 0,
         }
     }
 
     /// Record protection from keys and an IV of the lengths above. An AEAD suite ignores the MAC
     /// key, the NULL suite uses only the MAC key.
     pub(super) fn protection(&self, mac_key: &[u8], enc_key: &[u8], iv: &[u8]) -> Box<dyn Aead> {
-        match self.0 {
+        match self.kind {
             SuiteKind::Aead(suite) => (suite.aead)(enc_key, iv),
-            SuiteKind::Null => Box::new(NullSha256::new(mac_key)),
+            SuiteKind::Null(_) => Box::new(NullSha256::new(mac_key)),
         }
     }
 }

@@ -15,6 +15,7 @@
 
 use super::InvalidPublicKey;
 use super::pairwise::{PrivateKey, PublicKey};
+use crate::parts::Pairwise;
 use crate::{GroupId, ListenerId, SenderId};
 use core::fmt;
 use lightseal_dtls::crypto::{Sha256, TrafficSecret};
@@ -97,7 +98,7 @@ impl EpochSecret {
         (listener, key): (ListenerId, &PublicKey),
     ) -> Result<PairSecret, InvalidPublicKey> {
         let keys = [own.public(), *key];
-        Ok(self.pair(sender, listener, keys, &*own.agree(key)?))
+        self.pair(sender, listener, keys, (own, key))
     }
 
     /// The pairwise secret of a sender and a listener, computed by the listener.
@@ -110,7 +111,7 @@ impl EpochSecret {
         (sender, key): (SenderId, &PublicKey),
     ) -> Result<PairSecret, InvalidPublicKey> {
         let keys = [*key, own.public()];
-        Ok(self.pair(sender, listener, keys, &*own.agree(key)?))
+        self.pair(sender, listener, keys, (own, key))
     }
 
     fn pair(
@@ -118,8 +119,9 @@ impl EpochSecret {
         sender: SenderId,
         listener: ListenerId,
         [of_sender, of_listener]: [PublicKey; 2],
-        shared: &[u8; 32],
-    ) -> PairSecret {
+        (own, peer): (&PrivateKey, &PublicKey),
+    ) -> Result<PairSecret, InvalidPublicKey> {
+        let shared = own.agree(peer)?;
         let mut context = [0; 92];
         context[..16].copy_from_slice(&self.group.0);
         context[16..24].copy_from_slice(&self.epoch.to_be_bytes());
@@ -127,9 +129,9 @@ impl EpochSecret {
         context[25..28].copy_from_slice(&listener.to_bytes());
         context[28..60].copy_from_slice(&of_sender.0);
         context[60..].copy_from_slice(&of_listener.0);
-        let mut pair = PairSecret(Zeroizing::new([0; 32]));
-        self.secret.extract_from(shared).expand("ls g pair", &context, &mut *pair.0);
-        pair
+        let mut pair = PairSecret(Zeroizing::new([0; 32]), own.part);
+        self.secret.extract_from(&*shared).expand("ls g pair", &context, &mut *pair.0);
+        Ok(pair)
     }
 
     /// The stream of a sender's requests.
@@ -173,7 +175,7 @@ impl fmt::Debug for EpochSecret {
 /// The pairwise secret of a sender and a listener in one epoch, 32 bytes. It is worth storing,
 /// because deriving it again takes an X25519 computation.
 #[derive(Clone)]
-pub struct PairSecret(Zeroizing<[u8; 32]>);
+pub struct PairSecret(Zeroizing<[u8; 32]>, Pairwise);
 
 impl PairSecret {
     fn derive(&self, label: &str, context: &[u8]) -> TrafficSecret {

@@ -53,6 +53,7 @@ pub mod header;
 pub mod keys;
 pub mod pairwise;
 pub mod record;
+#[cfg(all(feature = "signatures", feature = "pairwise"))]
 mod self_test;
 pub mod source;
 
@@ -64,21 +65,31 @@ pub use record::{
     OpenError, OpenedRecord, PlainRecord, ProvenOrigin, RecordKeys, RevealedRecord, SealError,
     SealedRecord, TagVerifiedRecord,
 };
+#[cfg(all(feature = "signatures", feature = "pairwise"))]
 pub use self_test::self_test;
 pub use source::{SigningKey, VerifyingKey};
 
+use crate::parts::Compact;
 use core::fmt;
 use lightseal_dtls::crypto::limits::Cost;
 use lightseal_dtls::crypto::{CipherSuite, CipherSuiteId, Limits, Provider};
 
 /// A cipher suite for group records. It encrypts, and its tags have 8 or 16 bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Suite(&'static CipherSuite);
+pub struct Suite {
+    suite: &'static CipherSuite,
+    pub(crate) part: Compact,
+}
 
 impl Suite {
     /// `suite` for group records; `None` if it does not encrypt or has another tag length.
     pub const fn new(suite: &'static CipherSuite) -> Option<Self> {
-        if suite.encrypts && matches!(suite.tag_len, 8 | 16) { Some(Self(suite)) } else { None }
+        match Compact::INCLUDED {
+            Some(part) if suite.encrypts && matches!(suite.tag_len, 8 | 16) => {
+                Some(Self { suite, part })
+            }
+            _ => None,
+        }
     }
 
     /// The suite of `provider` with this code point.
@@ -88,7 +99,7 @@ impl Suite {
 
     /// The provider's implementation of the suite.
     pub const fn get(self) -> &'static CipherSuite {
-        self.0
+        self.suite
     }
 
     /// The usage limits of the keys of one stream. At half of a limit (with 8-byte tags, 2^20
@@ -97,9 +108,9 @@ impl Suite {
         /// DTLS ends an association after 2^7 failures. With such a low limit, an attacker without
         /// any key could end a group's epoch.
         const CCM_8: Limits = Limits { failed: Limits::CTR_LIGHTMAC_8.failed, ..Limits::CCM };
-        match (self.0.tag_len, self.0.limits.cost) {
+        match (self.suite.tag_len, self.suite.limits.cost) {
             (8, Cost::Ccm) => &CCM_8,
-            _ => &self.0.limits,
+            _ => &self.suite.limits,
         }
     }
 }

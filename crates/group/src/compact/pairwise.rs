@@ -17,6 +17,7 @@
 //! begins without a known boot, because the sender may have lost its state.
 
 use super::InvalidPublicKey;
+use crate::parts::Pairwise;
 use core::fmt;
 use x25519_dalek::StaticSecret;
 use zeroize::Zeroizing;
@@ -27,14 +28,21 @@ pub struct PrivateKey {
     secret: StaticSecret,
     /// Stored, because it costs as much to compute as a shared secret.
     public: PublicKey,
+    pub(super) part: Pairwise,
 }
 
 impl PrivateKey {
     /// A private key from 32 random bytes.
+    #[cfg(feature = "pairwise")]
     pub fn new(bytes: &[u8; 32]) -> Self {
+        const PART: Pairwise = Pairwise::INCLUDED.expect("the feature `pairwise`");
+        Self::with(PART, bytes)
+    }
+
+    pub(crate) fn with(part: Pairwise, bytes: &[u8; 32]) -> Self {
         let secret = StaticSecret::from(*bytes);
         let public = PublicKey(x25519_dalek::PublicKey::from(&secret).to_bytes());
-        Self { secret, public }
+        Self { secret, public, part }
     }
 
     /// The public key.

@@ -15,6 +15,7 @@ use super::Suite;
 use super::header::{self, EpochBits, Header, HeaderForm};
 use super::keys::{Direction, Stream};
 use super::source::{SIGNATURE_LEN, Signed, SigningKey, VerifyingKey};
+use crate::parts::Signatures;
 use crate::{ListenerId, SenderId};
 use alloc::boxed::Box;
 use core::fmt;
@@ -35,19 +36,18 @@ const MAX_PLAINTEXT: usize = MAX_CONTENT + 1;
 /// listeners, nor any secrets except [pairwise](super::PairSecret) ones.
 pub struct RecordKeys {
     stream: Stream,
-    tag_len: usize,
+    suite: Suite,
     protection: Box<dyn Protection>,
 }
 
 impl RecordKeys {
     /// The keys derived from `secret`, which must be the secret of `stream`.
     pub fn new(suite: Suite, stream: Stream, secret: &TrafficSecret) -> Self {
-        let suite = suite.get();
-        Self {
-            stream,
-            tag_len: suite.tag_len,
-            protection: suite.keying.plain(&secret.derivation()),
-        }
+        Self { stream, suite, protection: suite.get().keying.plain(&secret.derivation()) }
+    }
+
+    const fn tag_len(&self) -> usize {
+        self.suite.get().tag_len
     }
 
     /// The stream whose records these keys are for.
@@ -60,7 +60,7 @@ impl RecordKeys {
     pub fn overhead(&self, form: HeaderForm, signed: bool) -> Option<usize> {
         let header = header::header_for(&self.stream, 0, form, signed)?;
         let signature = if signed { SIGNATURE_LEN } else { 0 };
-        Some(header.len() + 1 + signature + self.tag_len)
+        Some(header.len() + 1 + signature + self.tag_len())
     }
 
     /// Seals a record into the front of `buf` and returns its length.
@@ -70,6 +70,7 @@ impl RecordKeys {
     /// the record is too long.
     pub fn seal(&self, record: &PlainRecord<'_>, buf: &mut [u8]) -> Result<usize, SealError> {
         let PlainRecord { number, kind, payload, form, padding, signer } = *record;
+        let signer = signer.filter(|_| Signatures::INCLUDED.is_some());
         if number > MAX_RECORD_NUMBER {
             return Err(SealError::NumbersExhausted);
         }
@@ -81,7 +82,7 @@ impl RecordKeys {
         if content_len > MAX_PLAINTEXT {
             return Err(SealError::TooLong);
         }
-        let body_len = content_len + self.tag_len;
+        let body_len = content_len + self.tag_len();
         let len = header.len() + body_len;
         let buf = buf.get_mut(..len).ok_or(SealError::BufferFull)?;
         let (head, body) = buf.split_at_mut(header.len());
@@ -307,7 +308,7 @@ impl<'a> RevealedRecord<'a> {
     /// [`OpenError::Tag`]: the tag is wrong.
     pub fn authenticate(self, keys: &RecordKeys) -> Result<TagVerifiedRecord<'a>, OpenError> {
         let Self { number, header, head, body } = self;
-        let content_len = body.len().checked_sub(keys.tag_len);
+        let content_len = body.len().checked_sub(keys.tag_len());
         let content_len = content_len.filter(|len| (1..=MAX_PLAINTEXT).contains(len));
         let (content, tag) = body.split_at_mut(content_len.ok_or(OpenError::Tag)?);
         let record = Record { number, header: head };
@@ -337,6 +338,7 @@ impl<'a> TagVerifiedRecord<'a> {
         verifier: Option<&VerifyingKey>,
     ) -> Result<OpenedRecord<'a>, OpenError> {
         let Self { number, header, head, content } = self;
+        let verifier = verifier.filter(|_| Signatures::INCLUDED.is_some());
         if let Header::Full(header) = header
             && header.signed != verifier.is_some()
         {

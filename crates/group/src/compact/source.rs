@@ -16,6 +16,7 @@
 
 use super::InvalidPublicKey;
 use super::keys::{Direction, Stream};
+use crate::parts::Signatures;
 use core::fmt;
 use ed25519_dalek::Signature;
 use ed25519_dalek::ed25519::signature::{MultipartSigner, MultipartVerifier};
@@ -28,17 +29,23 @@ const RESPONSE: &[u8] = b"lightseal group response\0";
 
 /// A member's Ed25519 private key, zeroized when dropped.
 #[derive(Clone)]
-pub struct SigningKey(ed25519_dalek::SigningKey);
+pub struct SigningKey(ed25519_dalek::SigningKey, Signatures);
 
 impl SigningKey {
     /// A private key from 32 random bytes (RFC 8032, section 5.1.5).
+    #[cfg(feature = "signatures")]
     pub fn new(seed: &[u8; 32]) -> Self {
-        Self(ed25519_dalek::SigningKey::from_bytes(seed))
+        const PART: Signatures = Signatures::INCLUDED.expect("the feature `signatures`");
+        Self::with(PART, seed)
+    }
+
+    pub(crate) fn with(part: Signatures, seed: &[u8; 32]) -> Self {
+        Self(ed25519_dalek::SigningKey::from_bytes(seed), part)
     }
 
     /// The public key, with which other members verify signatures.
     pub fn public(&self) -> VerifyingKey {
-        VerifyingKey(self.0.verifying_key())
+        VerifyingKey(self.0.verifying_key(), self.1)
     }
 
     /// The seed, for storage.
@@ -59,17 +66,18 @@ impl fmt::Debug for SigningKey {
 
 /// A member's Ed25519 public key, which the controller gives to other members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VerifyingKey(ed25519_dalek::VerifyingKey);
+pub struct VerifyingKey(ed25519_dalek::VerifyingKey, Signatures);
 
 impl VerifyingKey {
     /// A public key from its 32 bytes.
     ///
     /// # Errors
     /// The bytes are not a point of the curve, or a point of small order, for which one signature
-    /// can be valid for many messages.
+    /// can be valid for many messages, or this build has no signatures.
     pub fn new(bytes: &[u8; 32]) -> Result<Self, InvalidPublicKey> {
+        let part = Signatures::INCLUDED.ok_or(InvalidPublicKey)?;
         match ed25519_dalek::VerifyingKey::from_bytes(bytes) {
-            Ok(key) if !key.is_weak() => Ok(Self(key)),
+            Ok(key) if !key.is_weak() => Ok(Self(key, part)),
             _ => Err(InvalidPublicKey),
         }
     }

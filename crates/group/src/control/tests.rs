@@ -66,16 +66,9 @@ fn answers() -> Vec<Answer> {
         server_random: [2; 32],
     };
     let roles = Roles { sender: Some(SenderId(200)), listener: true };
-    let senders: BTreeSet<_> = [0, 1, 7, 8, 200, 254].map(SenderId).into();
+    let senders: SenderSet = [0, 1, 7, 8, 200, 254].map(SenderId).into();
     let controller = ControllerSecret::from_seed(&[8; 32]).public();
-    let admitted = Admitted {
-        instance: 9,
-        policy,
-        roles,
-        controller,
-        senders: senders.clone(),
-        grant: grant(24),
-    };
+    let admitted = Admitted { instance: 9, policy, roles, controller, senders, grant: grant(24) };
     let mut answers = vec![
         Answer::Admitted(Box::new(admitted)),
         Answer::Noted,

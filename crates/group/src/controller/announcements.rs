@@ -8,10 +8,9 @@
 //! are repeated as well.
 
 use super::{Cause, Controller, Output};
-use crate::SenderId;
+use crate::SenderSet;
 use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
 use crate::rekey::{MAX_MESSAGE_BYTES, Rekeying, Timing};
-use alloc::collections::BTreeSet;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -112,7 +111,7 @@ impl Controller {
         timing: Timing,
         cause: Cause,
         rekeying: &Rekeying,
-        senders: &BTreeSet<SenderId>,
+        senders: &SenderSet,
     ) {
         let gap = (timing.activation() / REPEATS).max(REPEAT_GAP);
         let sealed = |message: &Vec<u8>| self.seal(GROUP_REKEY, message);

@@ -1,12 +1,12 @@
 //! The controller's list of members.
 
-use crate::SenderId;
 use crate::directory::{DirectoryEntry, Lookup, Names, PAGE_SIZE};
 use crate::identity::PublicKeys;
 use crate::member::Roles;
 use crate::rekey::Leaf;
 use crate::start::Start;
-use alloc::collections::{BTreeMap, BTreeSet};
+use crate::{SenderId, SenderSet};
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -69,7 +69,7 @@ impl Roster {
     }
 
     /// The active senders.
-    pub fn senders(&self) -> BTreeSet<SenderId> {
+    pub fn senders(&self) -> SenderSet {
         self.senders.keys().copied().collect()
     }
 

@@ -13,6 +13,7 @@ use super::outcome::{DropReason, RecordOutcome};
 use super::{Event, Member};
 use crate::SenderId;
 use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
+use crate::parts::Signatures;
 use crate::rekey::{Outcome, Refusal, listing};
 use lightseal_core::Instant;
 use lightseal_dtls::codepoints::ContentType;
@@ -80,7 +81,7 @@ impl Member {
         if listing::read_unverified(content).is_some_and(|said| said == self.senders) {
             return Ok(());
         }
-        if !self.checks.take(now) {
+        if Signatures::INCLUDED.is_none() || !self.checks.take(now) {
             return Err(DropReason::Unchecked);
         }
         let listed = self.keys.controller().senders(&self.policy.group, at, content);
@@ -100,7 +101,7 @@ impl Member {
         if is_done || at == newest && self.pull_at.is_some() {
             return Ok(());
         }
-        if !self.checks.take(now) {
+        if Signatures::INCLUDED.is_none() || !self.checks.take(now) {
             return Err(DropReason::Unchecked);
         }
         if !self.keys.controller().ends(&self.policy.group, at, content) {

@@ -10,17 +10,19 @@
 //! never goes back, even after a restart. The listener keeps a separate replay window for them,
 //! which members that forge group requests in the sender's name cannot move.
 
-use super::epoch::{SenderPair, count};
-use super::keys::{AuthenticRecord, Opener, ReceivedRecord, RequiredProof};
+use super::epoch::{Epoch, PairedPeers, SenderPair, count};
+use super::keys::{AuthenticRecord, Opener, ReceivedRecord, RequiredProof, Suite};
 use super::outcome::{DropReason, Origin, RecordOutcome};
 use super::{Delivery, Member, RequestKind, SendError, written};
 use crate::compact::{self, HeaderForm, PlainRecord};
 use crate::directory::Lookup;
-use crate::policy::{Freshness, Profile, Responses};
+use crate::parts::Pairwise;
+use crate::policy::Freshness;
 use crate::rekey::{Leaf, UnchangedOwners};
 use crate::{ListenerId, SenderId};
 use alloc::collections::BTreeMap;
 use core::net::SocketAddr;
+use lightseal_core::parts::PartState;
 use lightseal_core::{Instant, ReplayWindow};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::KeyState;
@@ -31,21 +33,27 @@ const UNANSWERED: u8 = 2;
 
 /// The destinations of direct requests. For each listener that was sent one: the address of its
 /// last response, and the number of direct requests sent there since.
-#[derive(Default)]
-pub(super) struct Routes(BTreeMap<ListenerId, Option<(SocketAddr, u8)>>);
+pub(super) struct Routes(PartState<Pairwise, BTreeMap<ListenerId, Route>>);
+
+type Route = Option<(SocketAddr, u8)>;
 
 impl Routes {
+    pub(super) const NONE: Self = Self(PartState::EMPTY);
+
     /// Records that a fresh response of `listener` came from the address `from`.
     pub(super) fn heard(&mut self, listener: ListenerId, from: SocketAddr) {
-        if let Some(route) = self.0.get_mut(&listener) {
+        if let Some(routes) = self.0.get_mut()
+            && let Some(route) = routes.get_mut(&listener)
+        {
             *route = Some((from, 0));
         }
     }
 
     /// The destination of the next direct request, which is counted as sent; `None` for the group's
     /// address.
-    fn take(&mut self, listener: ListenerId) -> Option<SocketAddr> {
-        let route = self.0.entry(listener).or_default();
+    fn take(&mut self, part: Pairwise, listener: ListenerId) -> Option<SocketAddr> {
+        let routes = self.0.get_or_insert_with(part, BTreeMap::new);
+        let route = routes.entry(listener).or_default();
         match route {
             Some((to, unanswered)) if *unanswered < UNANSWERED => {
                 *unanswered += 1;
@@ -60,7 +68,8 @@ impl Routes {
 
     /// Removes the routes of leaves that may have another owner after a rekey.
     pub(super) fn move_to(&mut self, kept: &UnchangedOwners) {
-        self.0.retain(|id, _| Leaf::new(id.get()).is_some_and(|leaf| kept.contains(leaf)));
+        let Some(routes) = self.0.get_mut() else { return };
+        routes.retain(|id, _| Leaf::new(id.get()).is_some_and(|leaf| kept.contains(leaf)));
     }
 }
 
@@ -80,9 +89,9 @@ impl Member {
         buf: &mut [u8],
     ) -> Result<(SocketAddr, usize), SendError> {
         let own = self.roles.sender.ok_or(SendError::Role)?;
-        if self.policy.responses != Responses::Pairwise || self.policy.profile != Profile::Compact {
+        let (Some(part), true) = (self.policy.pairwise(), self.suite.is_compact()) else {
             return Err(SendError::NoPairwiseKeys);
-        }
+        };
         if listener.get() >= self.keys.leaves() || listener == self.listener() {
             return Err(SendError::NotAMember);
         }
@@ -105,16 +114,19 @@ impl Member {
         if epoch.key_state() == KeyState::Exhausted {
             return Err(SendError::Exhausted);
         }
-        if !epoch.pairs.contains_key(&listener) {
-            let keys = ((own, identity.exchange()), (listener, &compact::PublicKey(*key)));
-            let Some(pair) = epoch.keys.pair_for_sender(keys.0, keys.1) else {
+        let (keys, paired) = epoch.paired_mut().ok_or(SendError::NoPairwiseKeys)?;
+        let PairedPeers { pairs, .. } = paired;
+        if !pairs.contains_key(&listener) {
+            let exchange = identity.exchanger().ok_or(SendError::NoPairwiseKeys)?;
+            let (own, key) = ((own, exchange), (listener, &compact::PublicKey(*key)));
+            let Some(pair) = keys.pair_for_sender(own, key) else {
                 peers.refuse(listener);
                 return Err(SendError::NotAMember);
             };
-            epoch.pairs.insert(listener, pair);
+            pairs.insert(listener, pair);
         }
-        let pair = epoch.pairs.get(&listener).ok_or(SendError::NoKey)?;
-        let sealer = epoch.keys.direct_keys(pair, (listener, own)).ok_or(SendError::Role)?;
+        let pair = pairs.get(&listener).ok_or(SendError::NoKey)?;
+        let sealer = keys.direct_keys(pair, (listener, own)).ok_or(SendError::Role)?;
         let reserved = written(&mut epoch.reserved)?;
         let numbers = &mut epoch.own.as_mut().ok_or(SendError::Role)?.numbers;
         let number = reserved.take(numbers, &mut **ledger).map_err(SendError::Number)?;
@@ -122,7 +134,7 @@ impl Member {
         let len = sealer.seal(&record, buf).map_err(|_| SendError::TooLong)?;
         epoch.direct.add_sealed(super::epoch::HEADER_BYTES, len);
         stats.sealed += 1;
-        let to = self.routes.take(listener).unwrap_or(self.policy.address);
+        let to = self.routes.take(part, listener).unwrap_or(self.policy.address);
         self.used_numbers(now);
         self.check_key_usage(now);
         Ok((to, len))
@@ -137,23 +149,27 @@ impl Member {
         datagram: &mut [u8],
         deliver: &mut impl FnMut(Delivery<'_>),
     ) -> RecordOutcome {
+        if Pairwise::INCLUDED.is_none() {
+            return DropReason::Stranger.into();
+        }
         let Ok(record) = compact::SealedRecord::direct(datagram) else {
             return DropReason::Malformed.into();
         };
         let (sender, to) = record.id;
         let me = self.listener();
+        let Suite::Compact(suite) = self.suite else { return DropReason::Stranger.into() };
         if record.alias != self.policy.group.alias()
             || to != me
             || !self.roles.listener
             || self.roles.sender == Some(sender)
-            || self.policy.responses != Responses::Pairwise
+            || self.policy.pairwise().is_none()
         {
             return DropReason::Stranger.into();
         }
-        if !self.senders.contains(&sender) {
+        if !self.senders.contains(sender) {
             return DropReason::UnknownSender.into();
         }
-        let record = ReceivedRecord::Compact(record);
+        let record = ReceivedRecord::Compact(record, suite.part);
         let at = match self.epoch_of(now, &record) {
             Ok(at) => at,
             Err(reason) => return reason.into(),
@@ -167,10 +183,11 @@ impl Member {
         if epoch.direct.state() == KeyState::Exhausted {
             return DropReason::Stranger.into();
         }
-        let known = epoch.senders.get(&sender).map(|heard| heard.direct.clone());
+        let known = epoch.senders.get(sender).map(|heard| heard.direct.clone());
         let window = known.unwrap_or_else(|| epoch.heard(now).direct);
         let anything = ReplayWindow::new();
-        let Some(pair) = epoch.sender_pairs.get(&sender) else {
+        let paired = epoch.paired();
+        let Some(pair) = paired.and_then(|paired| paired.sender_pairs.get(&sender)) else {
             return DropReason::NoState.into();
         };
         let opened =
@@ -182,14 +199,16 @@ impl Member {
         };
         let Some(mut window) = window else {
             // The record may be a replay of one that was received before a restart.
-            if self.policy.freshness == Freshness::Challenge {
+            if let (Freshness::Challenge, Some(part)) =
+                (self.policy.freshness, self.policy.peer_keys())
+            {
                 let (origin, of) = (Origin::Member, (sender, at));
-                self.challenges.schedule(now, &mut self.rng, of, from, origin);
+                self.challenges.schedule(part, (now, &mut self.rng), of, from, origin);
             }
             return RecordOutcome::dropped_authentic(DropReason::NotFresh);
         };
         window.commit(number);
-        let mut heard = epoch.senders.remove(&sender).unwrap_or_else(|| epoch.heard(now));
+        let mut heard = epoch.senders.remove(sender).unwrap_or_else(|| epoch.heard(now));
         (heard.direct, heard.last) = (Some(window), now);
         heard.last_direct = Some(number);
         epoch.senders.insert(sender, heard);
@@ -206,8 +225,9 @@ impl Member {
     /// key is looked up.
     fn share_with(&mut self, now: Instant, at: u64, (me, sender): (ListenerId, SenderId)) -> bool {
         let Self { epochs, peers, identity, rng, .. } = self;
-        let Some(epoch) = epochs.receiving(now, at) else { return false };
-        if epoch.sender_pairs.contains_key(&sender) {
+        let epoch = epochs.receiving(now, at);
+        let Some((keys, paired)) = epoch.and_then(Epoch::paired_mut) else { return false };
+        if paired.sender_pairs.contains_key(&sender) {
             return true;
         }
         let page = Lookup::sender(sender);
@@ -218,11 +238,12 @@ impl Member {
         if at < peers.valid_from(page) {
             return false;
         }
-        let (own, key) = ((me, identity.exchange()), (sender, &known.exchange));
-        let Some(secret) = epoch.keys.pair_for_listener(own, key) else { return false };
-        let Some(keys) = epoch.keys.direct_keys(&secret, (me, sender)) else { return false };
+        let Some(exchange) = identity.exchanger() else { return false };
+        let (own, key) = ((me, exchange), (sender, &known.exchange));
+        let Some(secret) = keys.pair_for_listener(own, key) else { return false };
+        let Some(keys) = keys.direct_keys(&secret, (me, sender)) else { return false };
         let (owner, opener) = ((known.leaf, known.exchange), Opener::Compact(keys));
-        epoch.sender_pairs.insert(sender, SenderPair { owner, secret, opener });
+        paired.sender_pairs.insert(sender, SenderPair { owner, secret, opener });
         true
     }
 
@@ -231,8 +252,8 @@ impl Member {
     /// heard in an earlier epoch that is still received.
     pub(super) fn forget_former_senders(&mut self, page: Lookup) {
         let Self { epochs, peers, .. } = self;
-        for epoch in epochs.values_mut() {
-            epoch.sender_pairs.retain(|sender, pair| {
+        for (_, paired) in epochs.values_mut().filter_map(Epoch::paired_mut) {
+            paired.sender_pairs.retain(|sender, pair| {
                 let owner = peers.sender(*sender).map(|known| (known.leaf, known.exchange));
                 Lookup::sender(*sender) != page || owner == Some(pair.owner)
             });

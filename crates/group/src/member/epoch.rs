@@ -8,14 +8,19 @@
 use super::keys::{
     AuthenticRecord, EpochKeys, Listener, Opener, ReceivedRecord, RequiredProof, Sealer, Suite,
 };
+use super::map::{LargeMap, SmallMap};
 use super::outcome::{DropReason, Origin};
 use super::{RequestKind, SendError, written};
 use crate::compact::{HeaderForm, KnownBoot, PairSecret, PlainRecord, PublicKey, SigningKey};
 use crate::numbers::{EpochEntry, Ledger, LedgerFailed, NumberSpace, ReservedNumbers};
-use crate::policy::{Freshness, Policy, Responses};
+use crate::parts::{Pairwise, Sending};
+use crate::policy::{Freshness, Policy};
 use crate::rekey::{EpochKey, Leaf};
 use crate::{ListenerId, SenderId};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use lightseal_core::parts::PartState;
 use lightseal_core::{Instant, ReplayWindow};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{KeyState, Usage};
@@ -34,7 +39,6 @@ pub(super) struct Epoch {
     /// The state of the epoch when the member entered it, if the policy demands a challenge before
     /// records of a sender in a used epoch are accepted; otherwise [`EpochUse::New`].
     entered: EpochUse,
-    responses_policy: Responses,
     /// The keys that open requests, if all senders share one key.
     shared: Option<Opener>,
     /// The reserved record numbers. If the ledger failed, the member cannot seal records in this
@@ -42,8 +46,28 @@ pub(super) struct Epoch {
     pub(super) reserved: Result<ReservedNumbers, LedgerFailed>,
     /// The state for the member's own requests, if it is a sender.
     pub(super) own: Option<OwnRequests>,
-    pub(super) senders: BTreeMap<SenderId, SenderState>,
-    pub(super) listeners: BTreeMap<Listener, ListenerState>,
+    pub(super) senders: SmallMap<SenderId, SenderState>,
+    pub(super) listeners: LargeMap<Listener, ListenerState>,
+    /// If responses are pairwise: the pairwise secrets, and the boots of listeners.
+    paired: PartState<Pairwise, Box<PairedPeers>>,
+    opener_cache: Vec<(Listener, Opener)>,
+    pub(super) requests: Usage,
+    pub(super) responses: Usage,
+    /// The usage of the keys of direct requests, sealed and opened, in this epoch.
+    pub(super) direct: Usage,
+}
+
+/// What a listener needs to answer a sender.
+pub(super) struct Answering<'e> {
+    pub(super) keys: &'e EpochKeys,
+    pub(super) paired: Option<&'e PairedPeers>,
+    pub(super) reserved: &'e mut Result<ReservedNumbers, LedgerFailed>,
+    pub(super) heard: &'e mut SenderState,
+}
+
+/// What a member stores in one epoch of those with which it has pairwise keys.
+#[derive(Default)]
+pub(super) struct PairedPeers {
     /// The pairwise secrets with listeners whose public keys are known. Each is computed once in
     /// the epoch.
     pub(super) pairs: BTreeMap<ListenerId, PairSecret>,
@@ -54,11 +78,6 @@ pub(super) struct Epoch {
     /// For each listener whose pairwise responses were received: its current boot, and the replay
     /// window of that boot.
     pub(super) boots: BTreeMap<ListenerId, (KnownBoot, ReplayWindow)>,
-    opener_cache: VecDeque<(Listener, Opener)>,
-    pub(super) requests: Usage,
-    pub(super) responses: Usage,
-    /// The usage of the keys of direct requests, sealed and opened, in this epoch.
-    pub(super) direct: Usage,
 }
 
 /// Whether an epoch was in use when a member entered it.
@@ -81,6 +100,8 @@ pub(super) struct SenderPair {
 
 /// What a sender needs for its requests.
 pub(super) struct OwnRequests {
+    #[expect(dead_code, reason = "without the part there is no such state")]
+    part: Sending,
     pub(super) numbers: NumberSpace,
     pub(super) sealer: Sealer,
     /// The first record number after the last sync record, and when the next sync record is due.
@@ -196,7 +217,9 @@ impl Epoch {
             Freshness::Challenge => entered,
             Freshness::NewEpoch | Freshness::DropFirst => EpochUse::New,
         };
-        let own = own.zip(reserved.as_ref().ok()).map(|(sender, reserved)| OwnRequests {
+        let own = own.zip(Sending::INCLUDED).zip(reserved.as_ref().ok());
+        let own = own.map(|((sender, part), reserved)| OwnRequests {
+            part,
             numbers: reserved.space(),
             sealer: keys.request_sealer(sender),
             synced: reserved.space().next(),
@@ -207,16 +230,13 @@ impl Epoch {
             keys,
             entry,
             entered,
-            responses_policy: policy.responses,
             shared,
             reserved,
             own,
-            senders: BTreeMap::new(),
-            listeners: BTreeMap::new(),
-            pairs: BTreeMap::new(),
-            sender_pairs: BTreeMap::new(),
-            boots: BTreeMap::new(),
-            opener_cache: VecDeque::new(),
+            senders: SmallMap::new(),
+            listeners: LargeMap::new(),
+            paired: PartState::new(policy.pairwise(), |_| Box::default()),
+            opener_cache: Vec::new(),
             requests: Usage::new(suite.limits()),
             responses: Usage::new(suite.limits()),
             direct: Usage::new(suite.limits()),
@@ -232,6 +252,16 @@ impl Epoch {
     /// ledger failed, because a new epoch would not help then.
     pub(super) const fn was_interrupted(&self) -> bool {
         matches!((self.entry, &self.reserved), (EpochEntry::Repeated, Ok(_)))
+    }
+
+    /// What is stored of those with which the member has pairwise keys, if responses are pairwise.
+    pub(super) fn paired(&self) -> Option<&PairedPeers> {
+        self.paired.get().map(|paired| &**paired)
+    }
+
+    /// As [`Self::paired`], with the keys of the epoch.
+    pub(super) fn paired_mut(&mut self) -> Option<(&EpochKeys, &mut PairedPeers)> {
+        self.paired.get_mut().map(|paired| (&self.keys, &mut **paired))
     }
 
     /// How close the epoch's keys are to their usage limits.
@@ -257,9 +287,7 @@ impl Epoch {
             last_group: None,
             last_direct: None,
             numbers: match &self.reserved {
-                _ if self.responses_policy == Responses::Pairwise => {
-                    Some(NumberSpace::unreserved())
-                }
+                _ if self.paired().is_some() => Some(NumberSpace::unreserved()),
                 Ok(reserved) => Some(reserved.space()),
                 Err(LedgerFailed) => None,
             },
@@ -269,6 +297,15 @@ impl Epoch {
             knows_boot: false,
             last: now,
         }
+    }
+
+    /// What is needed to answer a sender, which may not have been heard in this epoch.
+    pub(super) fn answering(&mut self, now: Instant, sender: SenderId) -> Answering<'_> {
+        let unheard = self.heard(now);
+        let Self { keys, paired, reserved, senders, .. } = self;
+        let paired = paired.get().map(|paired| &**paired);
+        let heard = senders.get_or_insert_with(sender, || unheard);
+        Answering { keys, paired, reserved, heard }
     }
 
     /// Seals a request of this member.
@@ -294,7 +331,7 @@ impl Epoch {
 
     /// Whether replays of this sender's requests can be recognised.
     pub(super) fn has_window(&self, sender: SenderId) -> bool {
-        let known = self.senders.get(&sender);
+        let known = self.senders.get(sender);
         known.map_or_else(|| self.first_window().is_some(), |known| known.window.is_some())
     }
 
@@ -309,10 +346,14 @@ impl Epoch {
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
         let sender = record.sender();
-        let known = self.senders.remove(&sender);
-        let was_known = known.is_some();
-        let mut state = known.unwrap_or_else(|| self.heard(now));
-        let Self { keys, shared, requests, .. } = self;
+        let mut unknown = None;
+        if !self.senders.contains(sender) {
+            unknown = Some(self.heard(now));
+        }
+        let Self { keys, shared, requests, senders, .. } = self;
+        let Some(state) = unknown.as_mut().or_else(|| senders.get_mut(sender)) else {
+            return Err(DropReason::NoState);
+        };
         let opener = match shared {
             Some(shared) => shared,
             None => state.opener.get_or_insert_with(|| keys.request_opener(sender)),
@@ -326,9 +367,9 @@ impl Epoch {
         count(requests, &opened);
         if let Ok(record) = &opened {
             state.accept(now, record.number, check);
-        }
-        if was_known || opened.is_ok() {
-            self.senders.insert(sender, state);
+            if let Some(state) = unknown {
+                senders.insert(sender, state);
+            }
         }
         opened
     }
@@ -385,7 +426,7 @@ impl Epoch {
         match listener {
             Listener::Id(id) => id.get() < leaves,
             Listener::Address(_) => {
-                self.listeners.contains_key(&listener) || self.listeners.len() < leaves as usize
+                self.listeners.contains(listener) || self.listeners.len() < leaves as usize
             }
         }
     }
@@ -399,7 +440,7 @@ impl Epoch {
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
         let opener = self.take_cached(listener, own).ok_or(DropReason::NoState)?;
-        let known = self.listeners.get(&listener).map(|known| &known.window);
+        let known = self.listeners.get(listener).map(|known| &known.window);
         let opened = record.open(&opener, known.unwrap_or(&ReplayWindow::new()), proof);
         count(&mut self.responses, &opened);
         // Invented listeners must not evict the expanded keys of real ones.
@@ -413,7 +454,7 @@ impl Epoch {
     /// puts them back with [`Self::cache`].
     fn take_cached(&mut self, listener: Listener, own: SenderId) -> Option<Opener> {
         match self.opener_cache.iter().position(|(cached, _)| *cached == listener) {
-            Some(at) => self.opener_cache.remove(at).map(|(_, opener)| opener),
+            Some(at) => Some(self.opener_cache.remove(at).1),
             None => self.keys.response_opener(listener, own),
         }
     }
@@ -427,11 +468,12 @@ impl Epoch {
         nonce: &[u8; 8],
     ) -> Option<Opener> {
         let is = |(cached, _): &(Listener, Opener)| *cached == Listener::Id(listener);
-        let known = self.boots.get(&listener).is_some_and(|(boot, _)| boot.nonce() == nonce);
+        let paired = self.paired()?;
+        let known = paired.boots.get(&listener).is_some_and(|(boot, _)| boot.nonce() == nonce);
         match self.opener_cache.iter().position(is) {
-            Some(at) if known => self.opener_cache.remove(at).map(|(_, opener)| opener),
+            Some(at) if known => Some(self.opener_cache.remove(at).1),
             _ => {
-                let pair = self.pairs.get(&listener)?;
+                let pair = paired.pairs.get(&listener)?;
                 self.keys.paired_opener(pair, (listener, own), nonce)
             }
         }
@@ -446,7 +488,7 @@ impl Epoch {
     /// Returns a listener's expanded keys to the cache.
     pub(super) fn cache(&mut self, listener: Listener, opener: Opener) {
         self.opener_cache.truncate(CACHED_LISTENERS - 1);
-        self.opener_cache.push_front((listener, opener));
+        self.opener_cache.insert(0, (listener, opener));
     }
 
     /// Releases the expanded keys of senders that were not heard since `before`, and of all

@@ -6,16 +6,18 @@
 //! record with a listed SenderID, so a listener has at most one outstanding challenge for each
 //! sender, and waits longer each time that it is not answered.
 
-use super::keys::{AuthenticRecord, ReceivedRecord, RequiredProof};
+use super::keys::{AuthenticRecord, ReceivedRecord, RequiredProof, Suite};
+use super::map::SmallMap;
 use super::outcome::{DropReason, Origin, RecordOutcome};
-use super::{Member, Transmit, micros};
+use super::{Member, Transmit, after, micros};
 use crate::codepoints::{GROUP_CHALLENGE, GROUP_SYNC};
 use crate::compact::{Challenge, HeaderForm, PlainRecord, RecordKeys};
-use crate::policy::{Profile, Responses};
+use crate::parts::PeerKeys;
 use crate::{ListenerId, SenderId, compact};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
+use lightseal_core::parts::PartState;
 use lightseal_core::{Instant, Random, ReplayWindow};
 
 /// The number of record numbers after which a sender sends a sync record. The 16 bits of a number
@@ -44,8 +46,9 @@ const ROOM: usize = 160;
 const MOST_ANSWER: usize = 17 + 9 + 16;
 
 /// A listener's challenges, at most one for each sender.
-#[derive(Default)]
-pub(super) struct Challenges(BTreeMap<SenderId, PendingChallenge>);
+pub(super) struct Challenges(PartState<PeerKeys, PendingChallenges>);
+
+type PendingChallenges = SmallMap<SenderId, PendingChallenge>;
 
 struct PendingChallenge {
     epoch: u64,
@@ -60,10 +63,24 @@ struct PendingChallenge {
 }
 
 impl Challenges {
+    pub(super) const NONE: Self = Self(PartState::EMPTY);
+
+    fn pending(&self) -> Option<&PendingChallenges> {
+        self.0.get()
+    }
+
+    fn get_mut(&mut self, sender: SenderId) -> Option<&mut PendingChallenge> {
+        self.0.get_mut()?.get_mut(sender)
+    }
+
+    fn get(&self, sender: SenderId) -> Option<&PendingChallenge> {
+        self.pending()?.get(sender)
+    }
+
     /// Whether a challenge to this sender is scheduled or outstanding, at an address from which an
     /// authentic record came.
     pub(super) fn is_asked(&self, now: Instant, sender: SenderId, epoch: u64) -> bool {
-        self.0.get(&sender).is_some_and(|asking| {
+        self.get(sender).is_some_and(|asking| {
             let waits = asking.challenge.is_none() || now < asking.at;
             asking.epoch == epoch && asking.origin == Origin::Member && waits
         })
@@ -72,14 +89,14 @@ impl Challenges {
     /// Schedules a challenge to a sender.
     pub(super) fn schedule(
         &mut self,
-        now: Instant,
-        rng: &mut Random,
+        part: PeerKeys,
+        (now, rng): (Instant, &mut Random),
         (sender, epoch): (SenderId, u64),
         to: SocketAddr,
         origin: Origin,
     ) {
         let mut unanswered = 0;
-        if let Some(asking) = self.0.get_mut(&sender)
+        if let Some(asking) = self.get_mut(sender)
             && asking.epoch >= epoch
         {
             if asking.challenge.is_none() || now < asking.at {
@@ -90,18 +107,18 @@ impl Challenges {
             }
             unanswered = (asking.unanswered + 1).min(MOST_DOUBLINGS);
         }
-        let at = now + Duration::from_micros(rng.below(micros(JITTER)));
+        let at = after(now, rng.below(micros(JITTER)));
         let asking = PendingChallenge { epoch, to, origin, challenge: None, at, unanswered };
-        self.0.insert(sender, asking);
+        self.0.get_or_insert_with(part, SmallMap::new).insert(sender, asking);
     }
 
     pub(super) fn wake_at(&self) -> Option<Instant> {
-        let unsent = self.0.values().filter(|asking| asking.challenge.is_none());
-        unsent.map(|asking| asking.at).min()
+        let unsent = self.pending()?.iter().filter(|(_, asking)| asking.challenge.is_none());
+        unsent.map(|(_, asking)| asking.at).min()
     }
 
     fn outstanding(&self, sender: SenderId, epoch: u64) -> Option<Challenge> {
-        let asking = self.0.get(&sender).filter(|asking| asking.epoch == epoch);
+        let asking = self.get(sender).filter(|asking| asking.epoch == epoch);
         asking.and_then(|asking| asking.challenge)
     }
 }
@@ -110,12 +127,12 @@ impl Challenges {
 pub(super) struct AnswerLimiter {
     left: u32,
     since: Instant,
-    recent: VecDeque<(ListenerId, Challenge)>,
+    recent: Vec<(ListenerId, Challenge)>,
 }
 
 impl AnswerLimiter {
     pub(super) const fn new(now: Instant) -> Self {
-        Self { left: BURST, since: now, recent: VecDeque::new() }
+        Self { left: BURST, since: now, recent: Vec::new() }
     }
 
     fn may(&mut self, now: Instant) -> bool {
@@ -136,8 +153,11 @@ impl Member {
         let due = |(sender, asking): (&SenderId, &PendingChallenge)| {
             (asking.challenge.is_none() && asking.at <= now).then_some((*sender, asking.epoch))
         };
-        while let Some(due) = self.challenges.0.iter().find_map(due) {
+        while let Some(due) = self.challenges.pending().and_then(|all| all.iter().find_map(due)) {
             self.challenge(now, due);
+        }
+        if !self.suite.is_compact() {
+            return;
         }
         let (_, epoch) = self.epochs.sending(now);
         let own = epoch.own.as_ref();
@@ -152,13 +172,13 @@ impl Member {
         let mut buf = [0; ROOM];
         let record = (GROUP_CHALLENGE, &challenge.0[..]);
         let sealed = self.seal_response(now, (at, sender, None), record, &mut buf);
-        let Some(asking) = self.challenges.0.get_mut(&sender) else { return };
+        let Some(asking) = self.challenges.get_mut(sender) else { return };
         asking.challenge = Some(challenge);
         asking.at = now + TIMEOUT * (1 << asking.unanswered);
         let to = asking.to;
         // If sealing failed, the sender's public key is missing. Another challenge follows later.
         if let Ok(len) = sealed
-            && !self.sessions.contains(&to)
+            && !self.has_session(to)
         {
             self.transmit(Transmit { to, datagram: buf[..len].into() });
         }
@@ -177,7 +197,7 @@ impl Member {
             return;
         }
         answers.recent.truncate(RECENT - 1);
-        answers.recent.push_front((to.0, challenge));
+        answers.recent.insert(0, (to.0, challenge));
         self.send_answer(now, at, to, challenge);
     }
 
@@ -207,14 +227,15 @@ impl Member {
         let (Some(own), Ok(reserved)) = (&mut epoch.own, &mut epoch.reserved) else { return };
         let Ok(number) = reserved.take(&mut own.numbers, &mut **ledger) else { return };
         let mut buf = [0; ROOM];
-        let sealed = match policy.responses {
-            Responses::Pairwise => epoch.pairs.get(&listener).and_then(|pair| {
+        let sealed = match policy.pairwise() {
+            Some(_) => epoch.paired().and_then(|paired| {
+                let pair = paired.pairs.get(&listener)?;
                 let keys = epoch.keys.answer_keys(pair, (listener, sender), &challenge)?;
                 keys.seal(&challenge.answer(number, None), &mut buf).ok()
             }),
-            Responses::Group => {
-                own.sealer.seal_as(&challenge.answer(number, Some(identity.signing())), &mut buf)
-            }
+            None => identity.signer().and_then(|signer| {
+                own.sealer.seal_as(&challenge.answer(number, Some(signer)), &mut buf)
+            }),
         };
         if let Some(len) = sealed {
             self.transmit(Transmit { to, datagram: buf[..len].into() });
@@ -224,9 +245,7 @@ impl Member {
 
     /// Schedules a sync record after record numbers were used, and sends it at once if many were.
     pub(super) fn used_numbers(&mut self, now: Instant) {
-        if self.policy.profile == Profile::Axiom12
-            || self.roles.sender == Some(SenderId::CONTROLLER)
-        {
+        if !self.suite.is_compact() || self.roles.sender == Some(SenderId::CONTROLLER) {
             return;
         }
         let (_, epoch) = self.epochs.sending(now);
@@ -262,6 +281,9 @@ impl Member {
 
     /// Takes a sender's record that arrived by unicast, which should be an answer to this listener.
     pub(super) fn answered(&mut self, now: Instant, datagram: &mut [u8]) -> RecordOutcome {
+        let (Some(_), Suite::Compact(suite)) = (PeerKeys::INCLUDED, self.suite) else {
+            return DropReason::Stranger.into();
+        };
         let mut copy = [0; MOST_ANSWER];
         let len = datagram.len();
         copy[..len.min(MOST_ANSWER)].copy_from_slice(&datagram[..len.min(MOST_ANSWER)]);
@@ -272,8 +294,8 @@ impl Member {
         let compact::EpochBits::Full(at) = record.epoch else { return DropReason::NoState.into() };
         if record.alias != self.policy.group.alias()
             || !self.roles.listener
-            || !self.senders.contains(&sender)
-            || is_paired && (self.policy.responses == Responses::Group || len > MOST_ANSWER)
+            || !self.senders.contains(sender)
+            || is_paired && (self.policy.pairwise().is_none() || len > MOST_ANSWER)
         {
             return DropReason::Stranger.into();
         }
@@ -286,13 +308,12 @@ impl Member {
         let Some(epoch) = self.epochs.receiving(now, at) else {
             return DropReason::NoState.into();
         };
-        let proof = match self.peers.sender(sender) {
-            Some(known) if record.is_signed() == Some(true) => {
-                RequiredProof::Signer(&known.verifying)
-            }
+        let proof = match record.is_signed() {
+            Some(true) => self.peers.proof(sender),
             _ => RequiredProof::Unknown,
         };
-        match epoch.open_without_state(ReceivedRecord::Compact(record), proof) {
+        let record = ReceivedRecord::Compact(record, suite.part);
+        match epoch.open_without_state(record, proof) {
             Ok(AuthenticRecord { number, kind: GROUP_CHALLENGE, content })
                 if *content == challenge.0 =>
             {
@@ -317,7 +338,7 @@ impl Member {
         let Some(epoch) = self.epochs.receiving(now, at) else {
             return DropReason::NoState.into();
         };
-        let Some(heard) = epoch.senders.get_mut(&sender) else {
+        let Some(heard) = epoch.senders.get_mut(sender) else {
             return DropReason::NoState.into();
         };
         let boot = (!heard.knows_boot).then_some(Challenge(self.boot));
@@ -344,10 +365,12 @@ impl Member {
     /// Starts the replay windows of a sender at `next`, the next number that it stated in its
     /// answer.
     fn start_windows_at(&mut self, now: Instant, (sender, at): (SenderId, u64), next: u64) {
-        self.challenges.0.remove(&sender);
+        if let Some(pending) = self.challenges.0.get_mut() {
+            pending.remove(sender);
+        }
         let Some(epoch) = self.epochs.receiving(now, at) else { return };
         let heard = epoch.heard(now);
-        let heard = epoch.senders.entry(sender).or_insert(heard);
+        let heard = epoch.senders.get_or_insert_with(sender, || heard);
         // Group requests and direct requests take their numbers from one sequence.
         heard.window.get_or_insert_with(|| ReplayWindow::starting_at(next));
         heard.direct.get_or_insert_with(|| ReplayWindow::starting_at(next));

@@ -1,14 +1,13 @@
 //! The types that a member exchanges with its host: membership, errors, events, deliveries and
 //! counters.
 
-use crate::SenderId;
 use crate::directory::Lookup;
 use crate::identity::Identity;
 use crate::member::Listener;
 use crate::numbers::NoNumber;
 use crate::policy::Policy;
 use crate::rekey::{KeyPath, PullRequest};
-use alloc::collections::BTreeSet;
+use crate::{SenderId, SenderSet};
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -31,7 +30,7 @@ pub struct Membership {
     /// The IP address that the member sends from. In `axiom-1.2` it identifies a listener.
     pub address: IpAddr,
     /// The active senders, itself included.
-    pub senders: BTreeSet<SenderId>,
+    pub senders: SenderSet,
     /// The path of keys, from the controller or from storage.
     pub keys: KeyPath,
     /// The private keys of the identity that it joined with.
@@ -44,8 +43,11 @@ pub struct Membership {
 pub enum MemberError {
     /// The policy contradicts itself.
     Policy(&'static str),
-    /// The crypto provider does not have the cipher suite for this profile.
+    /// The crypto provider does not have the cipher suite for this profile, or this build does not
+    /// have the profile.
     Suite,
+    /// The policy or the roles need this feature, which the build lacks.
+    NotIncluded(&'static str),
 }
 
 impl fmt::Display for MemberError {
@@ -53,6 +55,7 @@ impl fmt::Display for MemberError {
         match self {
             Self::Policy(fault) => f.write_str(fault),
             Self::Suite => f.write_str("no such cipher suite in this profile"),
+            Self::NotIncluded(feature) => write!(f, "built without the feature `{feature}`"),
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use super::outcome::DropReason;
 use crate::compact::{Challenge, PairSecret, PrivateKey, PublicKey, VerifyingKey};
+use crate::parts::{Axiom12, Compact};
 use crate::policy::{Policy, Profile};
 use crate::rekey::EpochKey;
-use crate::{ListenerId, SenderId, axiom, compact};
+use crate::{GroupId, ListenerId, SenderId, axiom, compact};
 use core::net::IpAddr;
 use lightseal_core::{DecodeError, ReplayWindow};
 use lightseal_dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
@@ -26,6 +27,10 @@ impl Suite {
             Profile::Axiom12 => axiom::Suite::new(provider, policy.suite).map(Self::Axiom),
             Profile::Compact => compact::Suite::find(provider, policy.suite).map(Self::Compact),
         }
+    }
+
+    pub(super) const fn is_compact(self) -> bool {
+        matches!(self, Self::Compact(_))
     }
 
     /// The usage limits of a key.
@@ -67,7 +72,7 @@ pub enum Listener {
 
 /// All keys of an epoch.
 pub(super) enum EpochKeys {
-    Axiom { keys: axiom::GroupKeys, policy: Policy, epoch: u16 },
+    Axiom { keys: axiom::GroupKeys, group: GroupId, epoch: u16 },
     Compact { secret: compact::EpochSecret, suite: compact::Suite },
 }
 
@@ -88,7 +93,7 @@ impl EpochKeys {
                 let keys = parameters.group_keys();
                 // Records carry only the low 16 bits of the epoch. They may repeat, because each
                 // epoch has new keys.
-                Self::Axiom { keys, policy: policy.clone(), epoch: epoch as u16 }
+                Self::Axiom { keys, group: policy.group, epoch: epoch as u16 }
             }
             Suite::Compact(suite) => {
                 let secret = compact::EpochSecret::new(policy.group, epoch, key.as_bytes());
@@ -101,7 +106,9 @@ impl EpochKeys {
     pub(super) fn request_sealer(&self, sender: SenderId) -> Sealer {
         match self {
             Self::Axiom { keys, epoch, .. } => Sealer::Axiom(keys.request_sealer(*epoch, sender)),
-            Self::Compact { .. } => Sealer::Compact(self.compact_requests(sender)),
+            Self::Compact { secret, suite } => {
+                Sealer::Compact(compact_requests(secret, *suite, sender))
+            }
         }
     }
 
@@ -118,23 +125,19 @@ impl EpochKeys {
     pub(super) fn request_opener(&self, sender: SenderId) -> Opener {
         match self {
             Self::Axiom { keys, epoch, .. } => Opener::Axiom(keys.request_opener(*epoch)),
-            Self::Compact { .. } => Opener::Compact(self.compact_requests(sender)),
+            Self::Compact { secret, suite } => {
+                Opener::Compact(compact_requests(secret, *suite, sender))
+            }
         }
-    }
-
-    fn compact_requests(&self, sender: SenderId) -> compact::RecordKeys {
-        let Self::Compact { secret, suite } = self else { unreachable!("asked by the profile") };
-        let stream = secret.requests(sender);
-        compact::RecordKeys::new(*suite, stream, &secret.request_secret(sender))
     }
 
     /// The keys that seal the responses of `listener` to `sender`; `None` if this profile
     /// identifies listeners in another way.
     pub(super) fn response_sealer(&self, listener: Listener, sender: SenderId) -> Option<Sealer> {
         match (self, listener) {
-            (Self::Axiom { keys, policy, epoch }, Listener::Address(address)) => {
+            (Self::Axiom { keys, group, epoch }, Listener::Address(address)) => {
                 let individual = keys.individual(address, sender);
-                Some(Sealer::Axiom(keys.response_sealer(&individual, *epoch, policy.group)))
+                Some(Sealer::Axiom(keys.response_sealer(&individual, *epoch, *group)))
             }
             (Self::Compact { secret, suite }, Listener::Id(listener)) => {
                 let stream = secret.responses(sender, listener);
@@ -222,9 +225,9 @@ impl EpochKeys {
     /// The keys that open the responses of `listener` to `sender`.
     pub(super) fn response_opener(&self, listener: Listener, sender: SenderId) -> Option<Opener> {
         match (self, listener) {
-            (Self::Axiom { keys, policy, epoch }, Listener::Address(address)) => {
+            (Self::Axiom { keys, group, epoch }, Listener::Address(address)) => {
                 let individual = keys.individual(address, sender);
-                Some(Opener::Axiom(keys.response_opener(&individual, *epoch, policy.group)))
+                Some(Opener::Axiom(keys.response_opener(&individual, *epoch, *group)))
             }
             (Self::Compact { .. }, Listener::Id(_)) => {
                 let Sealer::Compact(keys) = self.response_sealer(listener, sender)? else {
@@ -235,6 +238,14 @@ impl EpochKeys {
             _ => None,
         }
     }
+}
+
+fn compact_requests(
+    secret: &compact::EpochSecret,
+    suite: compact::Suite,
+    sender: SenderId,
+) -> compact::RecordKeys {
+    compact::RecordKeys::new(suite, secret.requests(sender), &secret.request_secret(sender))
 }
 
 /// The keys of one writer, for sealing.
@@ -281,41 +292,41 @@ pub(super) enum RequiredProof<'k> {
 
 /// A record as it was received. Its writer is stated in the header but not authenticated.
 pub(super) enum ReceivedRecord<'a, Id> {
-    Axiom(axiom::Ciphertext<'a>),
-    Compact(compact::SealedRecord<'a, Id>),
+    Axiom(axiom::Ciphertext<'a>, Axiom12),
+    Compact(compact::SealedRecord<'a, Id>, Compact),
 }
 
 impl<'a> ReceivedRecord<'a, SenderId> {
     pub(super) fn request(
-        profile: Profile,
+        suite: Suite,
         datagram: &'a mut [u8],
     ) -> Result<(Self, &'a mut [u8]), DecodeError> {
-        Self::split_first(profile, datagram, compact::SealedRecord::request)
+        Self::split_first(suite, datagram, compact::SealedRecord::request)
     }
 
     /// The sender stated in the header, which is not authenticated.
     pub(super) const fn sender(&self) -> SenderId {
         match self {
-            Self::Axiom(record) => record.header().sender(),
-            Self::Compact(record) => record.id,
+            Self::Axiom(record, _) => record.header().sender(),
+            Self::Compact(record, _) => record.id,
         }
     }
 }
 
 impl<'a> ReceivedRecord<'a, ListenerId> {
     pub(super) fn response(
-        profile: Profile,
+        suite: Suite,
         datagram: &'a mut [u8],
     ) -> Result<(Self, &'a mut [u8]), DecodeError> {
-        Self::split_first(profile, datagram, compact::SealedRecord::response)
+        Self::split_first(suite, datagram, compact::SealedRecord::response)
     }
 
     /// The listener stated by the header or, in `axiom-1.2`, by the source address `from`. It is
     /// not authenticated.
     pub(super) const fn listener(&self, from: IpAddr) -> Listener {
         match self {
-            Self::Axiom(_) => Listener::Address(from),
-            Self::Compact(record) => Listener::Id(record.id),
+            Self::Axiom(..) => Listener::Address(from),
+            Self::Compact(record, _) => Listener::Id(record.id),
         }
     }
 }
@@ -325,18 +336,18 @@ type SplitRecord<'a, Record> = Result<(Record, &'a mut [u8]), DecodeError>;
 
 impl<'a, Id> ReceivedRecord<'a, Id> {
     fn split_first(
-        profile: Profile,
+        suite: Suite,
         datagram: &'a mut [u8],
         compact: impl FnOnce(&'a mut [u8]) -> SplitRecord<'a, compact::SealedRecord<'a, Id>>,
     ) -> SplitRecord<'a, Self> {
-        Ok(match profile {
-            Profile::Axiom12 => {
+        Ok(match suite {
+            Suite::Axiom(suite) => {
                 let (record, rest) = axiom::Ciphertext::split_first(datagram)?;
-                (Self::Axiom(record), rest)
+                (Self::Axiom(record, suite.part), rest)
             }
-            Profile::Compact => {
+            Suite::Compact(suite) => {
                 let (record, rest) = compact(datagram)?;
-                (Self::Compact(record), rest)
+                (Self::Compact(record, suite.part), rest)
             }
         })
     }
@@ -344,16 +355,16 @@ impl<'a, Id> ReceivedRecord<'a, Id> {
     /// Whether the record may belong to this epoch.
     pub(super) const fn is_of(&self, epoch: u64) -> bool {
         match self {
-            Self::Axiom(record) => record.header().epoch == epoch as u16,
-            Self::Compact(record) => record.epoch.is_of(epoch),
+            Self::Axiom(record, _) => record.header().epoch == epoch as u16,
+            Self::Compact(record, _) => record.epoch.is_of(epoch),
         }
     }
 
     /// Whether a record that does not belong to this epoch may belong to a later one.
     pub(super) const fn may_be_after(&self, epoch: u64) -> bool {
         match self {
-            Self::Axiom(record) => record.header().epoch.wrapping_sub(epoch as u16) < 1 << 15,
-            Self::Compact(record) => match record.epoch {
+            Self::Axiom(record, _) => record.header().epoch.wrapping_sub(epoch as u16) < 1 << 15,
+            Self::Compact(record, _) => match record.epoch {
                 compact::EpochBits::Low(_) => true,
                 compact::EpochBits::Full(full) => full > epoch,
             },
@@ -363,8 +374,8 @@ impl<'a, Id> ReceivedRecord<'a, Id> {
     /// The group's alias in the header; `None` in `axiom-1.2`.
     pub(super) const fn alias(&self) -> Option<u8> {
         match self {
-            Self::Axiom(_) => None,
-            Self::Compact(record) => Some(record.alias),
+            Self::Axiom(..) => None,
+            Self::Compact(record, _) => Some(record.alias),
         }
     }
 
@@ -376,7 +387,7 @@ impl<'a, Id> ReceivedRecord<'a, Id> {
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
         match (self, opener) {
-            (Self::Axiom(record), Opener::Axiom(opener)) => {
+            (Self::Axiom(record, _), Opener::Axiom(opener)) => {
                 if !window.check(record.header().number) {
                     return Err(DropReason::Replayed);
                 }
@@ -388,7 +399,7 @@ impl<'a, Id> ReceivedRecord<'a, Id> {
                 let axiom::Plaintext { header, content } = opened;
                 Ok(AuthenticRecord { number: header.number, kind: header.kind, content })
             }
-            (Self::Compact(record), Opener::Compact(keys)) => {
+            (Self::Compact(record, _), Opener::Compact(keys)) => {
                 let record = record.reveal(keys, window.next());
                 if !window.check(record.number()) {
                     return Err(DropReason::Replayed);

@@ -19,6 +19,7 @@ mod epoch;
 mod freshness;
 mod interface;
 mod keys;
+mod map;
 mod outcome;
 mod pairs;
 mod peers;
@@ -27,6 +28,7 @@ mod respond;
 mod responses;
 mod state_for_tests;
 mod suspend;
+#[cfg(feature = "controller")]
 pub(crate) mod voice;
 
 pub use interface::{
@@ -40,12 +42,13 @@ use crate::compact::{HeaderForm, SigningKey};
 use crate::directory::{Lookup, PAGE_SIZE, Page};
 use crate::identity::Identity;
 use crate::numbers::{Ledger, LedgerFailed, NoNumber};
-use crate::policy::{Authenticity, Freshness, Policy, Responses};
+use crate::parts::{Listening, Sending};
+use crate::policy::{Freshness, Policy};
 use crate::rekey::checks::SignatureBudget;
 use crate::rekey::{EpochSchedule, KeyPath, NewEpoch};
-use crate::{ListenerId, SenderId};
+use crate::{ListenerId, SenderId, SenderSet};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -56,6 +59,7 @@ use keys::Suite;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::{KeyState, Provider};
+use map::SmallMap;
 use peers::KeyDirectory;
 
 /// How long a peer must be silent before the state about it that can be recomputed (expanded keys)
@@ -91,7 +95,7 @@ pub struct Member {
     suite: Suite,
     roles: Roles,
     address: IpAddr,
-    senders: BTreeSet<SenderId>,
+    senders: SenderSet,
     is_list_new: bool,
     /// The last epoch whose list of active senders came by multicast with a valid signature.
     listed_in: Option<u64>,
@@ -102,8 +106,8 @@ pub struct Member {
     peers: KeyDirectory,
     epochs: EpochSchedule<Epoch>,
     /// The address from which the last request of each kind came, for each sender.
-    heard_from: BTreeMap<(SenderId, RequestKind), SocketAddr>,
-    sessions: BTreeSet<SocketAddr>,
+    heard_from: SmallMap<(SenderId, RequestKind), SocketAddr>,
+    sessions: Vec<SocketAddr>,
     /// The addresses that direct requests are sent to.
     routes: Routes,
     ledger: Box<dyn Ledger + Send>,
@@ -129,8 +133,8 @@ pub struct Member {
     checks: SignatureBudget,
     release_at: Instant,
     renewal_requested_in: u64,
-    events: VecDeque<Event>,
-    outbox: VecDeque<Transmit>,
+    events: Vec<Event>,
+    outbox: Vec<Transmit>,
     stats: Stats,
 }
 
@@ -226,6 +230,9 @@ impl Member {
         if let Some(fault) = policy.fault() {
             return Err(MemberError::Policy(fault));
         }
+        if let Some(feature) = lacking(&policy, roles) {
+            return Err(MemberError::NotIncluded(feature));
+        }
         let suite = Suite::of(&policy, provider).ok_or(MemberError::Suite)?;
         let epoch = (keys.epoch(), &keys.epoch_key());
         let resumed = suspended.and_then(|suspended| {
@@ -245,19 +252,19 @@ impl Member {
             listed_in: None,
             previous_epoch_until: Instant::ZERO,
             epochs: EpochSchedule::new(keys.epoch(), first),
-            peers: KeyDirectory::new(policy.responses, keys.epoch()),
+            peers: KeyDirectory::new(&policy, keys.epoch()),
             keys,
             identity,
-            heard_from: BTreeMap::new(),
-            sessions: BTreeSet::new(),
-            routes: Routes::default(),
+            heard_from: SmallMap::new(),
+            sessions: Vec::new(),
+            routes: Routes::NONE,
             ledger,
             boot: rng.array(),
-            poll_at: now + until_poll(&mut rng),
+            poll_at: next_poll(now, &mut rng),
             checks: SignatureBudget::new(),
             is_excluded: false,
             rng,
-            challenges: Challenges::default(),
+            challenges: Challenges::NONE,
             answers: AnswerLimiter::new(now),
             permission: SealingPermission::From(0),
             is_resumed,
@@ -265,8 +272,8 @@ impl Member {
             pulled_until: Instant::ZERO,
             release_at: now + IDLE,
             renewal_requested_in: 0,
-            events: VecDeque::new(),
-            outbox: VecDeque::new(),
+            events: Vec::new(),
+            outbox: Vec::new(),
             stats: Stats::default(),
             policy,
         };
@@ -356,12 +363,12 @@ impl Member {
     }
 
     /// The active senders.
-    pub const fn senders(&self) -> &BTreeSet<SenderId> {
+    pub const fn senders(&self) -> &SenderSet {
         &self.senders
     }
 
     /// Takes the list of active senders from the controller.
-    pub fn set_senders(&mut self, senders: BTreeSet<SenderId>) {
+    pub fn set_senders(&mut self, senders: SenderSet) {
         self.senders = senders;
         // Lookups need the current time, which is not known here: `handle_timeout` makes them.
         self.is_list_new = true;
@@ -388,16 +395,15 @@ impl Member {
     /// Asks for public keys before they are needed.
     fn look_up_in_advance(&mut self, now: Instant) {
         self.is_list_new = false;
-        let by_source = self.policy.authenticity == Authenticity::Source;
-        if !by_source && self.policy.responses == Responses::Group {
+        if !self.peers.is_used() {
             return;
         }
         let Self { peers, rng, senders, roles, .. } = self;
         if roles.listener {
-            let others = senders.iter().filter(|sender| roles.sender != Some(**sender));
+            let others = senders.iter().filter(|sender| roles.sender != Some(*sender));
             for sender in others {
-                if peers.sender(*sender).is_none() {
-                    peers.schedule_lookup(now, rng, Lookup::sender(*sender));
+                if peers.sender(sender).is_none() {
+                    peers.schedule_lookup(now, rng, Lookup::sender(sender));
                 }
             }
         }
@@ -414,12 +420,14 @@ impl Member {
     /// States that a unicast DTLS session with `peer` is open. Responses to and from `peer` go
     /// through that session (Axiom, section 5.6) until it is [closed](Self::close_session).
     pub fn open_session(&mut self, peer: SocketAddr) {
-        self.sessions.insert(peer);
+        if !self.has_session(peer) {
+            self.sessions.push(peer);
+        }
     }
 
     /// States that the unicast DTLS session with `peer` is closed.
     pub fn close_session(&mut self, peer: SocketAddr) {
-        self.sessions.remove(&peer);
+        self.sessions.retain(|open| *open != peer);
     }
 
     /// Whether a unicast DTLS session with `peer` is open.
@@ -536,7 +544,7 @@ impl Member {
         if self.poll_at <= now || self.pull_at.is_some_and(|at| at <= now) {
             self.pull_at = None;
             self.pulled_until = now + PULL_INTERVAL;
-            self.poll_at = now + until_poll(&mut self.rng);
+            self.poll_at = next_poll(now, &mut self.rng);
             self.push_event(Event::Pull(self.keys.pull_request()));
         }
         if let Some(page) = self.peers.next_lookup(now) {
@@ -567,23 +575,23 @@ impl Member {
 
     /// The next event for the host.
     pub fn next_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        (!self.events.is_empty()).then(|| self.events.remove(0))
     }
 
     /// The next datagram that the host is to send from the member's own address.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.outbox.pop_front()
+        (!self.outbox.is_empty()).then(|| self.outbox.remove(0))
     }
 
     fn transmit(&mut self, transmit: Transmit) {
         if self.outbox.len() < MOST_EVENTS {
-            self.outbox.push_back(transmit);
+            self.outbox.push(transmit);
         }
     }
 
     fn push_event(&mut self, event: Event) {
         if self.events.len() < MOST_EVENTS {
-            self.events.push_back(event);
+            self.events.push(event);
         }
     }
 
@@ -600,9 +608,8 @@ impl Member {
         if self.pull_at.is_none() {
             let [most, senders_most] = PULL_JITTER;
             let most = if self.roles.sender.is_some() { senders_most } else { most };
-            let most = most.min(PULL_PACE * self.keys.leaves());
-            let jitter = Duration::from_micros(self.rng.below(micros(most)));
-            self.pull_at = Some(now.max(self.pulled_until) + jitter);
+            let most = micros(most).min(micros(PULL_PACE) * u64::from(self.keys.leaves()));
+            self.pull_at = Some(after(now.max(self.pulled_until), self.rng.below(most)));
         }
     }
 
@@ -621,15 +628,30 @@ impl Member {
 /// The key that signs the member's records; `None` if they are not signed. The controller's
 /// announcements carry signatures of their own.
 fn signer<'i>(policy: &Policy, roles: Roles, identity: &'i Identity) -> Option<&'i SigningKey> {
-    let is_due =
-        policy.authenticity == Authenticity::Source && roles.sender != Some(SenderId::CONTROLLER);
-    is_due.then(|| identity.signing())
+    let is_due = policy.signatures().is_some() && roles.sender != Some(SenderId::CONTROLLER);
+    identity.signer().filter(|_| is_due)
 }
 
-/// A random time until the controller is polled again.
-fn until_poll(rng: &mut Random) -> Duration {
-    let half = POLLING_INTERVAL / 2;
-    half + Duration::from_micros(rng.below(micros(half)))
+/// The feature that this build lacks for a member with these roles.
+fn lacking(policy: &Policy, roles: Roles) -> Option<&'static str> {
+    if roles.sender.is_some() && Sending::INCLUDED.is_none() {
+        Some("sender")
+    } else if roles.listener && Listening::INCLUDED.is_none() {
+        Some("listener")
+    } else {
+        policy.lacking()
+    }
+}
+
+/// A random time at which the controller is polled next.
+fn next_poll(now: Instant, rng: &mut Random) -> Instant {
+    const HALF: Duration = Duration::from_micros(POLLING_INTERVAL.as_micros() as u64 / 2);
+    after(now + HALF, rng.below(micros(HALF)))
+}
+
+/// The time `micros` microseconds after `at`. It needs no division, as a `Duration` would.
+fn after(at: Instant, micros: u64) -> Instant {
+    Instant::from_micros(at.as_micros().saturating_add(micros))
 }
 
 fn micros(duration: Duration) -> u64 {

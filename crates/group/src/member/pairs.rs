@@ -4,8 +4,8 @@
 //! lookup. For every other ListenerID there is at most one X25519 computation in each epoch,
 //! however many records are sent under it.
 
-use super::epoch::Epoch;
-use super::keys::{AuthenticRecord, Listener, ReceivedRecord, RequiredProof};
+use super::epoch::{Epoch, PairedPeers};
+use super::keys::{AuthenticRecord, Listener, ReceivedRecord, RequiredProof, Suite};
 use super::outcome::{DropReason, Origin, RecordOutcome};
 use super::{Delivery, Member};
 use crate::codepoints::GROUP_CHALLENGE;
@@ -30,7 +30,7 @@ impl NamedBoot {
     /// Classifies the boot of a record from the listener `id`. `next` is the number of the
     /// member's next request. `None` if the record leaves out its boot and none is known.
     fn of(epoch: &Epoch, id: ListenerId, stated: Option<Boot>, next: u64) -> Option<Self> {
-        let known = epoch.boots.get(&id);
+        let known = epoch.paired()?.boots.get(&id);
         let (nonce, status) = match (&stated, known) {
             (Some(boot), _) => {
                 (boot.nonce, KnownBoot::status_of(known.map(|(known, _)| known), boot, next))
@@ -69,7 +69,8 @@ impl Member {
         let Some(opener) = epoch.take_paired(id, own, &boot.nonce) else {
             return DropReason::NoState.into();
         };
-        let record = ReceivedRecord::Compact(record);
+        let Suite::Compact(suite) = self.suite else { return DropReason::NoState.into() };
+        let record = ReceivedRecord::Compact(record, suite.part);
         let opened = record.open(&opener, &boot.window, RequiredProof::Member);
         super::epoch::count(&mut epoch.responses, &opened);
         if boot.status == BootStatus::Known {
@@ -95,15 +96,20 @@ impl Member {
             return RecordOutcome::dropped_authentic(DropReason::NotFresh);
         }
         let NamedBoot { nonce, status, window, stated } = boot;
+        if status == BootStatus::New {
+            epoch.evict_cached(id);
+        }
+        let Some((_, PairedPeers { boots, .. })) = epoch.paired_mut() else {
+            return DropReason::NoState.into();
+        };
         match (status, &stated) {
             (BootStatus::Known, _) => {}
             (BootStatus::New, Some(boot)) => {
-                epoch.evict_cached(id);
-                epoch.boots.insert(id, (KnownBoot::new(boot, next), window));
+                boots.insert(id, (KnownBoot::new(boot, next), window));
             }
             _ => return RecordOutcome::dropped_authentic(DropReason::Replayed),
         }
-        if let Some((known, window)) = epoch.boots.get_mut(&id) {
+        if let Some((known, window)) = boots.get_mut(&id) {
             known.mark_heard(next);
             window.commit(number);
         }
@@ -132,20 +138,22 @@ impl Member {
         let Self { epochs, peers, identity, .. } = self;
         let epoch = epochs.receiving(now, at).ok_or(DropReason::NoState)?;
         let next = epoch.own.as_ref().ok_or(DropReason::NoState)?.numbers.next();
-        if epoch.pairs.contains_key(&id) {
+        let (keys, PairedPeers { pairs, .. }) = epoch.paired_mut().ok_or(DropReason::NoState)?;
+        if pairs.contains_key(&id) {
             return Ok(next);
         }
         let Some(key) = peers.listener(id) else {
             self.want_listener(now, Listener::Id(id));
             return Err(DropReason::NoKey);
         };
-        let (own, key) = ((own, identity.exchange()), (id, &PublicKey(*key)));
-        let Some(pair) = epoch.keys.pair_for_sender(own, key) else {
+        let exchange = identity.exchanger().ok_or(DropReason::NoState)?;
+        let (own, key) = ((own, exchange), (id, &PublicKey(*key)));
+        let Some(pair) = keys.pair_for_sender(own, key) else {
             // The listener's key is invalid, and is dropped so that it is not tried again.
             peers.refuse(id);
             return Err(DropReason::Malformed);
         };
-        epoch.pairs.insert(id, pair);
+        pairs.insert(id, pair);
         Ok(next)
     }
 }

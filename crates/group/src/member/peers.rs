@@ -10,13 +10,17 @@
 //! store data from unauthenticated writers. Pages that will be needed are looked up in advance, so
 //! this is rare.
 
+use super::keys::RequiredProof;
 use crate::compact::{PublicKey, VerifyingKey};
 use crate::directory::{Lookup, PAGE_SIZE, Page};
-use crate::policy::Responses;
+use crate::parts::{PeerKeys, Signatures};
+use crate::policy::{Policy, Responses};
 use crate::rekey::{Leaf, UnchangedOwners};
 use crate::{ListenerId, SenderId};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
+use lightseal_core::parts::PartState;
 use lightseal_core::{Instant, Random};
 
 /// The maximum random delay before the first of several lookups: when one member needs a page,
@@ -35,12 +39,15 @@ const MOST_WANTED: usize = 32;
 /// A sender's keys.
 pub(super) struct Sender {
     pub(super) leaf: Leaf,
-    pub(super) verifying: VerifyingKey,
+    verifying: PartState<Signatures, VerifyingKey>,
     pub(super) exchange: PublicKey,
 }
 
+/// The public keys of other members, if the group's policy needs any.
+pub(super) struct KeyDirectory(PartState<PeerKeys, Box<KnownKeys>>);
+
 /// The public keys of other members that are known.
-pub(super) struct KeyDirectory {
+struct KnownKeys {
     /// With pairwise responses the key stored for a listener is its X25519 key, otherwise its
     /// Ed25519 key.
     responses: Responses,
@@ -60,7 +67,107 @@ pub(super) struct KeyDirectory {
 }
 
 impl KeyDirectory {
-    pub(super) const fn new(responses: Responses, epoch: u64) -> Self {
+    pub(super) fn new(policy: &Policy, epoch: u64) -> Self {
+        let known = |_| Box::new(KnownKeys::new(policy.responses, epoch));
+        Self(PartState::new(policy.peer_keys(), known))
+    }
+
+    fn known(&self) -> Option<&KnownKeys> {
+        self.0.get().map(|known| &**known)
+    }
+
+    fn known_mut(&mut self) -> Option<&mut KnownKeys> {
+        self.0.get_mut().map(|known| &mut **known)
+    }
+
+    /// Whether the group's policy needs public keys of other members.
+    pub(super) fn is_used(&self) -> bool {
+        self.known().is_some()
+    }
+
+    pub(super) fn sender(&self, sender: SenderId) -> Option<&Sender> {
+        self.known()?.senders.get(&sender)
+    }
+
+    /// What a signed record of this sender must prove.
+    pub(super) fn proof(&self, sender: SenderId) -> RequiredProof<'_> {
+        match self.sender(sender).and_then(|known| known.verifying.get()) {
+            Some(key) => RequiredProof::Signer(key),
+            None => RequiredProof::Unknown,
+        }
+    }
+
+    /// A listener's public key: the X25519 key if responses are pairwise, otherwise the Ed25519
+    /// key.
+    pub(super) fn listener(&self, listener: ListenerId) -> Option<&[u8; 32]> {
+        self.known()?.listeners.get(&listener)
+    }
+
+    /// Removes a listener's key because it is invalid.
+    pub(super) fn refuse(&mut self, listener: ListenerId) {
+        if let Some(known) = self.known_mut() {
+            known.listeners.remove(&listener);
+        }
+    }
+
+    /// Whether a page was received and no member of it can have changed since.
+    pub(super) fn has(&self, page: Lookup) -> bool {
+        self.known().is_some_and(|known| known.pages.contains_key(&page))
+    }
+
+    /// The first epoch for which the stored keys of a page are valid. In earlier epochs its leaves
+    /// or SenderIDs may have belonged to other members. `u64::MAX` if the page was never received.
+    pub(super) fn valid_from(&self, page: Lookup) -> u64 {
+        let received = self.known().and_then(|known| known.received_in.get(&page));
+        received.copied().unwrap_or(u64::MAX)
+    }
+
+    /// Schedules a lookup of a page, unless it was received in this epoch.
+    pub(super) fn schedule_lookup(&mut self, now: Instant, rng: &mut Random, page: Lookup) {
+        if let Some(known) = self.known_mut() {
+            known.schedule_lookup(now, rng, page);
+        }
+    }
+
+    /// Makes a scheduled lookup due at once. A member that starts need not wait, because other
+    /// members do not start at the same moment.
+    pub(super) fn look_up_now(&mut self, now: Instant) {
+        if let Some(known) = self.known_mut() {
+            known.next_at = known.next_at.map(|_| now);
+        }
+    }
+
+    /// Whether lookups are scheduled or outstanding.
+    pub(super) fn are_wanted(&self) -> bool {
+        self.known().is_some_and(|known| known.asked.is_some() || !known.wanted.is_empty())
+    }
+
+    /// The page to look up now, if one is due.
+    pub(super) fn next_lookup(&mut self, now: Instant) -> Option<Lookup> {
+        self.known_mut()?.next_lookup(now)
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        let known = self.known()?;
+        known.asked.map(|(_, until)| until).or(known.next_at)
+    }
+
+    /// Stores a page. Returns false if the page is of a later epoch than the member's newest.
+    pub(super) fn store_page(&mut self, now: Instant, rng: &mut Random, page: &Page) -> bool {
+        self.known_mut().is_none_or(|known| known.store_page(now, rng, page))
+    }
+
+    /// Enters an epoch, and removes the keys of all leaves that are not in `kept` and may have
+    /// another owner.
+    pub(super) fn move_to(&mut self, epoch: u64, kept: &UnchangedOwners) {
+        if let Some(known) = self.known_mut() {
+            known.move_to(epoch, kept);
+        }
+    }
+}
+
+impl KnownKeys {
+    const fn new(responses: Responses, epoch: u64) -> Self {
         Self {
             responses,
             epoch,
@@ -75,34 +182,7 @@ impl KeyDirectory {
         }
     }
 
-    pub(super) fn sender(&self, sender: SenderId) -> Option<&Sender> {
-        self.senders.get(&sender)
-    }
-
-    /// A listener's public key: the X25519 key if responses are pairwise, otherwise the Ed25519
-    /// key.
-    pub(super) fn listener(&self, listener: ListenerId) -> Option<&[u8; 32]> {
-        self.listeners.get(&listener)
-    }
-
-    /// Removes a listener's key because it is invalid.
-    pub(super) fn refuse(&mut self, listener: ListenerId) {
-        self.listeners.remove(&listener);
-    }
-
-    /// Whether a page was received and no member of it can have changed since.
-    pub(super) fn has(&self, page: Lookup) -> bool {
-        self.pages.contains_key(&page)
-    }
-
-    /// The first epoch for which the stored keys of a page are valid. In earlier epochs its leaves
-    /// or SenderIDs may have belonged to other members. `u64::MAX` if the page was never received.
-    pub(super) fn valid_from(&self, page: Lookup) -> u64 {
-        self.received_in.get(&page).copied().unwrap_or(u64::MAX)
-    }
-
-    /// Schedules a lookup of a page, unless it was received in this epoch.
-    pub(super) fn schedule_lookup(&mut self, now: Instant, rng: &mut Random, page: Lookup) {
+    fn schedule_lookup(&mut self, now: Instant, rng: &mut Random, page: Lookup) {
         let is_asked = self.asked.is_some_and(|(asked, _)| asked == page);
         let is_told = self.pages.get(&page) == Some(&self.epoch);
         if is_asked || is_told || self.wanted.len() >= MOST_WANTED {
@@ -110,23 +190,11 @@ impl KeyDirectory {
         }
         self.wanted.insert(page);
         if self.asked.is_none() && self.next_at.is_none() {
-            self.next_at = Some(now + random(rng, JITTER));
+            self.next_at = Some(random(now, rng, JITTER));
         }
     }
 
-    /// Makes a scheduled lookup due at once. A member that starts need not wait, because other
-    /// members do not start at the same moment.
-    pub(super) fn look_up_now(&mut self, now: Instant) {
-        self.next_at = self.next_at.map(|_| now);
-    }
-
-    /// Whether lookups are scheduled or outstanding.
-    pub(super) fn are_wanted(&self) -> bool {
-        self.asked.is_some() || !self.wanted.is_empty()
-    }
-
-    /// The page to look up now, if one is due.
-    pub(super) fn next_lookup(&mut self, now: Instant) -> Option<Lookup> {
+    fn next_lookup(&mut self, now: Instant) -> Option<Lookup> {
         if let Some((page, until)) = self.asked
             && until <= now
         {
@@ -144,12 +212,7 @@ impl KeyDirectory {
         Some(page)
     }
 
-    pub(super) fn wake_at(&self) -> Option<Instant> {
-        self.asked.map(|(_, until)| until).or(self.next_at)
-    }
-
-    /// Stores a page. Returns false if the page is of a later epoch than the member's newest.
-    pub(super) fn store_page(&mut self, now: Instant, rng: &mut Random, page: &Page) -> bool {
+    fn store_page(&mut self, now: Instant, rng: &mut Random, page: &Page) -> bool {
         let Page { lookup, epoch, members } = page;
         if self.asked.is_some_and(|(asked, _)| asked == *lookup) {
             (self.asked, self.unanswered) = (None, 0);
@@ -162,7 +225,7 @@ impl KeyDirectory {
         }
         if self.asked.is_none() && !self.wanted.is_empty() {
             let gap = if *epoch == self.epoch { GAP } else { TIMEOUT };
-            self.next_at = Some(now + gap + random(rng, gap));
+            self.next_at = Some(random(now + gap, rng, gap));
         }
         *epoch <= self.epoch
     }
@@ -175,7 +238,8 @@ impl KeyDirectory {
             Lookup::Senders(_) => {
                 self.senders.retain(|sender, _| Lookup::sender(*sender) != page);
                 self.senders.extend(members.iter().filter_map(|member| {
-                    let (verifying, exchange) = (member.keys.verifying(), member.keys.exchange);
+                    let verifying = member.keys.verifier();
+                    let exchange = member.keys.exchange;
                     Some((member.sender?, Sender { leaf: member.leaf, verifying, exchange }))
                 }));
             }
@@ -198,9 +262,7 @@ impl KeyDirectory {
         }
     }
 
-    /// Enters an epoch, and removes the keys of all leaves that are not in `kept` and may have
-    /// another owner.
-    pub(super) fn move_to(&mut self, epoch: u64, kept: &UnchangedOwners) {
+    fn move_to(&mut self, epoch: u64, kept: &UnchangedOwners) {
         let holds = |id: ListenerId| Leaf::new(id.get()).is_some_and(|leaf| kept.contains(leaf));
         self.epoch = epoch;
         self.senders.retain(|_, sender| kept.contains(sender.leaf));
@@ -213,6 +275,7 @@ impl KeyDirectory {
     }
 }
 
-fn random(rng: &mut Random, up_to: Duration) -> Duration {
-    Duration::from_micros(rng.below(super::micros(up_to)))
+/// A random time of at most `up_to` after `now`.
+fn random(now: Instant, rng: &mut Random, up_to: Duration) -> Instant {
+    super::after(now, rng.below(super::micros(up_to)))
 }

@@ -4,12 +4,13 @@
 //! header. Therefore no state is stored and nothing is sent before the record's tag is verified.
 
 use super::epoch::{ReplayCheck, origin};
-use super::keys::{AuthenticRecord, Listener, ReceivedRecord, RequiredProof};
+use super::keys::{AuthenticRecord, Listener, ReceivedRecord, RequiredProof, Suite};
 use super::outcome::{DropReason, Origin, RecordOutcome};
 use super::{DatagramOrigin, Delivery, Event, Member, RequestKind};
 use crate::codepoints::GROUP_SYNC;
 use crate::directory::Lookup;
-use crate::policy::{Authenticity, Freshness, Profile};
+use crate::parts::PeerKeys;
+use crate::policy::Freshness;
 use crate::{SenderId, compact};
 use core::net::SocketAddr;
 use lightseal_core::Instant;
@@ -31,7 +32,7 @@ enum KnownFreshness {
     /// The record can be opened, and replays are recognised in this way.
     Checked(ReplayCheck),
     /// The sender must be challenged first.
-    AskSender,
+    AskSender(PeerKeys),
     /// Nothing is known until the next epoch.
     Unknown,
 }
@@ -46,14 +47,14 @@ impl Member {
         datagram: &mut [u8],
         mut deliver: impl FnMut(Delivery<'_>),
     ) -> DatagramOrigin {
-        if self.policy.profile == Profile::Compact && compact::header::is_direct(datagram) {
+        if self.suite.is_compact() && compact::header::is_direct(datagram) {
             let outcome = self.direct_record(now, from, datagram, &mut deliver);
             return self.count(now, outcome).into();
         }
         let mut origin = Origin::Unproven;
         let mut rest = datagram;
         while !rest.is_empty() {
-            let Ok((record, behind)) = ReceivedRecord::request(self.policy.profile, rest) else {
+            let Ok((record, behind)) = ReceivedRecord::request(self.suite, rest) else {
                 self.count(now, DropReason::Malformed.into());
                 break;
             };
@@ -97,9 +98,9 @@ impl Member {
                 RecordOutcome::Dropped(DropReason::UnknownSender, origin)
             }
             NamedSender::Own => {
-                let proof = match self.policy.authenticity {
-                    Authenticity::Group => RequiredProof::Member,
-                    Authenticity::Source => RequiredProof::Unknown,
+                let proof = match self.policy.signatures() {
+                    None => RequiredProof::Member,
+                    Some(_) => RequiredProof::Unknown,
                 };
                 let opened = epoch.open_own(record, self.policy.freshness, proof);
                 match (origin(&opened), opened) {
@@ -117,7 +118,7 @@ impl Member {
     fn named_sender(&self, sender: SenderId) -> NamedSender {
         if sender == SenderId::CONTROLLER {
             NamedSender::Controller
-        } else if !self.senders.contains(&sender) {
+        } else if !self.senders.contains(sender) {
             NamedSender::Unlisted
         } else if self.roles.sender == Some(sender) {
             NamedSender::Own
@@ -140,13 +141,17 @@ impl Member {
         let known = match policy.freshness {
             _ if epoch.has_window(sender) => KnownFreshness::Checked(ReplayCheck::Window),
             Freshness::DropFirst => KnownFreshness::Checked(ReplayCheck::FirstNumber),
-            Freshness::Challenge if roles.listener => KnownFreshness::AskSender,
-            Freshness::Challenge | Freshness::NewEpoch => KnownFreshness::Unknown,
+            Freshness::Challenge | Freshness::NewEpoch => match policy.peer_keys() {
+                Some(part) if policy.freshness == Freshness::Challenge && roles.listener => {
+                    KnownFreshness::AskSender(part)
+                }
+                _ => KnownFreshness::Unknown,
+            },
         };
         let check = match known {
             KnownFreshness::Checked(check) => check,
             KnownFreshness::Unknown => return DropReason::NotFresh.into(),
-            KnownFreshness::AskSender => {
+            KnownFreshness::AskSender(part) => {
                 // The sender is challenged even if the tag is wrong: with an unknown number the tag
                 // of an authentic record may not verify.
                 let origin = if challenges.is_asked(now, sender, at) {
@@ -155,14 +160,13 @@ impl Member {
                     let check = ReplayCheck::OpenOnly;
                     origin(&epoch.open_request(now, record, check, RequiredProof::Unknown))
                 };
-                challenges.schedule(now, rng, (sender, at), from, origin);
+                challenges.schedule(part, (now, rng), (sender, at), from, origin);
                 return RecordOutcome::Dropped(DropReason::NotFresh, origin);
             }
         };
-        let proof = match (policy.authenticity, peers.sender(sender)) {
-            (Authenticity::Group, _) => RequiredProof::Member,
-            (Authenticity::Source, Some(known)) => RequiredProof::Signer(&known.verifying),
-            (Authenticity::Source, None) => RequiredProof::Unknown,
+        let proof = match policy.signatures() {
+            None => RequiredProof::Member,
+            Some(_) => peers.proof(sender),
         };
         let opened = epoch.open_request(now, record, check, proof);
         let AuthenticRecord { kind, content, .. } = match opened {
@@ -195,20 +199,23 @@ impl Member {
     /// Whether a datagram may be a record of this group in an epoch that the member holds, judging
     /// by its unauthenticated header.
     pub(crate) fn may_open(&self, datagram: &mut [u8], is_multicast: bool) -> bool {
-        let profile = self.policy.profile;
-        if profile == Profile::Compact && compact::header::is_direct(datagram) {
+        let suite = self.suite;
+        if let Suite::Compact(suite) = suite
+            && compact::header::is_direct(datagram)
+        {
             let record = compact::SealedRecord::direct(datagram);
             return record.is_ok_and(|record| {
-                record.id.1 == self.listener() && self.holds(&ReceivedRecord::Compact(record))
+                record.id.1 == self.listener()
+                    && self.holds(&ReceivedRecord::Compact(record, suite.part))
             });
         }
         let is_senders =
-            is_multicast || profile == Profile::Compact && compact::header::is_senders(datagram);
+            is_multicast || suite.is_compact() && compact::header::is_senders(datagram);
         if is_senders {
-            let record = ReceivedRecord::request(profile, datagram);
+            let record = ReceivedRecord::request(suite, datagram);
             record.is_ok_and(|(record, _)| self.holds(&record))
         } else {
-            let record = ReceivedRecord::response(profile, datagram);
+            let record = ReceivedRecord::response(suite, datagram);
             record.is_ok_and(|(record, _)| self.holds(&record))
         }
     }

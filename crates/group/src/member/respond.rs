@@ -1,14 +1,13 @@
 //! How a listener seals responses and challenges.
 
-use super::epoch::{Epoch, HEADER_BYTES, SenderState};
-use super::keys::{Listener, Suite};
+use super::epoch::{Answering, Epoch, HEADER_BYTES, PairedPeers, SenderState};
+use super::keys::{EpochKeys, Listener, Suite};
 use super::peers::KeyDirectory;
 use super::{Member, RequestKind, SendError, signer, written};
 use crate::codepoints::GROUP_CHALLENGE;
 use crate::compact::{Boot, HeaderForm, PlainRecord};
 use crate::directory::Lookup;
 use crate::identity::Identity;
-use crate::policy::Responses;
 use crate::{ListenerId, SenderId};
 use core::net::SocketAddr;
 use lightseal_core::Instant;
@@ -33,8 +32,8 @@ impl Member {
         if !self.roles.listener {
             return Err(SendError::Role);
         }
-        let to = *self.heard_from.get(&(sender, request)).ok_or(SendError::UnknownSender)?;
-        if self.sessions.contains(&to) {
+        let to = *self.heard_from.get((sender, request)).ok_or(SendError::UnknownSender)?;
+        if self.has_session(to) {
             return Err(SendError::Session(to));
         }
         let at = self.response_epoch(now, sender, request)?;
@@ -54,9 +53,9 @@ impl Member {
         request: RequestKind,
     ) -> Result<u64, SendError> {
         let (sending, _) = self.epochs.sending(now);
-        let paired = self.policy.responses == Responses::Pairwise;
+        let paired = self.policy.pairwise().is_some();
         let is_known = |epoch: &Epoch| {
-            let heard = epoch.senders.get(&sender);
+            let heard = epoch.senders.get(sender);
             heard.is_some_and(|heard| heard.knows_boot || heard.last_number(request).is_some())
         };
         let known = self.epochs.epochs().filter(|(_, epoch)| is_known(epoch));
@@ -87,15 +86,12 @@ impl Member {
             return Err(SendError::Exhausted);
         }
         // A sender that was heard in the previous epoch only has no state here yet.
-        let mut heard = match epoch.senders.remove(&sender) {
-            Some(heard) => heard,
-            None => epoch.heard(now),
-        };
-        let sealed = match (policy.responses, me) {
-            (Responses::Pairwise, Listener::Id(me)) => {
+        let Answering { keys, paired, reserved, heard } = epoch.answering(now, sender);
+        let sealed = match (policy.pairwise(), me) {
+            (Some(_), Listener::Id(me)) => {
                 let ids = (me, sender, request);
                 let sealed =
-                    seal_paired(epoch, &mut heard, ids, (identity, peers), boot, record, buf);
+                    seal_paired((keys, paired), heard, ids, (identity, peers), boot, record, buf);
                 if sealed == Err(SendError::NoKey) {
                     peers.schedule_lookup(now, rng, Lookup::sender(sender));
                 }
@@ -103,13 +99,13 @@ impl Member {
             }
             _ => (|| {
                 let (kind, payload) = record;
-                let reserved = written(&mut epoch.reserved)?;
+                let reserved = written(reserved)?;
                 let mut numbers = heard.numbers.unwrap_or_else(|| reserved.space());
                 let number = reserved.take(&mut numbers, &mut **ledger);
                 heard.numbers = Some(numbers);
                 let number = number.map_err(SendError::Number)?;
                 if heard.sealer.is_none() {
-                    heard.sealer = epoch.keys.response_sealer(me, sender);
+                    heard.sealer = keys.response_sealer(me, sender);
                 }
                 let sealer = heard.sealer.as_ref().ok_or(SendError::Role)?;
                 let form =
@@ -119,7 +115,6 @@ impl Member {
                 sealer.seal_as(&record, buf).ok_or(SendError::TooLong)
             })(),
         };
-        epoch.senders.insert(sender, heard);
         let len = sealed?;
         epoch.responses.add_sealed(HEADER_BYTES, len);
         self.stats.sealed += 1;
@@ -138,7 +133,7 @@ impl Member {
 /// Seals a pairwise response, which only the sender of the request can read. Its number needs no
 /// ledger, because the key is derived from the boot nonce, which is new after each restart.
 fn seal_paired(
-    epoch: &Epoch,
+    (keys, paired): (&EpochKeys, Option<&PairedPeers>),
     heard: &mut SenderState,
     (me, sender, request): (ListenerId, SenderId, Option<RequestKind>),
     (identity, peers): (&Identity, &KeyDirectory),
@@ -147,16 +142,18 @@ fn seal_paired(
     buf: &mut [u8],
 ) -> Result<usize, SendError> {
     if heard.pair.is_none() {
-        heard.pair = epoch.sender_pairs.get(&sender).map(|pair| pair.secret.clone());
+        let paired = paired.ok_or(SendError::NoKey)?;
+        heard.pair = paired.sender_pairs.get(&sender).map(|pair| pair.secret.clone());
     }
     if heard.pair.is_none() {
         let peer = peers.sender(sender).ok_or(SendError::NoKey)?;
-        let (own, key) = ((me, identity.exchange()), (sender, &peer.exchange));
-        heard.pair = epoch.keys.pair_for_listener(own, key);
+        let own = identity.exchanger().ok_or(SendError::NoKey)?;
+        let (own, key) = ((me, own), (sender, &peer.exchange));
+        heard.pair = keys.pair_for_listener(own, key);
     }
     let pair = heard.pair.as_ref().ok_or(SendError::NoKey)?;
     if heard.sealer.is_none() {
-        heard.sealer = epoch.keys.paired_sealer(pair, (me, sender), boot);
+        heard.sealer = keys.paired_sealer(pair, (me, sender), boot);
     }
     let request = request.and_then(|request| heard.last_number(request)).unwrap_or(0);
     let sealer = heard.sealer.as_ref().ok_or(SendError::Role)?;

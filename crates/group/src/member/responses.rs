@@ -7,7 +7,7 @@ use super::{DatagramOrigin, Delivery, Member};
 use crate::codepoints::GROUP_CHALLENGE;
 use crate::compact::{Challenge, VerifyingKey};
 use crate::numbers::EpochEntry;
-use crate::policy::{Authenticity, Profile, Responses};
+use crate::parts::Sending;
 use crate::{SenderId, compact};
 use core::net::SocketAddr;
 use lightseal_core::Instant;
@@ -25,11 +25,11 @@ impl Member {
         datagram: &mut [u8],
         mut deliver: impl FnMut(Delivery<'_>),
     ) -> DatagramOrigin {
-        if self.sessions.contains(&from) {
+        if self.has_session(from) {
             return DatagramOrigin::UnicastSession;
         }
-        let is_compact = self.policy.profile == Profile::Compact;
-        let alone = match self.roles.sender {
+        let is_compact = self.suite.is_compact();
+        let alone = match self.roles.sender.filter(|_| Sending::INCLUDED.is_some()) {
             _ if is_compact && compact::header::is_direct(datagram) => {
                 self.direct_record(now, from, datagram, &mut deliver)
             }
@@ -53,7 +53,7 @@ impl Member {
         let mut origin = Origin::Unproven;
         let mut rest = datagram;
         while !rest.is_empty() {
-            let Ok((record, behind)) = ReceivedRecord::response(self.policy.profile, rest) else {
+            let Ok((record, behind)) = ReceivedRecord::response(self.suite, rest) else {
                 self.count(now, DropReason::Malformed.into());
                 break;
             };
@@ -84,7 +84,7 @@ impl Member {
             return DropReason::Stranger.into();
         }
         let record = match record {
-            ReceivedRecord::Compact(record) if policy.responses == Responses::Pairwise => {
+            ReceivedRecord::Compact(record, _) if policy.pairwise().is_some() => {
                 return self.paired_record(now, (own, from), record, at, deliver);
             }
             record => record,
@@ -93,10 +93,10 @@ impl Member {
             Listener::Id(id) => peers.listener(id).and_then(|key| VerifyingKey::new(key).ok()),
             Listener::Address(_) => None,
         };
-        let proof = match (policy.authenticity, &verifying) {
-            (Authenticity::Group, _) => RequiredProof::Member,
-            (Authenticity::Source, Some(key)) => RequiredProof::Signer(key),
-            (Authenticity::Source, None) => RequiredProof::Unknown,
+        let proof = match (policy.signatures(), &verifying) {
+            (None, _) => RequiredProof::Member,
+            (Some(_), Some(key)) => RequiredProof::Signer(key),
+            (Some(_), None) => RequiredProof::Unknown,
         };
         let AuthenticRecord { number, kind, content } =
             match epoch.open_response(record, (listener, own), proof) {
@@ -108,7 +108,7 @@ impl Member {
                     return reason.into();
                 }
             };
-        if policy.authenticity == Authenticity::Source
+        if policy.signatures().is_some()
             && let (GROUP_CHALLENGE, Listener::Id(id)) = (kind, listener)
             && let Ok(challenge) = <[u8; 8]>::try_from(&*content)
         {
@@ -120,8 +120,8 @@ impl Member {
             // Responses that arrived before the restart may be replayed.
             return RecordOutcome::dropped_authentic(DropReason::NotFresh);
         }
-        let known = epoch.listeners.entry(listener);
-        known.or_insert_with(ListenerState::new).window.commit(number);
+        let known = epoch.listeners.get_or_insert_with(listener, ListenerState::new);
+        known.window.commit(number);
         if kind != ContentType::APPLICATION_DATA {
             return RecordOutcome::dropped_authentic(DropReason::Stranger);
         }

@@ -28,15 +28,17 @@ impl Member {
             let own = epoch.own.as_ref().map(|own| (own.numbers.next(), own.synced));
             let bounds = epoch.reserved.as_ref().ok().map(ReservedNumbers::bounds);
             let _ = write!(text, "; {number} {own:?} {bounds:?}");
-            for (sender, heard) in &epoch.senders {
+            for (sender, heard) in epoch.senders.iter() {
                 let next = heard.numbers.as_ref().map(NumberSpace::next);
                 let windows = (&heard.window, &heard.direct);
                 let _ = write!(text, ", {sender:?} {windows:?} {next:?}");
             }
-            for (listener, known) in &epoch.listeners {
+            for (listener, known) in epoch.listeners.iter() {
                 let _ = write!(text, ", {listener:?} {:?}", known.window);
             }
-            for (listener, (boot, window)) in &epoch.boots {
+            for (listener, (boot, window)) in
+                epoch.paired().into_iter().flat_map(|paired| &paired.boots)
+            {
                 let _ = write!(text, ", {listener:?} {boot:?} {window:?}");
             }
         }

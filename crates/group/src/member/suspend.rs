@@ -10,7 +10,7 @@ use super::keys::{Listener, Suite};
 use super::{Member, Roles};
 use crate::compact::KnownBoot;
 use crate::numbers::{EpochEntry, Ledger, NumberSpace, ReservedNumbers};
-use crate::policy::{Policy, Responses};
+use crate::policy::Policy;
 use crate::rekey::{EpochKey, Leaf};
 use crate::{GroupId, ListenerId, SenderId};
 use alloc::collections::BTreeMap;
@@ -76,20 +76,22 @@ impl Member {
         }
         let (group, leaf) = (self.policy.group, self.keys.leaf());
         let epoch_number = self.epochs.newest();
-        let pairwise = self.policy.responses == Responses::Pairwise;
+        let pairwise = self.policy.pairwise().is_some();
         let sender = self.roles.sender;
         let epoch = self.epochs.values_mut().last()?;
         let bounds = epoch.reserved.as_ref().ok()?.bounds();
         let own = epoch.own.as_ref().zip(sender);
         let own = own.map(|(own, sender)| (sender, own.numbers.next(), own.synced));
-        let senders = core::mem::take(&mut epoch.senders).into_iter().map(|(sender, heard)| {
+        let senders = core::mem::take(&mut epoch.senders).into_entries();
+        let senders = senders.into_iter().map(|(sender, heard)| {
             // Numbers of pairwise responses are valid for this boot only and are not stored.
             let numbers = heard.numbers.filter(|_| !pairwise);
             let next = numbers.map_or(NO_NUMBER, |numbers| numbers.next());
             (sender, (next, [heard.window, heard.direct]))
         });
-        let listeners = core::mem::take(&mut epoch.listeners).into_iter();
-        let boots = core::mem::take(&mut epoch.boots).into_iter();
+        let listeners = core::mem::take(&mut epoch.listeners).into_entries();
+        let boots = epoch.paired_mut().map(|(_, paired)| core::mem::take(&mut paired.boots));
+        let boots = boots.unwrap_or_default().into_iter();
         Some(Suspended {
             group,
             epoch: epoch_number,
@@ -147,17 +149,20 @@ impl Suspended {
             let mut heard = resumed.heard(now);
             heard.window.clone_from(window);
             heard.direct.clone_from(direct);
-            if policy.responses == Responses::Group && *next != NO_NUMBER {
+            if policy.pairwise().is_none() && *next != NO_NUMBER {
                 heard.numbers = Some(NumberSpace::at(*next));
             }
             resumed.senders.insert(*sender, heard);
         }
         for (listener, window) in &self.listeners {
-            resumed.listeners.insert(*listener, ListenerState { window: window.clone() });
+            let state = || ListenerState { window: window.clone() };
+            resumed.listeners.get_or_insert_with(*listener, state);
         }
-        for (listener, (nonce, request, window)) in &self.boots {
-            let boot = KnownBoot::restore(*nonce, *request);
-            resumed.boots.insert(*listener, (boot, window.clone()));
+        if let Some((_, paired)) = resumed.paired_mut() {
+            for (listener, (nonce, request, window)) in &self.boots {
+                let boot = KnownBoot::restore(*nonce, *request);
+                paired.boots.insert(*listener, (boot, window.clone()));
+            }
         }
         Some(resumed)
     }

@@ -11,20 +11,16 @@
 use super::message::{ControllerKey, ControllerSecret};
 use crate::GroupId;
 use alloc::vec::Vec;
-use ed25519_dalek::{Signature, Signer};
+use ed25519_dalek::Signer;
 
 const DOMAIN: &[u8] = b"lightseal group change\0";
 /// The first byte of every ChangeCipherSpec (RFC 5246, section 7.1).
 const CHANGE: u8 = 1;
 
-fn signed(group: &GroupId, epoch: u64) -> Vec<u8> {
-    [DOMAIN, &group.0, &epoch.to_be_bytes()].concat()
-}
-
 impl ControllerSecret {
     /// The content that ends `epoch`, to be sent in a record of that epoch.
     pub fn end_of_epoch(&self, group: &GroupId, epoch: u64) -> Vec<u8> {
-        let signature = self.0.sign(&signed(group, epoch));
+        let signature = self.0.sign(&[DOMAIN, &group.0, &epoch.to_be_bytes()].concat());
         [&[CHANGE][..], &signature.to_bytes()].concat()
     }
 }
@@ -33,8 +29,8 @@ impl ControllerKey {
     /// Whether `content` is the controller's signed end of `epoch`.
     pub fn ends(&self, group: &GroupId, epoch: u64, content: &[u8]) -> bool {
         let Some((&CHANGE, signature)) = content.split_first() else { return false };
-        let Ok(signature) = Signature::from_slice(signature) else { return false };
-        self.0.verify_strict(&signed(group, epoch), &signature).is_ok()
+        let Ok(signature) = signature.try_into() else { return false };
+        self.has_signed(&[DOMAIN, &group.0, &epoch.to_be_bytes()], signature)
     }
 }
 

@@ -9,83 +9,48 @@
 //! is never outdated.
 
 use super::message::{ControllerKey, ControllerSecret};
-use crate::{GroupId, SenderId};
-use alloc::collections::BTreeSet;
+use crate::{GroupId, SenderSet};
 use alloc::vec::Vec;
-use ed25519_dalek::{Signature, Signer};
-use lightseal_core::wire::BufferFull;
-use lightseal_core::{DecodeError, Reader, Writer};
+use ed25519_dalek::Signer;
 
 const DOMAIN: &[u8] = b"lightseal group senders\0";
-const LIST: usize = 32;
-
-pub(crate) fn write_senders(
-    w: &mut Writer<'_>,
-    senders: &BTreeSet<SenderId>,
-) -> Result<(), BufferFull> {
-    let mut bits = [0_u8; 32];
-    for SenderId(id) in senders {
-        bits[usize::from(*id) / 8] |= 0x80 >> (id % 8);
-    }
-    w.bytes(&bits)
-}
-
-pub(crate) fn read_senders(r: &mut Reader<'_>) -> Result<BTreeSet<SenderId>, DecodeError> {
-    let bits: [u8; 32] = r.array()?;
-    let is_set = |id: &u8| bits[usize::from(*id) / 8] & 0x80 >> (id % 8) != 0;
-    Ok((0..=u8::MAX).filter(is_set).map(SenderId).collect())
-}
-
-fn signed(group: &GroupId, epoch: u64, list: &[u8]) -> Vec<u8> {
-    [DOMAIN, &group.0, &epoch.to_be_bytes(), list].concat()
-}
 
 impl ControllerSecret {
     /// The record content that lists the active senders of `epoch`.
-    pub fn list_of_senders(
-        &self,
-        group: &GroupId,
-        epoch: u64,
-        senders: &BTreeSet<SenderId>,
-    ) -> Vec<u8> {
-        let mut list = [0; LIST];
-        write_senders(&mut Writer::new(&mut list), senders).expect("the list has this length");
-        let signature = self.0.sign(&signed(group, epoch, &list));
+    pub fn list_of_senders(&self, group: &GroupId, epoch: u64, senders: &SenderSet) -> Vec<u8> {
+        let list = senders.as_bytes();
+        let signed = [DOMAIN, &group.0, &epoch.to_be_bytes(), list].concat();
+        let signature = self.0.sign(&signed);
         [&list[..], &signature.to_bytes()].concat()
     }
 }
 
 /// The senders in a list whose signature was not checked; `None` if the content is too short.
-pub(crate) fn read_unverified(content: &[u8]) -> Option<BTreeSet<SenderId>> {
-    let (list, _) = content.split_at_checked(LIST)?;
-    read_senders(&mut Reader::new(list)).ok()
+pub(crate) fn read_unverified(content: &[u8]) -> Option<SenderSet> {
+    content.first_chunk().map(|list| SenderSet::from_bytes(*list))
 }
 
 impl ControllerKey {
     /// The active senders of `epoch`; `None` if the list is not signed by the controller for this
     /// group and epoch.
-    pub fn senders(
-        &self,
-        group: &GroupId,
-        epoch: u64,
-        content: &[u8],
-    ) -> Option<BTreeSet<SenderId>> {
-        let (list, signature) = content.split_at_checked(LIST)?;
-        let signature = Signature::from_slice(signature).ok()?;
-        self.0.verify_strict(&signed(group, epoch, list), &signature).ok()?;
-        read_senders(&mut Reader::new(list)).ok()
+    pub fn senders(&self, group: &GroupId, epoch: u64, content: &[u8]) -> Option<SenderSet> {
+        let (list, signature) = content.split_first_chunk()?;
+        let signed = [DOMAIN, &group.0, &epoch.to_be_bytes(), list];
+        let is_signed = self.has_signed(&signed, signature.try_into().ok()?);
+        is_signed.then(|| SenderSet::from_bytes(*list))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SenderId;
 
     #[test]
     fn a_list_is_its_controllers_for_one_epoch_of_one_group() {
         let secret = ControllerSecret::from_seed(&[4; 32]);
         let (group, other) = (GroupId([1; 16]), GroupId([2; 16]));
-        let senders: BTreeSet<_> = [0, 7, 254].map(SenderId).into();
+        let senders: SenderSet = [0, 7, 254].map(SenderId).into();
         let content = secret.list_of_senders(&group, 7, &senders);
         assert_eq!(content.len(), 96);
         let key = secret.public();

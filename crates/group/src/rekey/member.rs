@@ -8,12 +8,13 @@ use lightseal_core::{DecodeError, Instant};
 use super::chain::{self, Element};
 use super::checks::SignatureBudget;
 use super::kept::UnchangedOwners;
-use super::message::{BadSignature, ControllerKey, RekeyMessage, Timing, Unverified};
+use super::message::{BadSignature, ControllerKey, RekeyMessage, Timing, Unverified, read_head};
 use super::node::{EpochKey, Leaf, NodeKey};
 use super::pull::{Grant, PullRequest};
 use super::shape::Described;
 use super::wrap;
 use crate::GroupId;
+use crate::parts::Rekeying;
 
 /// The minimum time between two signature checks of rekey messages whose element is not on the
 /// known hash chain. Such a message may be genuine if the member has missed more messages than the
@@ -218,6 +219,9 @@ impl KeyPath {
     /// # Errors
     /// See [`Refusal`].
     pub fn handle(&mut self, now: Instant, message: &[u8]) -> Result<Outcome, Refusal> {
+        if Rekeying::INCLUDED.is_none() {
+            return self.ask_instead(message);
+        }
         let message = Unverified::decode(message).map_err(Refusal::Malformed)?;
         if message.alias != self.group.alias() {
             return Err(Refusal::OtherGroup);
@@ -257,6 +261,16 @@ impl KeyPath {
         self.checks.give_back();
         let kept = UnchangedOwners::from_shape(&message.shape);
         Ok(Outcome::Moved(entered(&self.group, self.epoch, message.timing, &self.keys, kept)))
+    }
+
+    /// What a member that cannot check rekey messages makes of one: a sign that it should ask the
+    /// controller.
+    fn ask_instead(&self, message: &[u8]) -> Result<Outcome, Refusal> {
+        let (alias, epoch) = read_head(message).map_err(Refusal::Malformed)?;
+        if alias != self.group.alias() {
+            return Err(Refusal::OtherGroup);
+        }
+        Ok(if epoch > self.epoch { Outcome::Pull(self.pull_request()) } else { Outcome::Duplicate })
     }
 
     /// Computes the member's keys in the epoch of the message. Keys below the lowest node that has a

@@ -25,6 +25,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+use lightseal_core::parts::PartState;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};
 
@@ -34,6 +35,7 @@ use super::shape::Shape;
 use super::wrap::WRAPPED;
 use super::{MAX_DEPTH, MAX_MESSAGE_BYTES, VERSION};
 use crate::GroupId;
+use crate::parts::Signatures;
 
 /// The second byte of a rekey message, its kind.
 const REKEY: u8 = 1;
@@ -43,7 +45,7 @@ const HAS_NEXT_ANCHOR: u8 = 2;
 /// The length in bytes of the parts that are always present: the fields up to `depth`, and the
 /// signature.
 const FIXED: usize = 32 + SIGNATURE;
-const SIGNATURE: usize = 64;
+pub(super) const SIGNATURE: usize = 64;
 const DOMAIN: &[u8] = b"lightseal group rekey\0";
 
 /// The maximum time for which an old epoch is received after the activation of the new one.
@@ -67,7 +69,8 @@ impl Timing {
 
     /// The time from the arrival of the rekey message until members send in the new epoch.
     pub fn activation(&self) -> Duration {
-        Duration::from_millis(100 * u64::from(self.tenths))
+        let tenths = u32::from(self.tenths);
+        Duration::new((tenths / 10).into(), tenths % 10 * 100_000_000)
     }
 
     /// The time from the activation of the new epoch to the end of the old epoch.
@@ -106,7 +109,9 @@ impl ControllerSecret {
 
     /// The public key that verifies its signatures.
     pub fn public(&self) -> ControllerKey {
-        ControllerKey(self.0.verifying_key())
+        let key = self.0.verifying_key();
+        let verifying = PartState::new(Signatures::INCLUDED, |_| key);
+        ControllerKey { bytes: key.to_bytes(), verifying }
     }
 }
 
@@ -116,9 +121,13 @@ impl fmt::Debug for ControllerSecret {
     }
 }
 
-/// A controller's Ed25519 public key.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ControllerKey(pub(super) VerifyingKey);
+/// A controller's Ed25519 public key. A build without signatures keeps its bytes, and takes no
+/// message for the controller's.
+#[derive(Clone)]
+pub struct ControllerKey {
+    bytes: [u8; 32],
+    verifying: PartState<Signatures, VerifyingKey>,
+}
 
 impl fmt::Debug for ControllerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,26 +135,40 @@ impl fmt::Debug for ControllerKey {
     }
 }
 
+impl PartialEq for ControllerKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for ControllerKey {}
+
 impl ControllerKey {
     /// A public key from its 32 bytes; `None` if they are not a point of the curve, or a point of
-    /// small order.
+    /// small order. A build without signatures does not check this.
     pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
-        VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak()).map(Self)
+        let Some(part) = Signatures::INCLUDED else {
+            return Some(Self { bytes: *bytes, verifying: PartState::EMPTY });
+        };
+        let key = VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak())?;
+        Some(Self { bytes: *bytes, verifying: PartState::new(Some(part), |_| key) })
     }
 
     /// The 32 bytes.
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        self.0.as_bytes()
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.bytes
+    }
+
+    /// Whether `signature` is this controller's over `message`.
+    pub(super) fn has_signed(&self, message: &[&[u8]], signature: &[u8; SIGNATURE]) -> bool {
+        let Some(key) = self.verifying.get() else { return false };
+        key.verify_strict(&message.concat(), &Signature::from_bytes(signature)).is_ok()
     }
 }
 
 /// The signature is not a valid signature of the controller over this message for this group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadSignature;
-
-fn signed(group: &GroupId, message: &[u8]) -> Vec<u8> {
-    [DOMAIN, &group.0, message].concat()
-}
 
 /// The fields of a message before it is signed.
 #[derive(Debug)]
@@ -176,7 +199,7 @@ impl Draft<'_> {
             alloc::vec![0; Self::length(ranged, anchored, self.shape.len(), self.wraps.len())];
         let mut w = Writer::new(&mut message);
         self.write(&mut w).expect("the length is counted above");
-        let signature = secret.0.sign(&signed(self.group, w.written()));
+        let signature = secret.0.sign(&[DOMAIN, &self.group.0, w.written()].concat());
         w.bytes(&signature.to_bytes()).expect("the length is counted above");
         message
     }
@@ -276,10 +299,12 @@ impl<'a> Unverified<'a> {
         group: &GroupId,
         controller: &ControllerKey,
     ) -> Result<RekeyMessage<'a>, BadSignature> {
-        let signature = Signature::from_bytes(&self.signature);
-        let signed = signed(group, self.signed);
-        controller.0.verify_strict(&signed, &signature).map_err(|_| BadSignature)?;
-        Ok(self.message)
+        let signed = [DOMAIN, &group.0, self.signed];
+        if controller.has_signed(&signed, &self.signature) {
+            Ok(self.message)
+        } else {
+            Err(BadSignature)
+        }
     }
 }
 
@@ -300,6 +325,14 @@ pub struct RekeyMessage<'a> {
     pub shape: Shape<'a>,
     /// The new keys, each wrapped under another key, in the order of the shape.
     pub wraps: &'a [[u8; WRAPPED]],
+}
+
+/// The alias and the epoch at the start of a rekey message, whose rest may be anything.
+pub(super) fn read_head(message: &[u8]) -> Result<(u8, u64), DecodeError> {
+    let mut reader = Reader::new(message);
+    read_kind(&mut reader, REKEY)?;
+    let [alias, _flags] = reader.array()?;
+    Ok((alias, reader.u64()?))
 }
 
 /// Reads the version and the kind at the start of every message.

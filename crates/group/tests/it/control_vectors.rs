@@ -11,8 +11,8 @@ use lightseal_group::identity::{Identity, PublicKeys};
 use lightseal_group::member::Roles;
 use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
 use lightseal_group::rekey::{ControllerSecret, Grant, Leaf, NodeKey, PullRequest, Timing};
-use lightseal_group::{GroupId, ListenerId, Policy, SenderId, Start};
-use std::collections::{BTreeMap, BTreeSet};
+use lightseal_group::{GroupId, ListenerId, Policy, SenderId, SenderSet, Start};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 use testkit::vectors;
@@ -50,7 +50,7 @@ fn grant(depth: u8) -> Grant {
     Grant::new(group(), EPOCH, timing, Leaf::new(1).unwrap(), [6; 16], keys).unwrap()
 }
 
-fn senders() -> BTreeSet<SenderId> {
+fn senders() -> SenderSet {
     [0, 9, 254].map(SenderId).into()
 }
 

@@ -6,7 +6,7 @@ use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_group::member::{Listener, SendError};
 use lightseal_group::numbers::{LedgerFailed, NoNumber};
 use lightseal_group::policy::{Freshness, Profile};
-use lightseal_group::{Policy, SenderId};
+use lightseal_group::{Policy, SenderId, SenderSet};
 use std::collections::BTreeSet;
 use testkit::group::field::{self, CONTROLLER, Field, Got, policy};
 
@@ -209,7 +209,7 @@ fn an_open_session_takes_precedence_for_responses() {
 fn a_sender_that_is_not_on_the_list_is_not_heard() {
     each(|profile| {
         let mut field = room(profile);
-        field.devices[1].member.set_senders(BTreeSet::new());
+        field.devices[1].member.set_senders(SenderSet::new());
         // A forged record under an unknown SenderID does not cause a request to the controller.
         let mut noise = field.devices[0].ask(field.now, b"on").unwrap();
         *noise.last_mut().unwrap() ^= 1;

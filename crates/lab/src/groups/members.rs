@@ -71,14 +71,14 @@ pub fn members(
     let timing = timing.ok_or(Error::Stream("the timing of the rekey is invalid"))?;
     let change = Change { join: roles.len() as u32, ..Change::default() };
     let Ok(rekeying) = server.rekey(&change, timing, 1200, rng) else { return Err(refused) };
-    let senders: std::collections::BTreeSet<_> =
+    let senders: lightseal_group::SenderSet =
         roles.iter().filter_map(|(roles, _)| roles.sender).collect();
     let policy = policy(profile);
     let mut members = Vec::with_capacity(roles.len());
     for ((roles, address), leaf) in roles.iter().zip(rekeying.joined) {
         let grant = server.grant(leaf, timing).ok_or(Error::Stream("a leaf was not granted"))?;
         let (keys, _) = KeyPath::join(server.controller(), grant);
-        let (policy, senders) = (policy.clone(), senders.clone());
+        let policy = policy.clone();
         let (roles, address, identity) = (*roles, *address, Identity::generate(rng));
         let membership = Membership { policy, roles, address, senders, keys, identity };
         let ledger = Box::new(Memory::default());

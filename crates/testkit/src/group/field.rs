@@ -14,8 +14,8 @@ use lightseal_group::policy::{Authenticity, Freshness, Profile, Responses};
 use lightseal_group::rekey::{
     Change, ControllerSecret, Grant, KeyPath, KeyServer, Leaf, Rekeying, Timing,
 };
-use lightseal_group::{GroupId, Identity, ListenerId, Policy, SenderId};
-use std::collections::{BTreeMap, BTreeSet};
+use lightseal_group::{GroupId, Identity, ListenerId, Policy, SenderId, SenderSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -270,7 +270,7 @@ impl Field {
         field
     }
 
-    pub fn senders(&self) -> BTreeSet<SenderId> {
+    pub fn senders(&self) -> SenderSet {
         self.devices.iter().filter_map(|device| device.roles.sender).collect()
     }
 
@@ -285,7 +285,7 @@ impl Field {
     ) -> Device {
         let leaf = grant.leaf;
         let (keys, _) = KeyPath::join(self.keys.controller(), grant);
-        let senders = self.senders().into_iter().chain(roles.sender).collect();
+        let senders = self.senders().iter().chain(roles.sender).collect();
         let (policy, ip) = (self.policy.clone(), address.ip());
         let own = identity.clone();
         let membership = Membership { policy, roles, address: ip, senders, keys, identity: own };
@@ -322,8 +322,8 @@ impl Field {
         self.next_port += 1;
         let identity = Identity::generate(&mut self.rng);
         let device = self.device(roles, grant, Disk::default(), address, identity, None);
-        let senders: BTreeSet<_> = self.senders().into_iter().chain(roles.sender).collect();
-        self.devices.iter_mut().for_each(|other| other.member.set_senders(senders.clone()));
+        let senders: SenderSet = self.senders().iter().chain(roles.sender).collect();
+        self.devices.iter_mut().for_each(|other| other.member.set_senders(senders));
         device
     }
 
@@ -394,7 +394,7 @@ impl Field {
 
     fn tell_senders(&mut self) {
         let senders = self.senders();
-        self.devices.iter_mut().for_each(|device| device.member.set_senders(senders.clone()));
+        self.devices.iter_mut().for_each(|device| device.member.set_senders(senders));
     }
 
     /// A replacement for a device's member, with a ledger of its own.

@@ -51,11 +51,15 @@ impl Counter {
     }
 }
 
-/// `a` ⊕ `b`, byte by byte: as an integer it would leave the vector registers that ciphers use, in
-/// the middle of CBC-MAC's chain.
+/// `a` ⊕ `b`. On large processors byte by byte: as an integer it would leave the vector registers
+/// that ciphers use, in the middle of CBC-MAC's chain. Small ones have no such registers.
 #[inline(always)]
 pub(crate) fn xored(a: Block, b: Block) -> Block {
-    core::array::from_fn(|i| a[i] ^ b[i])
+    if cfg!(target_pointer_width = "64") {
+        core::array::from_fn(|i| a[i] ^ b[i])
+    } else {
+        (u128::from_ne_bytes(a) ^ u128::from_ne_bytes(b)).to_ne_bytes()
+    }
 }
 
 /// `bytes`, at most 16, padded with zeros.

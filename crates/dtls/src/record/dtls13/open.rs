@@ -148,11 +148,7 @@ impl Opening {
         let number = nearest(header.number_bits(head), header.number_len, self.expected());
         let record = Record { number, header: head };
         match self {
-            Self::Standard(standard) => {
-                let inner = standard.open(record, body, tally, outcomes)?;
-                held.authenticated(number);
-                Some(inner)
-            }
+            Self::Standard(standard) => standard.open(record, body, tally, outcomes),
             Self::Aggregated(aggregated) => {
                 let inner = aggregated.open(record, body, held, tally, outcomes);
                 aggregated.close();
@@ -212,13 +208,12 @@ impl Opening {
     }
 }
 
-/// The opener of a scheme that shares tags. It is a function of its own because an opener is large:
-/// without shared tags, nothing of its size is on the stack.
+/// The opener of a scheme that shares tags.
 #[inline(never)]
 fn new_opener(keys: &KeyDerivation, scheme: Scheme) -> Option<Box<Opener>> {
     let available = scheme.aggregates() && scheme.can_receive();
     let order = if available { order(keys, scheme) } else { return None };
-    Opener::new(scheme, &order).map(Box::new)
+    Opener::new_in(scheme, &order, Box::new)
 }
 
 /// Records with a tag each.

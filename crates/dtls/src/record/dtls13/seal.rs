@@ -41,11 +41,11 @@ impl Sealing {
         keys: &KeyDerivation,
         masks: NumberMasks,
     ) -> Self {
-        let tags = match (&suite.keying, Sealer::new(scheme, &order(keys, scheme))) {
+        let tags = match (&suite.keying, new_sealer(keys, scheme)) {
             (Keying::Prf { aggregated, .. }, Some(sealer)) => Tags::Aggregated {
                 prf: aggregated(keys, scheme.context()),
                 scheme,
-                sealer: Box::new(sealer),
+                sealer,
                 mask: NumberMask::new(masks, epoch, suite, scheme, keys),
             },
             _ => Tags::Standard { protection: suite.keying.plain(keys), tag_len: suite.tag_len },
@@ -221,6 +221,14 @@ impl Sealing {
             _ => Ok(None),
         }
     }
+}
+
+/// The sealer of a scheme that shares tags.
+#[inline(never)]
+fn new_sealer(keys: &KeyDerivation, scheme: Scheme) -> Option<Box<Sealer>> {
+    let available = scheme.aggregates() && scheme.can_send();
+    let order = if available { order(keys, scheme) } else { return None };
+    Sealer::new_in(scheme, &order, Box::new)
 }
 
 /// The length in bytes of a record's own tag: only application data has none.

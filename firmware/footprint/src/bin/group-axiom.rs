@@ -1,0 +1,8 @@
+//! A symmetric member of a group in profile `axiom-1.2`.
+#![no_std]
+#![no_main]
+
+#[cortex_m_rt::entry]
+fn main() -> ! {
+    footprint::group::member_of_both_roles()
+}

@@ -1,0 +1,8 @@
+//! A member of a group in profile `compact`, with signatures.
+#![no_std]
+#![no_main]
+
+#[cortex_m_rt::entry]
+fn main() -> ! {
+    footprint::group::member_of_both_roles()
+}
