@@ -10,7 +10,9 @@ const uint8_t board_key[32] = {0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0
                                0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0x2a,
                                0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0x2a, 0x2a};
 
-enum operation { OPEN = 0x01, WRITE = 0x05, READ = 0x06, CLOCK = 0x10, EXIT = 0x20 };
+enum operation { OPEN = 0x01, WRITE = 0x05, READ = 0x06, EXIT = 0x20 };
+/* How a file is opened: C's "rb", "w" and "wb". */
+enum mode { READING = 1, CONSOLE = 4, CREATING = 5 };
 
 static uint32_t semihosting(enum operation operation, const void *parameters)
 {
@@ -20,44 +22,72 @@ static uint32_t semihosting(enum operation operation, const void *parameters)
     return result;
 }
 
-static uint32_t opened(const char *name, uint32_t mode)
+static board_file opened(const char *name, enum mode mode)
 {
     uint32_t parameters[3] = {(uint32_t)name, mode, strlen(name)};
-    return semihosting(OPEN, parameters);
+    uint32_t file = semihosting(OPEN, parameters);
+    if (file == UINT32_MAX) {
+        board_fail("a file is missing");
+    }
+    return file;
 }
 
-static uint32_t received, sent;
+board_file board_open(const char *name)
+{
+    return opened(name, READING);
+}
 
-static size_t filled(uint32_t file, uint8_t *out, size_t length)
+board_file board_create(const char *name)
+{
+    return opened(name, CREATING);
+}
+
+bool board_read(board_file file, void *out, size_t length)
 {
     uint32_t parameters[3] = {file, (uint32_t)out, length};
-    return length - semihosting(READ, parameters);
+    return semihosting(READ, parameters) == 0;
 }
 
-size_t board_receive(uint8_t *datagram, size_t room)
+void board_write(board_file file, const void *bytes, size_t length)
 {
-    uint8_t length[2];
-    if (filled(received, length, sizeof length) != sizeof length) {
-        return 0;
-    }
-    size_t bytes = (size_t)length[0] | (size_t)length[1] << 8;
-    return bytes <= room ? filled(received, datagram, bytes) : 0;
-}
-
-void board_transmit(const uint8_t *datagram, size_t length)
-{
-    uint32_t parameters[3] = {sent, (uint32_t)datagram, length};
+    uint32_t parameters[3] = {file, (uint32_t)bytes, length};
     semihosting(WRITE, parameters);
 }
 
+static board_file console;
+
+void board_print(const char *text)
+{
+    board_write(console, text, strlen(text));
+}
+
+void board_print_number(uint32_t number)
+{
+    char digits[11] = {0};
+    char *first = &digits[10];
+    do {
+        *--first = (char)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    board_print(first);
+}
+
+uint32_t board_random_state = 1;
+
+/* Marsaglia's xorshift generator with 32 bits of state. */
 void board_random(uint8_t *out, size_t length)
 {
-    filled(received, out, length);
+    for (size_t i = 0; i < length; i++) {
+        board_random_state ^= board_random_state << 13;
+        board_random_state ^= board_random_state >> 17;
+        board_random_state ^= board_random_state << 5;
+        out[i] = (uint8_t)board_random_state;
+    }
 }
 
 uint32_t board_milliseconds(void)
 {
-    return semihosting(CLOCK, NULL) * 10;
+    return 0;
 }
 
 int gettimeofday(struct timeval *now, void *zone)
@@ -97,6 +127,13 @@ __attribute__((noreturn)) void _exit(int code)
     }
 }
 
+void board_fail(const char *why)
+{
+    board_print(why);
+    board_print("\n");
+    _exit(1);
+}
+
 extern uint32_t data_start, data_end, data_load, bss_start, bss_end, stack_top;
 int main(void);
 
@@ -104,8 +141,7 @@ __attribute__((noreturn)) void reset(void)
 {
     memcpy(&data_start, &data_load, (size_t)((char *)&data_end - (char *)&data_start));
     memset(&bss_start, 0, (size_t)((char *)&bss_end - (char *)&bss_start));
-    received = opened("received", 1);
-    sent = opened("sent", 5);
+    console = opened(":tt", CONSOLE);
     _exit(main());
 }
 

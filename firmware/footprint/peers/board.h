@@ -1,8 +1,9 @@
-/* What the clients of other implementations get from the board: the datagrams and the randomness of
- * an association, which the compiler cannot know. */
+/* The board mps2-an385 for C programs: files and output by Arm's semihosting, a clock and random
+ * bytes. */
 #ifndef BOARD_H
 #define BOARD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,13 +11,28 @@
 extern const char board_identity[9];
 extern const uint8_t board_key[32];
 
-/* The next datagram; returns its length, or 0 at the end. */
-size_t board_receive(uint8_t *datagram, size_t room);
-/* Takes a datagram of the client. */
-void board_transmit(const uint8_t *datagram, size_t length);
-/* Random bytes. */
+/* An open file of the emulator's host. */
+typedef uint32_t board_file;
+
+/* Opens a file for reading. */
+board_file board_open(const char *name);
+/* Makes a file, or empties it. */
+board_file board_create(const char *name);
+/* Fills `out`; false if the file ends before. */
+bool board_read(board_file file, void *out, size_t length);
+void board_write(board_file file, const void *bytes, size_t length);
+/* Print to standard output. */
+void board_print(const char *text);
+void board_print_number(uint32_t number);
+
+/* Random bytes. The state of the generator decides them, so that runs repeat. */
 void board_random(uint8_t *out, size_t length);
-/* Milliseconds since the start. */
+extern uint32_t board_random_state;
+
+/* Milliseconds since the start. The clock stands still: no timer expires. */
 uint32_t board_milliseconds(void);
+
+/* Prints why the program cannot go on, and ends it. */
+__attribute__((noreturn)) void board_fail(const char *why);
 
 #endif

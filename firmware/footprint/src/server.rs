@@ -2,17 +2,16 @@
 
 use crate::heap;
 use crate::machine::{exit, fail};
-use crate::meter::{measured, value};
+use crate::meter::measured;
 use crate::settings::{self, PEER, SERVER_SEED, SESSIONS};
-use crate::solo::{End, NOW, open, run, sealed, shake_hands};
+use crate::solo::{Alone, End, NOW, Received, drive, sealed, shake_hands, take_round};
 use crate::transcript::{Kind, LONGEST, Reader};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::mem::size_of;
 use core::net::SocketAddr;
 use lightseal_dtls::{
-    Connection, Endpoint, EndpointEvent, Engine, Event, Handle, Output, Random, ServerConfig,
-    Settings,
+    Connection, Endpoint, EndpointEvent, Event, Handle, Random, ServerConfig, Settings,
 };
 
 /// A server, which speaks with one client at a time.
@@ -21,14 +20,14 @@ pub struct Server {
     /// The address of the client, and its association after the handshake.
     client: SocketAddr,
     handle: Option<Handle>,
-    received: usize,
+    received: Received,
 }
 
 impl Server {
     /// A server that waits for a client.
     pub fn new(config: Arc<ServerConfig>) -> Self {
-        let endpoint = Endpoint::server(config, Random::insecure(SERVER_SEED));
-        Self { endpoint: Box::new(endpoint), client: PEER, handle: None, received: 0 }
+        let endpoint = Box::new(Endpoint::server(config, Random::insecure(SERVER_SEED)));
+        Self { endpoint, client: PEER, handle: None, received: Received::default() }
     }
 
     /// From now on the server speaks with the client that has this number.
@@ -45,26 +44,14 @@ impl End for Server {
         buffer: &mut [u8],
         transmit: &mut dyn FnMut(&[u8]),
     ) {
-        if let Some(datagram) = datagram {
-            self.endpoint.handle_datagram(NOW, self.client, datagram);
-        }
-        loop {
-            match self.endpoint.poll_output(buffer) {
-                Output::Datagram { payload, .. } => transmit(payload),
-                Output::Event(EndpointEvent { event: Event::Connected(_), handle, .. }) => {
-                    self.handle = Some(handle);
-                }
-                Output::Event(EndpointEvent { event: Event::Data(data), .. }) => {
-                    self.received += data.len();
-                }
-                Output::Event(EndpointEvent { event: Event::Closed(_), .. }) => {
-                    fail("the server's association ended");
-                }
-                Output::Event(_) => {}
-                Output::BufferTooSmall { .. } => fail("the server's buffer is too small"),
-                Output::WakeAt(_) | Output::Idle => return,
+        let Self { endpoint, client, handle, received } = self;
+        drive(&mut **endpoint, *client, datagram, buffer, transmit, |event| {
+            let EndpointEvent { handle: of, event, .. } = event;
+            if let Event::Connected(_) = event {
+                *handle = Some(of);
             }
-        }
+            received.take(event);
+        });
     }
 
     fn is_connected(&self) -> bool {
@@ -72,7 +59,7 @@ impl End for Server {
     }
 
     fn received(&self) -> usize {
-        self.received
+        self.received.bytes
     }
 
     fn seal(&mut self, payload: &[u8], buffer: &mut [u8]) -> usize {
@@ -84,13 +71,9 @@ impl End for Server {
 
 /// A server alone.
 pub fn alone(settings: fn() -> Settings) -> ! {
-    heap::start();
-    value("Connection", size_of::<Connection>());
-    value("Endpoint", size_of::<Endpoint>());
-    let config = settings::server(settings());
-    value("configuration", heap::usage().bytes);
-    let server = measured("start", || Server::new(config));
-    run(server, Kind::FromClient)
+    let types = &[("Connection", size_of::<Connection>()), ("Endpoint", size_of::<Endpoint>())];
+    let (configure, start) = (settings::server, "start");
+    Alone { types, configure, start, new: Server::new, from: Kind::FromClient }.run(settings)
 }
 
 /// A server that keeps the sessions of as many clients as have written the transcript. The step
@@ -104,7 +87,7 @@ pub fn with_sessions(settings: fn() -> Settings) -> ! {
         server.turn_to(number);
         let steps = ["session", "peer"].map(|step| (step, Kind::FromClient));
         shake_hands(steps[0], &mut server, &mut transcript, &mut buffer);
-        open(steps[1], &mut server, &mut transcript, &mut buffer);
+        take_round(steps[1], &mut server, &mut transcript, &mut buffer);
     }
     exit(0)
 }

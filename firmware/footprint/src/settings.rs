@@ -12,6 +12,7 @@ use lightseal_dtls::ClientConfig;
 #[cfg(feature = "server")]
 use lightseal_dtls::ServerConfig;
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::crypto::groups::p256::P256;
 use lightseal_dtls::crypto::suites::ccm::{AggregatedCcm, Ccm};
 use lightseal_dtls::crypto::suites::mask::BlockMask;
 use lightseal_dtls::crypto::{
@@ -72,6 +73,8 @@ pub static CCM_8_12: Provider = Provider::new("CCM_8").with_suites_12(SUITES_12)
 static CCM_8: Provider =
     Provider::new("CCM_8").with_suites(&[&AES_128_CCM_8]).with_suites_12(SUITES_12);
 static CCM: Provider = Provider::new("CCM").with_suites(&[&AES_128_CCM]);
+static CCM_8_P256: Provider =
+    Provider::new("CCM_8 and P-256").with_suites(&[&AES_128_CCM_8]).with_groups(&[&P256]);
 
 fn with(provider: &'static Provider) -> Settings {
     let mut settings = Settings::new(provider);
@@ -91,6 +94,13 @@ fn with(provider: &'static Provider) -> Settings {
 /// DTLS 1.3 with AES_128_CCM_8.
 pub fn dtls13() -> Settings {
     with(&CCM_8_13)
+}
+
+/// DTLS 1.3 with AES_128_CCM_8, and a key exchange over P-256 besides the pre-shared key.
+pub fn dtls13_p256() -> Settings {
+    let mut settings = with(&CCM_8_P256);
+    settings.psk_modes = vec![PskKeyExchangeMode::PSK_DHE_KE];
+    settings
 }
 
 /// DTLS 1.2 with AES_128_CCM_8.
@@ -142,6 +152,29 @@ pub fn r2d2_sender() -> Settings {
 /// Receives under R2D2.
 pub fn r2d2_receiver() -> Settings {
     aggregated(None, R2D2)
+}
+
+/// Sends and receives under Agg(16).
+pub fn agg_both() -> Settings {
+    aggregated(AGG, AGG)
+}
+
+/// Sends and receives under R2D2.
+pub fn r2d2_both() -> Settings {
+    aggregated(R2D2, R2D2)
+}
+
+/// Sends under R2D2 or Agg(16), whichever the peer receives.
+pub fn senders() -> Settings {
+    let mut settings = aggregated(R2D2, None);
+    settings.aggregation.send.extend(AGG);
+    settings
+}
+
+/// The least bytes of payload that an end with these settings must have received in the end. Under
+/// shared tags, what the last records carried may still wait for its verdict.
+pub fn least_received(settings: &Settings) -> usize {
+    if settings.aggregation.receive.is_empty() { RECORDS * PAYLOAD } else { PAYLOAD }
 }
 
 #[cfg(any(feature = "client", feature = "server"))]

@@ -2,11 +2,12 @@
 
 use crate::machine::{exit, fail};
 use crate::meter::{measured, value};
-use crate::settings::{PAYLOAD, RECORDS};
+use crate::settings::{PAYLOAD, least_received};
 use crate::transcript::{Kind, LONGEST, Reader};
 use crate::{heap, machine};
 use alloc::boxed::Box;
-use lightseal_dtls::{Instant, SendError, Sent};
+use core::net::SocketAddr;
+use lightseal_dtls::{Engine, Event, Instant, Output, SendError, Sent, Settings};
 
 /// All steps happen at this time: no timer expires.
 pub const NOW: Instant = Instant::ZERO;
@@ -30,6 +31,47 @@ pub trait End {
     fn seal(&mut self, payload: &[u8], buffer: &mut [u8]) -> usize;
 }
 
+/// What an engine reports, as far as the images need it.
+#[derive(Default)]
+pub(crate) struct Received {
+    /// The bytes of payload.
+    pub(crate) bytes: usize,
+}
+
+impl Received {
+    /// Takes an event. The end of an association ends the image.
+    pub(crate) fn take(&mut self, event: Event<'_>) {
+        match event {
+            Event::Data(data) => self.bytes += data.len(),
+            Event::Closed(_) => fail("an association ended"),
+            _ => {}
+        }
+    }
+}
+
+/// Passes a datagram to an engine, and everything that the engine then wants to do to `transmit` and
+/// `take`.
+pub(crate) fn drive<E: Engine>(
+    engine: &mut E,
+    peer: SocketAddr,
+    datagram: Option<&mut [u8]>,
+    buffer: &mut [u8],
+    transmit: &mut dyn FnMut(&[u8]),
+    mut take: impl FnMut(E::Event<'_>),
+) {
+    if let Some(datagram) = datagram {
+        engine.handle_datagram(NOW, peer, datagram);
+    }
+    loop {
+        match engine.poll_output(buffer) {
+            Output::Datagram { payload, .. } => transmit(payload),
+            Output::Event(event) => take(event),
+            Output::BufferTooSmall { .. } => fail("the buffer is too small"),
+            Output::WakeAt(_) | Output::Idle => return,
+        }
+    }
+}
+
 pub(crate) fn sealed(sent: Result<Sent, SendError>) -> usize {
     match sent {
         Ok(Sent::Datagram { len, .. }) => len,
@@ -38,8 +80,26 @@ pub(crate) fn sealed(sent: Result<Sent, SendError>) -> usize {
     }
 }
 
-/// Performs the handshake of `end` in steps of this name. It takes the datagrams of this kind from the
-/// transcript.
+/// Passes the peer's datagrams, which are those of this kind, to `end` until the next round, each in
+/// a step of this name. Returns whether there is a next round.
+pub(crate) fn take_round(
+    (step, from): (&str, Kind),
+    end: &mut impl End,
+    transcript: &mut Reader,
+    buffer: &mut [u8],
+) -> bool {
+    while let Some((kind, datagram)) = transcript.next_entry() {
+        if kind == Kind::Round {
+            return true;
+        }
+        if kind == from {
+            measured(step, || end.turn(Some(datagram), buffer, &mut |_| {}));
+        }
+    }
+    false
+}
+
+/// Performs the handshake of `end`, up to the first round, in steps of this name.
 pub(crate) fn shake_hands(
     (step, from): (&str, Kind),
     end: &mut impl End,
@@ -47,50 +107,60 @@ pub(crate) fn shake_hands(
     buffer: &mut [u8],
 ) {
     measured(step, || end.turn(None, buffer, &mut |_| {}));
-    while let Some((kind, datagram)) = transcript.next_entry() {
-        if kind == Kind::Complete {
-            break;
-        }
-        if kind == from {
-            measured(step, || end.turn(Some(datagram), buffer, &mut |_| {}));
-        }
-    }
-    if !end.is_connected() {
+    if !take_round((step, from), end, transcript, buffer) || !end.is_connected() {
         fail("the handshake is not complete");
     }
 }
 
-/// Opens datagrams of this kind, each in a step of this name, until a payload arrives.
-pub(crate) fn open(
-    (step, from): (&str, Kind),
-    end: &mut impl End,
-    transcript: &mut Reader,
-    buffer: &mut [u8],
-) {
-    let before = end.received();
-    while end.received() == before {
-        match transcript.next_entry() {
-            Some((kind, datagram)) if kind == from => {
-                measured(step, || end.turn(Some(datagram), buffer, &mut |_| {}));
-            }
-            Some(_) => {}
-            None => fail("a record is missing"),
+/// An end that runs alone: how it is made, and what is told of it.
+pub(crate) struct Alone<Config, E> {
+    /// Types with their sizes in bytes.
+    pub(crate) types: &'static [(&'static str, usize)],
+    pub(crate) configure: fn(Settings) -> Config,
+    /// The name of the step that makes the end.
+    pub(crate) start: &'static str,
+    pub(crate) new: fn(Config) -> E,
+    /// The peer's entries in the transcript.
+    pub(crate) from: Kind,
+}
+
+impl<Config, E: End> Alone<Config, E> {
+    /// Makes the end, and takes its peer's datagrams from the transcript.
+    pub(crate) fn run(self, settings: fn() -> Settings) -> ! {
+        heap::start();
+        for (name, bytes) in self.types {
+            value(name, *bytes);
         }
+        let settings = settings();
+        let least = least_received(&settings);
+        let config = (self.configure)(settings);
+        value("configuration", heap::usage().bytes);
+        let end = measured(self.start, || (self.new)(config));
+        follow(end, self.from, least)
     }
 }
 
-/// Takes the peer's datagrams, which are those of this kind, from the transcript.
-pub(crate) fn run(mut end: impl End, from: Kind) -> ! {
+/// Fails if an end has received less than that.
+pub(crate) fn check_received(end: &dyn End, least: usize) {
+    value("received", end.received());
+    if end.received() < least {
+        fail("records are missing");
+    }
+}
+
+fn follow(mut end: impl End, from: Kind, least: usize) -> ! {
     let mut transcript = Reader::open();
     let mut buffer = [0; LONGEST];
     shake_hands(("handshake", from), &mut end, &mut transcript, &mut buffer);
-    for _ in 0..RECORDS {
-        let payload = [0x55; PAYLOAD];
-        let length = measured("seal", || end.seal(&payload, &mut buffer));
+    loop {
+        let length = measured("seal", || end.seal(&[0x55; PAYLOAD], &mut buffer));
         measured("other", || end.turn(None, &mut buffer, &mut |_| {}));
         value("record", length);
-        open(("open", from), &mut end, &mut transcript, &mut buffer);
+        if !take_round(("open", from), &mut end, &mut transcript, &mut buffer) {
+            break;
+        }
     }
+    check_received(&end, least);
     exit(0)
 }
 

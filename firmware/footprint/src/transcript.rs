@@ -15,8 +15,8 @@ pub enum Kind {
     FromClient = b'>' as isize,
     /// A datagram of the server.
     FromServer = b'<' as isize,
-    /// The handshake is complete.
-    Complete = b'h' as isize,
+    /// The handshake is complete, and each end seals a payload.
+    Round = b'r' as isize,
 }
 
 impl Kind {
@@ -24,7 +24,7 @@ impl Kind {
         match byte {
             b'>' => Some(Self::FromClient),
             b'<' => Some(Self::FromServer),
-            b'h' => Some(Self::Complete),
+            b'r' => Some(Self::Round),
             _ => None,
         }
     }

@@ -1,13 +1,13 @@
 //! Runs images in QEMU and counts their instructions.
 
-use super::images::{Image, Input};
-use super::{Built, folder};
+use super::folder;
 use crate::Failure;
 use crate::process::{command, run};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::LazyLock;
 
 /// The source of the counter, and where it is compiled.
 const COUNTER: &str = include_str!("count.c");
@@ -36,38 +36,48 @@ pub(super) struct Step {
     pub(super) peak: u64,
 }
 
-/// Compiles the counter.
+/// The counter, which is compiled once in a process.
 pub(super) fn counter() -> Result<PathBuf, Failure> {
+    static COMPILED: LazyLock<Result<PathBuf, String>> = LazyLock::new(compile_counter);
+    COMPILED.clone().map_err(Failure::NotPossibleHere)
+}
+
+fn compile_counter() -> Result<PathBuf, String> {
     let (source, plugin) = (folder().join("count.c"), folder().join("count.so"));
-    fs::write(&source, COUNTER).map_err(|error| Failure::Failed(error.to_string()))?;
+    fs::write(&source, COUNTER).map_err(|error| error.to_string())?;
     let mut cc = command("cc", &["-shared", "-fPIC", "-fvisibility=hidden", "-O2", "-o"]);
-    run(cc.arg(&plugin).arg(&source)).map_err(Failure::NotPossibleHere)?;
+    run(cc.arg(&plugin).arg(&source))?;
     Ok(plugin)
 }
 
-/// The transcripts that images write: of an association, and of a group.
+/// The transcripts that programs write: of an association, and of a group.
 const TRANSCRIPTS: [&str; 2] = ["transcript", "members"];
 
-/// Runs an image in a folder of its own, which has the transcripts that it reads.
-pub(super) fn measure(built: &Built, plugin: &Path, image: Image) -> Result<Run, Failure> {
-    let broken = |what: String| Failure::Failed(format!("{}: {what}", image.name));
-    let place = built.runs.join(image.name);
-    fs::create_dir_all(&place).map_err(|error| broken(error.to_string()))?;
-    if let Input::Transcripts(writers) = image.input {
-        let from = writers.iter().map(|writer| built.runs.join(writer));
-        for (from, name) in from.flat_map(|from| TRANSCRIPTS.map(|name| (from.clone(), name))) {
-            if from.join(name).exists() {
-                fs::copy(from.join(name), place.join(name))
-                    .map_err(|error| broken(error.to_string()))?;
-            }
-        }
+/// A program, and the folder in which it runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Program<'a> {
+    pub(super) path: &'a Path,
+    /// The program's transcripts are written there, or read from there.
+    pub(super) folder: &'a Path,
+    /// The folders of other programs, whose transcripts this one reads.
+    pub(super) after: &'a [PathBuf],
+}
+
+/// Runs a program in its folder.
+pub(super) fn measure(plugin: &Path, program: Program<'_>) -> Result<Run, Failure> {
+    let Program { path, folder, after } = program;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let broken = |what: String| Failure::Failed(format!("{name}: {what}"));
+    fs::create_dir_all(folder).map_err(|error| broken(error.to_string()))?;
+    let written = after.iter().flat_map(|from| TRANSCRIPTS.map(|name| (from.join(name), name)));
+    for (from, name) in written.filter(|(from, _)| from.exists()) {
+        fs::copy(from, folder.join(name)).map_err(|error| broken(error.to_string()))?;
     }
-    let counts = place.join("counts");
+    let counts = folder.join("counts");
     let mut qemu = command("timeout", &[LIMIT_S, "qemu-system-arm", "-M", "mps2-an385"]);
     qemu.args(["-nographic", "-semihosting-config", "enable=on,target=native", "-plugin"]);
     qemu.arg(format!("{},out={}", plugin.display(), counts.display()));
-    qemu.arg("-kernel").arg(built.images.join(image.name));
-    qemu.current_dir(&place).stdin(Stdio::null());
+    qemu.arg("-kernel").arg(path).current_dir(folder).stdin(Stdio::null());
     let output = qemu.output().map_err(|error| Failure::NotPossibleHere(error.to_string()))?;
     let said = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {

@@ -34,14 +34,37 @@ const UNNAMED: &str = "(without a symbol)";
 /// Crates whose generic functions are counted for the crate of their types.
 const LIBRARIES: [&str; 2] = ["alloc", "core"];
 
-/// Sizes an image.
-pub(super) fn sizes(toolchain: &Toolchain, image: &Path) -> Result<Sizes, Failure> {
+/// The symbols of an image, as `nm` lists them.
+pub(super) fn symbols(toolchain: &Toolchain, image: &Path) -> Result<String, Failure> {
+    let path = image.to_string_lossy();
+    capture(toolchain.gnu("nm", &["--size-sort", "-S", "-C", &path])).map_err(Failure::Failed)
+}
+
+/// Sizes an image that has these symbols.
+pub(super) fn sizes(toolchain: &Toolchain, image: &Path, symbols: &str) -> Result<Sizes, Failure> {
     let path = image.to_string_lossy();
     let size = capture(toolchain.gnu("size", &[&path])).map_err(Failure::Failed)?;
-    let symbols = capture(toolchain.gnu("nm", &["--size-sort", "-S", "-C", &path]));
-    let symbols = symbols.map_err(Failure::Failed)?;
-    read(&size, &symbols)
+    read(&size, symbols)
         .ok_or_else(|| Failure::Failed(format!("size printed something unexpected: {size}")))
+}
+
+/// A line of `nm`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Symbol<'a> {
+    pub(super) address: u64,
+    size: u64,
+    /// A letter, which is small if the symbol is local.
+    pub(super) kind: &'a str,
+    pub(super) name: &'a str,
+}
+
+impl<'a> Symbol<'a> {
+    pub(super) fn read(line: &'a str) -> Option<Self> {
+        let mut fields = line.splitn(4, ' ');
+        let mut number = || u64::from_str_radix(fields.next()?, 16).ok();
+        let (address, size) = (number()?, number()?);
+        Some(Self { address, size, kind: fields.next()?, name: fields.next()? })
+    }
 }
 
 fn read(size: &str, symbols: &str) -> Option<Sizes> {
@@ -59,21 +82,14 @@ fn read(size: &str, symbols: &str) -> Option<Sizes> {
 /// The symbols of flash, by crate.
 fn shares(symbols: &str) -> Vec<Share> {
     let mut shares = BTreeMap::<String, Share>::new();
-    for line in symbols.lines() {
-        let mut fields = line.splitn(4, ' ').skip(1);
-        let (Some(size), Some(kind), Some(name)) = (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
-        let Ok(size) = u64::from_str_radix(size, 16) else { continue };
-        if kind.eq_ignore_ascii_case("b") {
+    for symbol in symbols.lines().filter_map(Symbol::read) {
+        if symbol.kind.eq_ignore_ascii_case("b") {
             continue;
         }
-        let owner = owner(name);
-        let beneficiary = if LIBRARIES.contains(&owner) { first_other_crate(name) } else { None };
-        let crate_name = beneficiary.unwrap_or(owner);
+        let crate_name = accountable(symbol.name);
         let share = shares.entry(crate_name.to_owned()).or_default();
-        *(if beneficiary.is_some() { &mut share.generics } else { &mut share.own }) += size;
+        let is_own = crate_name == owner(symbol.name);
+        *(if is_own { &mut share.own } else { &mut share.generics }) += symbol.size;
     }
     let named = shares.into_iter().map(|(name, share)| Share { name, ..share });
     named.collect()
@@ -85,8 +101,12 @@ fn owner(symbol: &str) -> &str {
     paths(symbol).next().unwrap_or(NAMELESS)
 }
 
-fn first_other_crate(symbol: &str) -> Option<&str> {
-    paths(symbol).find(|name| !LIBRARIES.contains(name))
+/// The crate for which a function counts: the one that defines it, or the one for whose types a
+/// function of a library was made.
+pub(super) fn accountable(symbol: &str) -> &str {
+    let owner = owner(symbol);
+    let is_other = |name: &&str| LIBRARIES.contains(&owner) && !LIBRARIES.contains(name);
+    paths(symbol).find(is_other).unwrap_or(owner)
 }
 
 /// The crates of all paths in a demangled name, in order.

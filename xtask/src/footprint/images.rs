@@ -1,10 +1,11 @@
-//! The images of `firmware/footprint`, and how they are built.
+//! The images of `firmware/footprint` and `firmware/no-alloc`, and how they are built.
 
-use super::folder;
+use super::{folder, frames};
 use crate::Failure;
 use crate::process::{cargo, run, workspace};
 use crate::toolchain::Toolchain;
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// An image.
@@ -12,7 +13,8 @@ use std::path::{Path, PathBuf};
 pub(super) struct Image {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// The features of `firmware/footprint` with which it is built.
+    /// Its package, and the features with which the package is built.
+    package: &'static str,
     features: &'static str,
     pub(super) input: Input,
     /// The only profile in which it is measured; empty if it is measured in all.
@@ -27,12 +29,13 @@ pub(super) enum Input {
     /// The transcripts that these images write, which have both ends of an association or all
     /// members of a group.
     Transcripts(&'static [&'static str]),
-    /// Keys that nobody makes here: the image is sized and not run.
+    /// Keys or datagrams that nothing makes here: the image is sized and not run.
     Absent,
 }
 
 const fn image(name: &'static str, about: &'static str) -> Image {
-    Image { name, about, features: "", input: Input::None, profile: "" }
+    let (package, features, profile) = ("footprint", "", "");
+    Image { name, about, package, features, input: Input::None, profile }
 }
 
 const fn solo(name: &'static str, about: &'static str, ends: &'static [&'static str]) -> Image {
@@ -65,7 +68,7 @@ const SENDER: &str = "client,dtls12,group-pairwise";
 const LISTENER: &str = "server,dtls12,group-pairwise";
 
 /// All images. An image with both ends stands before those that read its transcript.
-pub(super) const IMAGES: [Image; 45] = [
+pub(super) const IMAGES: &[Image] = &[
     image("base", "nothing: what every image has"),
     image("ends-13", "client and server of DTLS 1.3, CCM_8").with("client,server"),
     image("ends-12", "client and server of DTLS 1.2, CCM_8").with("client,server,dtls12"),
@@ -91,13 +94,8 @@ pub(super) const IMAGES: [Image; 45] = [
     solo("sessions-24", "server of DTLS 1.3, CCM_8, with many sessions", &["ends-sessions"])
         .with("server")
         .small(),
-    Image {
-        name: "group-member",
-        about: "member of a group, sender and listener, all of it",
-        features: "group-pairwise",
-        input: Input::Absent,
-        profile: "",
-    },
+    unfed("group-member", "member of a group, sender and listener, all of it")
+        .with("group-pairwise"),
     image("members-axiom", "all members of a group, Axiom").with("dtls12,group-writer").small(),
     image("members-compact", "all members of a group, compact").with("dtls12,group-writer").small(),
     image("coap-uni-sender", "sender, CoAP Uni").small(),
@@ -139,6 +137,32 @@ pub(super) const IMAGES: [Image; 45] = [
         "member of a group in compact, CCM_8, with signatures and rekey messages",
     )
     .with("group-signed"),
+    image("ends-agg-both", "client and server of DTLS 1.3, CCM, all records under agg:16")
+        .with("client,server,agg-sender,agg-receiver"),
+    solo(
+        "client-agg-both",
+        "client of DTLS 1.3, CCM, sends and receives under agg:16",
+        &["ends-agg-both"],
+    )
+    .with("client,agg-sender,agg-receiver"),
+    image("ends-r2d2-both", "client and server of DTLS 1.3, CCM, all records under r2d2:50")
+        .with("client,server,r2d2-sender,r2d2-receiver"),
+    solo(
+        "client-r2d2-both",
+        "client of DTLS 1.3, CCM, sends and receives under r2d2:50",
+        &["ends-r2d2-both"],
+    )
+    .with("client,r2d2-sender,r2d2-receiver"),
+    unfed("client-senders", "client of DTLS 1.3, CCM, sends under agg:16 or r2d2:50")
+        .with("client,agg-sender,r2d2-sender"),
+    image("ends-p256", "client and server of DTLS 1.3, CCM_8, key exchange over P-256")
+        .with("client,server"),
+    solo("client-p256", "client of DTLS 1.3, CCM_8, key exchange over P-256", &["ends-p256"])
+        .with("client"),
+    Image {
+        package: "no-alloc",
+        ..image("no-alloc", "shared tags, LightMAC, PRESENT and AES, without an allocator")
+    },
 ];
 
 /// The named images, or all, with the images whose transcripts they read.
@@ -149,7 +173,7 @@ pub(super) fn named(names: &[String]) -> Vec<Image> {
         Input::None | Input::Absent => false,
     };
     let is_read = |name| IMAGES.iter().any(|image| reads(image, name) && named(image.name));
-    IMAGES.into_iter().filter(|image| named(image.name) || is_read(image.name)).collect()
+    IMAGES.iter().copied().filter(|image| named(image.name) || is_read(image.name)).collect()
 }
 
 /// How images are built.
@@ -171,6 +195,17 @@ pub(super) const PROFILES: [Profile; 2] = [
 /// The Rust target of the board.
 const TARGET: &str = "thumbv7m-none-eabi";
 
+/// The folder of builds of another work tree.
+fn earlier() -> PathBuf {
+    folder().join("build-earlier")
+}
+
+/// Removes the builds of another work tree.
+pub(super) fn remove_earlier() {
+    // What is not removed is overwritten by the next build.
+    let _ = fs::remove_dir_all(earlier());
+}
+
 /// Builds images of the workspace in `source` and returns the folder in which they are.
 pub(super) fn build(
     toolchain: &Toolchain,
@@ -179,14 +214,15 @@ pub(super) fn build(
     images: &[Image],
 ) -> Result<PathBuf, Failure> {
     // Cargo tells packages apart by their place in the workspace, and would mix two work trees.
-    let target = folder().join(if source == workspace() { "build" } else { "build-earlier" });
-    let sets: BTreeSet<_> = images.iter().map(|image| image.features).collect();
-    for set in sets {
-        let mut build = cargo(&["build", "--quiet", "--package", "footprint", "--features", set]);
+    let target = if source == workspace() { folder().join("build") } else { earlier() };
+    let set = |image: &Image| (image.package, image.features);
+    let sets: BTreeSet<_> = images.iter().map(set).collect();
+    for (package, features) in sets {
+        let mut build = cargo(&["build", "--quiet", "--package", package, "--features", features]);
         build.args(["--profile", profile.name, "--target", TARGET, "--target-dir"]).arg(&target);
-        let of_set = images.iter().filter(|image| image.features == set);
+        let of_set = images.iter().filter(|image| set(image) == (package, features));
         build.args(of_set.flat_map(|image| ["--bin", image.name]));
-        build.env("RUSTFLAGS", format!("{SYMBOLS} {}", profile.flags));
+        build.env("RUSTFLAGS", format!("{SYMBOLS} {} {}", frames::FLAG, profile.flags));
         build.current_dir(source.join("firmware"));
         toolchain.use_rust(&mut build);
         run(build).map_err(Failure::Failed)?;

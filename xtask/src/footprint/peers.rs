@@ -1,6 +1,10 @@
 //! Clients of other implementations, built by the C compiler for the same board. Their sources are
 //! in crates that `interop` depends on; the programs are in `firmware/footprint/peers`.
+//!
+//! A client is measured like ours: the datagrams of its server come from a transcript, which a
+//! program with both ends of the same implementation has written before.
 
+use super::emulator::{self, Program, Run};
 use super::folder;
 use crate::Failure;
 use crate::process::{capture, cargo, run, workspace};
@@ -30,6 +34,8 @@ struct Source {
     /// Folders of headers, and files to compile, in that folder.
     headers: &'static [&'static str],
     files: &'static [&'static str],
+    /// What a program with a server has besides.
+    server_files: &'static [&'static str],
 }
 
 const TINYDTLS: Source = Source {
@@ -49,6 +55,7 @@ const TINYDTLS: Source = Source {
         "aes/rijndael_wrap.c",
         "sha2/sha2.c",
     ],
+    server_files: &[],
 };
 
 const MBEDTLS: Source = Source {
@@ -72,6 +79,7 @@ const MBEDTLS: Source = Source {
         "library/ssl_tls.c",
         "library/ssl_tls12_client.c",
     ],
+    server_files: &["library/ssl_tls12_server.c"],
 };
 
 const WOLFSSL: Source = Source {
@@ -99,13 +107,14 @@ const WOLFSSL: Source = Source {
         "wolfcrypt/src/sha256.c",
         "wolfcrypt/src/wc_port.c",
     ],
+    server_files: &[],
 };
 
 const WITH_SHA256: &str = "-DWITH_SHA256";
 const MBEDTLS_SETTINGS: &str = "-DMBEDTLS_CONFIG_FILE=\"mbedtls_settings.h\"";
 const WOLFSSL_SETTINGS: &str = "-DWOLFSSL_USER_SETTINGS";
 
-pub(super) const PEERS: [Peer; 5] = [
+pub(super) const PEERS: [Peer; 6] = [
     Peer {
         name: "c-base",
         about: "nothing in C: what every peer's image has",
@@ -141,6 +150,13 @@ pub(super) const PEERS: [Peer; 5] = [
         source: Some(WOLFSSL),
         flags: &[WOLFSSL_SETTINGS, "-DPEER_13"],
     },
+    Peer {
+        name: "wolfssl-13-fast",
+        about: "wolfSSL, client of DTLS 1.3, CCM_8, with its fast SHA-256 and AES",
+        program: "wolfssl.c",
+        source: Some(WOLFSSL),
+        flags: &[WOLFSSL_SETTINGS, "-DPEER_13", "-DPEER_FAST"],
+    },
 ];
 
 /// The profile that their rows name: how they are compiled.
@@ -161,9 +177,36 @@ const COMPILE: [&str; 10] = [
     "-nodefaultlibs",
 ];
 
-/// The libraries, which use each other.
-const LINK: [&str; 6] =
-    ["-Wl,--gc-sections", "-Wl,--start-group", "-lc_nano", "-lgcc", "-lnosys", "-Wl,--end-group"];
+/// The libraries, which use each other. Calls of the heap go through the meter.
+const LINK: [&str; 7] = [
+    "-Wl,--gc-sections",
+    "-Wl,--wrap=malloc,--wrap=free,--wrap=calloc,--wrap=realloc",
+    "-Wl,--start-group",
+    "-lc_nano",
+    "-lgcc",
+    "-lnosys",
+    "-Wl,--end-group",
+];
+
+/// What of an association a program has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// None: the program is complete without.
+    None,
+    Client,
+    Both,
+}
+
+impl Ends {
+    /// The program in `firmware/footprint/peers` that drives them.
+    fn driver(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Client => Some("client.c"),
+            Self::Both => Some("ends.c"),
+        }
+    }
+}
 
 /// The folders of crates, as cargo names them.
 pub(super) struct Sources(Value);
@@ -195,12 +238,44 @@ pub(super) fn build(
     sources: &Sources,
     peer: Peer,
 ) -> Result<PathBuf, Failure> {
+    let ends = if peer.source.is_some() { Ends::Client } else { Ends::None };
+    compile(toolchain, sources, peer, ends)
+}
+
+/// Runs a peer's client that was built, after a program with both ends.
+pub(super) fn measure(
+    toolchain: &Toolchain,
+    sources: &Sources,
+    plugin: &Path,
+    peer: Peer,
+    client: &Path,
+) -> Result<Run, Failure> {
+    let place = folder().join("runs").join("peers").join(peer.name);
+    let ends = place.join("ends");
+    if peer.source.is_some() {
+        let both = compile(toolchain, sources, peer, Ends::Both)?;
+        emulator::measure(plugin, Program { path: &both, folder: &ends, after: &[] })?;
+    }
+    let after: &[PathBuf] = if peer.source.is_some() { &[ends] } else { &[] };
+    emulator::measure(plugin, Program { path: client, folder: &place, after })
+}
+
+fn compile(
+    toolchain: &Toolchain,
+    sources: &Sources,
+    peer: Peer,
+    ends: Ends,
+) -> Result<PathBuf, Failure> {
     let out = folder().join("peers");
     fs::create_dir_all(&out).map_err(|error| Failure::Failed(error.to_string()))?;
-    let out = out.join(peer.name);
+    let out =
+        out.join(if ends == Ends::Both { format!("{}-ends", peer.name) } else { peer.name.into() });
     let ours = workspace().join("firmware/footprint/peers");
     let mut gcc = toolchain.gnu("gcc", &COMPILE);
     gcc.args(peer.flags);
+    if ends == Ends::Both {
+        gcc.arg("-DPEER_SERVER");
+    }
     for header in [ours.clone(), ours.join("include")] {
         gcc.arg("-I").arg(header);
     }
@@ -209,12 +284,14 @@ pub(super) fn build(
         for header in source.headers {
             gcc.arg("-I").arg(folder.join(header));
         }
-        gcc.args(source.files.iter().map(|file| folder.join(file)));
+        let server = if ends == Ends::Both { source.server_files } else { &[] };
+        gcc.args(source.files.iter().chain(server).map(|file| folder.join(file)));
     }
     for headers in toolchain.c_headers() {
         gcc.arg("-idirafter").arg(headers);
     }
-    gcc.arg(ours.join(peer.program)).arg(ours.join("board.c"));
+    let programs = [Some(peer.program), ends.driver(), Some("board.c"), Some("meter.c")];
+    gcc.args(programs.into_iter().flatten().map(|file| ours.join(file)));
     gcc.arg("-T").arg(ours.join("board.ld")).arg("-L").arg(toolchain.c_library());
     gcc.args(LINK).arg("-o").arg(&out);
     run(gcc).map_err(Failure::Failed)?;

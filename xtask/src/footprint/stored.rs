@@ -1,7 +1,7 @@
 //! The figures in `results/`, and the comparison of new ones with them.
 
 use super::table::{self, Row};
-use super::{Bench, Plan, folder};
+use super::{Bench, Plan, folder, images};
 use crate::Failure;
 use crate::measure::{stored, stored_name};
 use crate::process::{capture, command, run, workspace};
@@ -48,6 +48,17 @@ fn newest() -> Option<Value> {
     serde_json::from_str(&fs::read_to_string(files.last()?).ok()?).ok()
 }
 
+/// What grew since figures were stored. The error says why it cannot be told.
+#[cfg(test)]
+pub(super) fn grown(compiler: &str, rows: &[Row]) -> Result<Vec<String>, String> {
+    let set = newest().ok_or("nothing is stored")?;
+    let earlier = set["result"]["compiler"].as_str().unwrap_or_default();
+    match earlier == compiler {
+        true => Ok(growth(&set["result"], rows)),
+        false => Err(format!("they are of {earlier}")),
+    }
+}
+
 /// Compares figures with those that are stored. If those come from another compiler, their commit is
 /// measured again.
 pub(super) fn compare(
@@ -67,7 +78,8 @@ pub(super) fn compare(
         set["result"].clone()
     } else {
         eprintln!("the stored figures of {commit} are of {earlier}: measuring them again");
-        again(bench, plan, commit, compiler, keep)?
+        let stored = |name: &str| rows_of(&set["result"]).iter().any(|row| row["image"] == name);
+        again(bench, &plan.of_commit(stored), commit, compiler, keep)?
     };
     let growth = growth(&before, rows);
     match growth.is_empty() {
@@ -79,11 +91,15 @@ pub(super) fn compare(
     }
 }
 
+fn rows_of(result: &Value) -> &[Value] {
+    result["rows"].as_array().map_or(&[][..], Vec::as_slice)
+}
+
 /// One line for each figure that became worse by more than the tolerance: that grew, or, if it is a
 /// number of peers that fit, that shrank.
 fn growth(before: &Value, rows: &[Row]) -> Vec<String> {
     let mut lines = Vec::new();
-    let stored = before["rows"].as_array().map_or(&[][..], Vec::as_slice);
+    let stored = rows_of(before);
     for row in rows {
         let fits = |old: &&Value| old["profile"] == row.profile && old["image"] == row.image;
         let Some(old) = stored.iter().find(fits) else { continue };
@@ -123,6 +139,7 @@ fn again(
     let rows = bench.measure(&tree, plan);
     if !keep {
         remove().map_err(Failure::Failed)?;
+        images::remove_earlier();
     }
     Ok(table::json(compiler, &rows?))
 }

@@ -2,8 +2,7 @@
 
 use super::emulator::Run;
 use super::flash::{Share, Sizes};
-use super::images::{Image, Profile};
-use super::peers::{self, Peer};
+use super::frames::{self, Frame};
 use crate::Failure;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -22,10 +21,12 @@ pub(super) struct Row {
     /// The cases that the image compares, with their instructions.
     cases: Vec<(String, u64)>,
     crates: Vec<Share>,
+    /// The stack frames of functions, largest first.
+    frames: Vec<Frame>,
 }
 
 /// The key of a figure, and its column.
-const COLUMNS: [(&str, &str); 12] = [
+const COLUMNS: [(&str, &str); 13] = [
     ("flash_bytes", "flash"),
     ("static_bytes", "static"),
     ("configuration_bytes", "config"),
@@ -33,6 +34,7 @@ const COLUMNS: [(&str, &str); 12] = [
     ("peak_bytes", "peak"),
     ("handshake_stack_bytes", "stack hs"),
     ("record_stack_bytes", "stack rec"),
+    ("frame_bytes", "frame"),
     ("handshake_instructions", "instr hs"),
     ("seal_instructions", "seal"),
     ("open_instructions", "open"),
@@ -67,6 +69,7 @@ const HEADS: [&str; COLUMNS.len()] = [
     "heap, peak",
     "stack, handshake",
     "stack, record",
+    "largest frame",
     "instructions, handshake",
     "instructions, seal",
     "instructions, open",
@@ -81,37 +84,43 @@ const DIVIDED: (&str, &str) = ("small", "client-13");
 const RECORD: [&str; 3] = ["seal", "open", "other"];
 
 impl Row {
-    pub(super) fn new(profile: Profile, image: Image, sizes: &Sizes, run: &Run) -> Self {
+    pub(super) fn new(
+        profile: &str,
+        image: &str,
+        about: &'static str,
+        sizes: &Sizes,
+        run: &Run,
+    ) -> Self {
         let configuration = run.value("configuration");
         // A session takes what is allocated beside its configuration.
         let session = |bytes: Option<u64>| bytes?.checked_sub(configuration?);
         let figures = [
-            Some(sizes.flash),
-            Some(sizes.statics),
-            configuration,
-            session(run.steady_heap()),
-            session(run.peak("handshake")),
-            run.stack(&["handshake"]),
-            run.stack(&RECORD),
-            run.instructions("handshake"),
-            run.steady_instructions("seal"),
-            run.steady_instructions("open"),
-            run.steady_value("record"),
-            run.steady_instructions("tag"),
+            ("flash_bytes", Some(sizes.flash)),
+            ("static_bytes", Some(sizes.statics)),
+            ("configuration_bytes", configuration),
+            ("steady_bytes", session(run.steady_heap())),
+            ("peak_bytes", session(run.peak("handshake"))),
+            ("handshake_stack_bytes", run.stack(&["handshake"])),
+            ("record_stack_bytes", run.stack(&RECORD)),
+            ("handshake_instructions", run.instructions("handshake")),
+            ("seal_instructions", run.steady_instructions("seal")),
+            ("open_instructions", run.steady_instructions("open")),
+            ("record_bytes", run.steady_value("record")),
+            ("tag_instructions", run.steady_instructions("tag")),
         ];
-        let keys = COLUMNS.iter().map(|(key, _)| *key);
         let types = TYPES.map(|(key, name)| (key, run.value(name)));
         let peers: Vec<_> = run.by_peers().into_iter().map(|sum| sum + sizes.statics).collect();
         let fitting = DEVICES.map(|(bytes, key)| (key, fitting(&peers, bytes)));
-        let figures = keys.zip(figures).chain(types).chain(fitting);
+        let figures = figures.into_iter().chain(types).chain(fitting);
         Self {
-            profile: profile.name.into(),
-            image: image.name.into(),
-            about: image.about,
+            profile: profile.into(),
+            image: image.into(),
+            about,
             figures: figures.filter_map(|(key, value)| Some((key, value?))).collect(),
             peers,
             cases: run.cases(),
-            crates: sizes.crates.clone(),
+            crates: Vec::new(),
+            frames: Vec::new(),
         }
     }
 
@@ -122,29 +131,34 @@ impl Row {
         numbered.filter(move |(number, _)| *number == last || NUMBERS.contains(number))
     }
 
-    /// A peer's client, which is sized and not run.
-    pub(super) fn peer(peer: Peer, sizes: &Sizes) -> Self {
-        Self {
-            profile: peers::PROFILE.into(),
-            image: peer.name.into(),
-            about: peer.about,
-            figures: vec![("flash_bytes", sizes.flash), ("static_bytes", sizes.statics)],
-            peers: Vec::new(),
-            cases: Vec::new(),
-            crates: Vec::new(),
-        }
+    /// The row with its flash divided by crate.
+    pub(super) fn with_crates(self, crates: Vec<Share>) -> Self {
+        Self { crates, ..self }
+    }
+
+    /// The row with the frames of its functions, and the largest one of our crates among its figures.
+    pub(super) fn with_frames(mut self, frames: Vec<Frame>) -> Self {
+        let largest = frames.iter().find(|frame| frame.is_ours());
+        self.figures.extend(largest.map(|frame| ("frame_bytes", frame.bytes)));
+        Self { frames, ..self }
     }
 
     #[cfg(test)]
     pub(super) fn test(profile: &str, image: &str, figures: &[(&'static str, u64)]) -> Self {
         let (profile, image) = (profile.into(), image.into());
         let (figures, peers, cases) = (figures.to_vec(), Vec::new(), Vec::new());
-        Self { profile, image, about: "", figures, peers, cases, crates: Vec::new() }
+        let (crates, frames) = (Vec::new(), Vec::new());
+        Self { profile, image, about: "", figures, peers, cases, crates, frames }
     }
 
     /// The figure with this key.
     pub(super) fn figure(&self, key: &str) -> Option<u64> {
         self.figures.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+    }
+
+    /// The functions of our crates whose frames are over the bar, largest first.
+    pub(super) fn frames_over(&self) -> impl Iterator<Item = &Frame> {
+        self.frames.iter().filter(|frame| frame.is_over())
     }
 
     fn json(&self) -> Value {
@@ -162,6 +176,11 @@ impl Row {
         let crates = crates.map(|share| (share.name.clone(), json!([share.own, share.generics])));
         if !self.crates.is_empty() {
             row.insert("crates".into(), Value::Object(crates.collect()));
+        }
+        let frames = self.frames.iter().filter(|frame| frame.bytes >= frames::STORED);
+        let frames: Vec<_> = frames.map(|frame| json!([frame.name, frame.bytes])).collect();
+        if !frames.is_empty() {
+            row.insert("frames".into(), json!(frames));
         }
         Value::Object(row)
     }
@@ -313,6 +332,19 @@ pub(super) fn crates(rows: &[Row]) -> String {
                 0 => writeln!(text),
                 _ => writeln!(text, " and {generics} in core and alloc for its types"),
             };
+        }
+    }
+    text
+}
+
+/// The stack frames of each image, largest first; those of our crates that are over the bar are marked.
+pub(super) fn frames(rows: &[Row]) -> String {
+    let mut text = format!("stack frames in bytes; * over the bar of {} B\n", frames::BAR);
+    for row in rows.iter().filter(|row| !row.frames.is_empty()) {
+        let _ = writeln!(text, "{} ({}): {}", row.image, row.profile, row.about);
+        for frame in &row.frames {
+            let mark = if frame.is_over() { '*' } else { ' ' };
+            let _ = writeln!(text, "{mark} {:8} {}", frame.bytes, frame.name);
         }
     }
     text

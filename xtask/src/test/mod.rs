@@ -53,29 +53,29 @@ struct Step {
     require: fn() -> Result<(), String>,
 }
 
+/// All tests of the workspace, on every machine: what a step is unless it says otherwise.
+const STEP: Step = Step {
+    name: "the workspace",
+    packages: &[],
+    arguments: &["test", "--no-fail-fast"],
+    folder: None,
+    feature: None,
+    filters: &[],
+    environment: &[],
+    require: nothing,
+};
+
 /// The steps, in the order in which they are run. Short fuzz runs with fixed seeds are ordinary
 /// tests of the workspace.
 const STEPS: &[Step] = &[
-    Step {
-        name: "the workspace",
-        packages: &[],
-        arguments: &["test", "--no-fail-fast"],
-        folder: None,
-        feature: None,
-        filters: &[],
-        environment: &[],
-        require: nothing,
-    },
+    STEP,
     // The broken suite of the paper is compiled in only for these tests.
     Step {
         name: "the forgery of aggregated GCM tags",
         packages: &["lightseal-dtls", "attacks"],
         arguments: &["test", "--test", "dangerous"],
-        folder: None,
         feature: Some("dangerous-gcm-aggregation"),
-        filters: &[],
-        environment: &[],
-        require: nothing,
+        ..STEP
     },
     // Without the feature `fast`, the tests run over the code for small devices.
     Step {
@@ -89,11 +89,7 @@ const STEPS: &[Step] = &[
             "--features",
             "agg-sender,agg-receiver,r2d2-sender,r2d2-receiver",
         ],
-        folder: None,
-        feature: None,
-        filters: &[],
-        environment: &[],
-        require: nothing,
+        ..STEP
     },
     Step {
         name: "PRESENT in little flash",
@@ -119,11 +115,7 @@ const STEPS: &[Step] = &[
         name: "aggregation without any scheme",
         packages: &["lightseal-aggregation"],
         arguments: &["test", "--lib", "--no-default-features"],
-        folder: None,
-        feature: None,
-        filters: &[],
-        environment: &[],
-        require: nothing,
+        ..STEP
     },
     // AES in software, which no x86 processor of today uses by itself. The step is built in
     // release, so that constant time is also checked for the code that ships. It has other compiler
@@ -133,19 +125,15 @@ const STEPS: &[Step] = &[
         packages: &["lightmac"],
         arguments: &["test", "--release", "--test", "it"],
         folder: Some("aes-in-software"),
-        feature: None,
         filters: &["aes_kernels::", "constant_time::", "vectors::"],
         environment: &[("RUSTFLAGS", "--cfg aes_backend=\"soft\"")],
-        require: nothing,
+        ..STEP
     },
     // The target has musl, because for it Rust brings everything that a program is linked with.
     Step {
         name: "LightMAC on aarch64, emulated",
         packages: &["lightseal-present", "lightmac"],
         arguments: &["test", "--lib", "--tests", "--target", system::EMULATED_TARGET],
-        folder: None,
-        feature: None,
-        filters: &[],
         environment: &[
             ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld"),
             // The emulated processor has every instruction that the emulator knows, AES included.
@@ -156,6 +144,7 @@ const STEPS: &[Step] = &[
             ("CARGO_PROFILE_TEST_DEBUG", "0"),
         ],
         require: system::require_emulation,
+        ..STEP
     },
 ];
 

@@ -1,4 +1,5 @@
-/* Mbed TLS with pre-shared keys alone: client of DTLS 1.2, AES_128_CCM_8. */
+/* Mbed TLS with pre-shared keys alone: client of DTLS 1.2, AES_128_CCM_8. PEER_SERVER adds the
+ * server. */
 #define MBEDTLS_AES_C
 #define MBEDTLS_AES_ONLY_128_BIT_KEY_LENGTH
 #define MBEDTLS_AES_ROM_TABLES
@@ -10,6 +11,10 @@
 #define MBEDTLS_SHA256_C
 #define MBEDTLS_SHA256_SMALLER
 #define MBEDTLS_SSL_CLI_C
+#ifdef PEER_SERVER
+#define MBEDTLS_SSL_SRV_C
+#define MBEDTLS_SSL_DTLS_HELLO_VERIFY
+#endif
 #define MBEDTLS_SSL_TLS_C
 #define MBEDTLS_SSL_PROTO_TLS1_2
 #define MBEDTLS_SSL_PROTO_DTLS

@@ -14,7 +14,7 @@ use crate::meter::measured;
 #[cfg(feature = "server")]
 use crate::server::Server;
 use crate::settings;
-use crate::solo::{End, open, shake_hands};
+use crate::solo::{End, shake_hands, take_round};
 #[cfg(feature = "server")]
 use crate::transcript::LONGEST;
 use crate::transcript::{Kind, Reader};
@@ -52,7 +52,7 @@ impl Sessions {
         if let Some(request) = request {
             measured("request", || client.seal(request, buffer));
         }
-        open(("peer", Kind::FromServer), client, transcript, buffer);
+        take_round(("peer", Kind::FromServer), client, transcript, buffer);
     }
 }
 
@@ -103,7 +103,7 @@ pub fn listener(settings: fn() -> Settings) -> ! {
     let mut buffer = [0; LONGEST];
     let mut session = Session::new(settings, &mut buffer);
     let Session { server, transcript } = &mut session;
-    open(("request", Kind::FromClient), server, transcript, &mut buffer);
+    take_round(("request", Kind::FromClient), server, transcript, &mut buffer);
     session.respond(&mut buffer);
     exit(0)
 }

@@ -1,0 +1,8 @@
+//! Both ends in one image; the records of both share tags.
+#![no_std]
+#![no_main]
+
+#[cortex_m_rt::entry]
+fn main() -> ! {
+    footprint::both::ends(footprint::settings::agg_both, footprint::settings::agg_both)
+}
