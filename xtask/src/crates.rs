@@ -64,6 +64,7 @@ pub(crate) const PUBLIC: &[PublicCrate] = &[
         ..alone("lightseal-dtls-aws-lc", "providers")
     },
     PublicCrate {
+        features: &["full"],
         with: &[("lightseal-dtls", Some("rustcrypto"))],
         ..alone("lightseal-group", "member")
     },

@@ -40,7 +40,7 @@ use lightseal_group::member::{
 };
 use lightseal_group::policy::{Authenticity, Profile, Responses};
 use lightseal_group::rekey::{Grant, KeyPath, Timing};
-use lightseal_group::{GroupId, SenderId, SenderSet, Start};
+use lightseal_group::{GroupId, SenderSet, Start};
 use lightseal_net::Clock;
 use lightseal_net::address::Named;
 use lightseal_net::blocking::DATAGRAM_BYTES;

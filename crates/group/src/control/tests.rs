@@ -73,7 +73,7 @@ fn answers() -> Vec<Answer> {
         Answer::Admitted(Box::new(admitted)),
         Answer::Noted,
         Answer::Granted(grant(7)),
-        Answer::Senders(senders.clone()),
+        Answer::Senders(senders),
         Answer::Started { clones: 2, senders, grant: grant(24) },
         Answer::Key(DeviceKey { id: [4; 8], key: Zeroizing::new([5; 32]) }),
     ];
