@@ -4,7 +4,7 @@
 use super::GroupOptions;
 use crate::options::PROVIDER;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -15,7 +15,7 @@ use lightseal_group::keys::{ControllerSecret, KeyPath, KeyServer, Leaf, Timing};
 use lightseal_group::member::{Member, Membership, Roles, SendError};
 use lightseal_group::numbers::{Ledger, LedgerFailed};
 use lightseal_group::rekey::Change;
-use lightseal_group::{GroupId, Identity, Policy, SenderId};
+use lightseal_group::{GroupId, Identity, Policy, SenderId, SenderSet};
 
 /// The seed of all keys of the group.
 const SEED: u64 = 0x6c69_6768_7473;
@@ -100,7 +100,7 @@ impl SharedKeys {
     /// A member that seals what the controller would announce.
     pub(super) fn announcer(&self, own: IpAddr, now: Instant, rng: Random) -> Option<Member> {
         let roles = Roles { sender: Some(SenderId::CONTROLLER), listener: false };
-        self.membership(self.announcer, roles, own, BTreeSet::new(), now, rng)
+        self.membership(self.announcer, roles, own, SenderSet::new(), now, rng)
     }
 
     fn membership(
@@ -108,7 +108,7 @@ impl SharedKeys {
         leaf: Leaf,
         roles: Roles,
         address: IpAddr,
-        senders: BTreeSet<SenderId>,
+        senders: SenderSet,
         now: Instant,
         rng: Random,
     ) -> Option<Member> {
