@@ -5,7 +5,7 @@
 //! - [`wire`]: a bounds-checked codec over slices;
 //! - [`replay`]: the sliding replay window;
 //! - [`packet`]: a packet with room before and after it;
-//! - [`parts`]: parts of an engine that a build may lack;
+//! - [`mod@parts`]: parts of an engine that a build may lack;
 //! - [`engine`]: the contract between a sans-I/O engine and its host.
 //!
 //! This crate contains no protocol. Nothing in it allocates, reads a clock or calls the operating

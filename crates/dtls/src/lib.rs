@@ -100,13 +100,7 @@
     allow(dead_code, unreachable_pub, unused_imports, reason = "the internals are private")
 )]
 #![cfg_attr(
-    not(all(
-        feature = "aggregation",
-        feature = "client",
-        feature = "dtls12",
-        feature = "liveness",
-        feature = "server"
-    )),
+    not(feature = "full"),
     allow(dead_code, unreachable_code, unused, reason = "a part that is left out has no values")
 )]
 

@@ -1,6 +1,6 @@
 //! The parts that a build contains, each named by a feature of this crate.
 //!
-//! [`lightseal_core::parts`] says how code without its feature is left out. Only constructors by
+//! [`mod@lightseal_core::parts`] says how code without its feature is left out. Only constructors by
 //! which a program begins to use a part ask for the feature.
 
 lightseal_core::parts! {

@@ -154,6 +154,8 @@ const FEATURE_SETS: &[(&str, &[&str])] = &[
         &[
             "client,rustcrypto",
             "client,dtls12,rustcrypto",
+            "client,connection-ids,rustcrypto",
+            "client,path-mtu,statistics,rustcrypto",
             "client,agg-sender,rustcrypto",
             "client,agg-sender,r2d2-sender,rustcrypto",
             "client,agg-sender,loss-reports,pacing,rustcrypto",
