@@ -6,8 +6,8 @@ use crate::r2d2::receiver::BitReceiver;
 use crate::r2d2::sealer::BitSealer;
 use crate::tuning::{BOARD, CANDIDATES, LEAST_BOARD, LEAST_WINDOW, WINDOW};
 
-/// What a processor of 64 bits may take more: longer pointers and a stricter alignment.
-const WIDER: usize = if cfg!(target_pointer_width = "64") { 32 } else { 0 };
+/// What the widths of integers and pointers, and their alignments, may add to the least size.
+const WIDER: usize = if cfg!(any(feature = "fast", target_pointer_width = "64")) { 32 } else { 0 };
 
 /// Whether a type takes at most `small` bytes on a processor of 32 bits, or at most `fast` bytes with
 /// the feature `fast`.
