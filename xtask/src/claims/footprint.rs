@@ -29,7 +29,8 @@ struct Term {
 enum Beside {
     /// A value that would be better than the bar.
     Stretch(f64),
-    /// The same figure of another implementation's client, measured with ours.
+    /// The image of another implementation's client. It is measured in the same run, and its value of
+    /// the claimed figure is printed.
     Peer(&'static str),
     /// The functions whose stack frames are over the bar.
     Frames,
