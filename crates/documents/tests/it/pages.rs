@@ -61,7 +61,7 @@ fn a_failure_is_told_and_what_follows_is_not_reached() {
 #[test]
 fn hosts_reach_each_other_and_nothing_else() {
     let page = "<!-- network: a eth0=192.0.2.1/24; b eth0=192.0.2.2/24 eth1 -->\n\
-                ```sh\nip -o addr show dev eth0 | grep -q 192.0.2.1\n! ip link show eth1\n```\n\
+                ```sh\nip -o addr show dev eth0 | grep 192.0.2.1\n! ip link show eth1\n```\n\
                 <!-- host: b -->\n```sh\nip route get 192.0.2.1\nip link show eth1\n\
                 ! ip route get 198.51.100.1\n```\n";
     let Some(outcomes) = run(page, |_| ()) else { return };
