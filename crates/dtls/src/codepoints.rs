@@ -123,8 +123,12 @@ registry! {
     NamedGroup: u16 {
         /// NIST P-256 (secp256r1).
         P256 = 23,
+        /// NIST P-384 (secp384r1).
+        P384 = 24,
         /// X25519.
         X25519 = 29,
+        /// X25519 with ML-KEM-768 (RFC 10024).
+        X25519_MLKEM768 = 0x11ec,
     }
 }
 
@@ -177,16 +181,24 @@ registry! {
         REQUEST_CONNECTION_ID = 9,
         /// New connection IDs for the records that the receiver sends (RFC 9147, section 9).
         NEW_CONNECTION_ID = 10,
+        /// The sender's certificates, or its raw public key (RFC 8446, section 4.4.2).
+        CERTIFICATE = 11,
         /// The server's part of a key exchange; DTLS 1.2 only.
         SERVER_KEY_EXCHANGE = 12,
+        /// A server's request that the client authenticates itself (RFC 8446, section 4.3.2).
+        CERTIFICATE_REQUEST = 13,
         /// The end of the server's first flight; DTLS 1.2 only.
         SERVER_HELLO_DONE = 14,
+        /// Proves that the sender has the private key to its certificate (RFC 8446, section 4.4.3).
+        CERTIFICATE_VERIFY = 15,
         /// The client's part of a key exchange; DTLS 1.2 only.
         CLIENT_KEY_EXCHANGE = 16,
         /// Proves that the sender has the handshake's keys.
         FINISHED = 20,
         /// Announces the sender's next keys.
         KEY_UPDATE = 24,
+        /// A compressed Certificate message (RFC 8879, section 4).
+        COMPRESSED_CERTIFICATE = 25,
         /// The aggregation scheme for the receiver's next keys. The number is not registered,
         /// because message types have no private-use range.
         AGGREGATION_UPDATE = 0xe0,
@@ -198,29 +210,47 @@ registry! {
 registry! {
     /// An extension's type (RFC 8446, section 4.2).
     ExtensionType: u16 {
+        /// The name of the server that the client wants (RFC 6066, section 3).
+        SERVER_NAME = 0,
         /// The longest record content, one of four lengths (RFC 6066, section 4).
         MAX_FRAGMENT_LENGTH = 1,
         /// Groups for the key exchange.
         SUPPORTED_GROUPS = 10,
         /// Encodings of points; DTLS 1.2 only (RFC 8422, section 5.1.2).
         EC_POINT_FORMATS = 11,
+        /// Signature schemes of handshake messages (RFC 8446, section 4.2.3).
+        SIGNATURE_ALGORITHMS = 13,
+        /// The protocols of the application (RFC 7301).
+        APPLICATION_LAYER_PROTOCOL_NEGOTIATION = 16,
+        /// The kind of the client's certificate (RFC 7250, section 3).
+        CLIENT_CERTIFICATE_TYPE = 19,
+        /// The kind of the server's certificate (RFC 7250, section 3).
+        SERVER_CERTIFICATE_TYPE = 20,
         /// A MAC over the ciphertext, for CBC suites of DTLS 1.2 (RFC 7366).
         ENCRYPT_THEN_MAC = 22,
         /// A master secret that is bound to the whole handshake; DTLS 1.2 only (RFC 7627, section
         /// 5.1).
         EXTENDED_MASTER_SECRET = 23,
+        /// Algorithms for the compression of certificates (RFC 8879, section 3).
+        COMPRESS_CERTIFICATE = 27,
         /// The longest record that its sender accepts (RFC 8449, section 4).
         RECORD_SIZE_LIMIT = 28,
         /// Resumption without state at the server; DTLS 1.2 only (RFC 5077, section 3.2).
         SESSION_TICKET = 35,
         /// The offered PSK identities, or the chosen one; always last in a ClientHello.
         PRE_SHARED_KEY = 41,
+        /// Data before the server's first flight (RFC 8446, section 4.2.10).
+        EARLY_DATA = 42,
         /// Protocol versions.
         SUPPORTED_VERSIONS = 43,
         /// A stateless server's state.
         COOKIE = 44,
         /// The offered PSK key exchange modes.
         PSK_KEY_EXCHANGE_MODES = 45,
+        /// Names of certificate authorities that the sender trusts (RFC 8446, section 4.2.4).
+        CERTIFICATE_AUTHORITIES = 47,
+        /// Signature schemes in certificates (RFC 8446, section 4.2.3).
+        SIGNATURE_ALGORITHMS_CERT = 50,
         /// Public keys of the key exchange.
         KEY_SHARE = 51,
         /// The connection ID that its sender wants in the records that it receives (RFC 9146,
@@ -253,8 +283,20 @@ registry! {
         DECOMPRESSION_FAILURE = 30,
         /// There are no parameters that both ends accept.
         HANDSHAKE_FAILURE = 40,
+        /// A certificate that is damaged, or whose signature does not verify.
+        BAD_CERTIFICATE = 42,
+        /// A certificate of an unsupported kind.
+        UNSUPPORTED_CERTIFICATE = 43,
+        /// A certificate that its issuer revoked.
+        CERTIFICATE_REVOKED = 44,
+        /// A certificate that is not valid at this time.
+        CERTIFICATE_EXPIRED = 45,
+        /// A certificate that is not acceptable for another reason.
+        CERTIFICATE_UNKNOWN = 46,
         /// A field contradicts others, or is not allowed.
         ILLEGAL_PARAMETER = 47,
+        /// A certificate that no trusted authority issued.
+        UNKNOWN_CA = 48,
         /// The peer is authenticated but not authorised.
         ACCESS_DENIED = 49,
         /// Bytes that do not parse.
@@ -279,8 +321,49 @@ registry! {
         MISSING_EXTENSION = 109,
         /// An extension is present that is not allowed.
         UNSUPPORTED_EXTENSION = 110,
+        /// The server has no such name (RFC 6066, section 3).
+        UNRECOGNIZED_NAME = 112,
         /// No offered PSK identity is known.
         UNKNOWN_PSK_IDENTITY = 115,
+        /// The client sent no certificate, but the server needs one.
+        CERTIFICATE_REQUIRED = 116,
+        /// The server speaks none of the application protocols that the client offers (RFC 7301).
+        NO_APPLICATION_PROTOCOL = 120,
+    }
+}
+
+registry! {
+    /// A signature scheme (RFC 8446, section 4.2.3). In DTLS 1.2 a scheme names the hash and the
+    /// kind of key, but not the curve (RFC 5246, section 7.4.1.4.1).
+    SignatureScheme: u16 {
+        /// RSASSA-PKCS1-v1_5 with SHA-256; in DTLS 1.3 only in certificates.
+        RSA_PKCS1_SHA256 = 0x0401,
+        /// RSASSA-PKCS1-v1_5 with SHA-384; in DTLS 1.3 only in certificates.
+        RSA_PKCS1_SHA384 = 0x0501,
+        /// RSASSA-PKCS1-v1_5 with SHA-512; in DTLS 1.3 only in certificates.
+        RSA_PKCS1_SHA512 = 0x0601,
+        /// ECDSA over P-256 with SHA-256.
+        ECDSA_SECP256R1_SHA256 = 0x0403,
+        /// ECDSA over P-384 with SHA-384.
+        ECDSA_SECP384R1_SHA384 = 0x0503,
+        /// RSASSA-PSS with SHA-256 and a key for any RSA scheme.
+        RSA_PSS_RSAE_SHA256 = 0x0804,
+        /// RSASSA-PSS with SHA-384 and a key for any RSA scheme.
+        RSA_PSS_RSAE_SHA384 = 0x0805,
+        /// RSASSA-PSS with SHA-512 and a key for any RSA scheme.
+        RSA_PSS_RSAE_SHA512 = 0x0806,
+        /// Ed25519.
+        ED25519 = 0x0807,
+    }
+}
+
+registry! {
+    /// What a Certificate message contains (RFC 7250, section 3).
+    CertificateType: u8 {
+        /// A chain of X.509 certificates.
+        X509 = 0,
+        /// A SubjectPublicKeyInfo alone.
+        RAW_PUBLIC_KEY = 2,
     }
 }
 

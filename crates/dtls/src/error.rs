@@ -4,6 +4,7 @@
 //! means that the association has ended.
 
 use crate::codepoints::AlertDescription;
+use crate::credential::BadCertificate;
 use core::fmt;
 use lightseal_core::DecodeError;
 
@@ -15,6 +16,8 @@ pub enum Fault {
     Malformed(DecodeError),
     /// The peer broke the protocol.
     Misbehaved(Misbehaviour),
+    /// The peer's certificate or raw public key is not accepted.
+    Certificate(BadCertificate),
     /// Both ends are correct, but their configurations have nothing in common.
     Incompatible(Incompatibility),
     /// A limit was reached.
@@ -96,6 +99,12 @@ impl From<DecodeError> for Fault {
     }
 }
 
+impl From<BadCertificate> for Fault {
+    fn from(bad: BadCertificate) -> Self {
+        Self::Certificate(bad)
+    }
+}
+
 impl From<Misbehaviour> for Fault {
     fn from(misbehaviour: Misbehaviour) -> Self {
         Self::Misbehaved(misbehaviour)
@@ -127,6 +136,7 @@ impl Fault {
                 | Misbehaviour::WrongFinished => AlertDescription::DECRYPT_ERROR,
                 Misbehaviour::TooManyIdsRequested => AlertDescription::TOO_MANY_CIDS_REQUESTED,
             },
+            Self::Certificate(bad) => bad.alert(),
             Self::Incompatible(incompatibility) => match incompatibility {
                 Incompatibility::Version => AlertDescription::PROTOCOL_VERSION,
                 Incompatibility::Fallback => AlertDescription::INAPPROPRIATE_FALLBACK,
@@ -149,6 +159,7 @@ impl fmt::Display for Fault {
         match self {
             Self::Malformed(error) => write!(f, "the peer sent a malformed message: {error}"),
             Self::Misbehaved(misbehaviour) => misbehaviour.fmt(f),
+            Self::Certificate(bad) => bad.fmt(f),
             Self::Incompatible(incompatibility) => incompatibility.fmt(f),
             Self::Limit(limit) => limit.fmt(f),
             Self::Internal(what) => write!(f, "internal error: {what}"),
@@ -342,8 +353,13 @@ pub enum ConfigError {
     Versions,
     /// A record size limit must be 64 to 16,385 bytes.
     RecordSizeLimit,
+    /// A client with a certificate or raw public key has no
+    /// [`CertificateVerifier`](crate::CertificateVerifier) for that of the server.
+    NoVerifier,
     /// A connection ID must have 1 to 32 bytes.
     ConnectionIdLength,
+    /// A certificate chain is empty, has an empty certificate, or is longer than 2²⁴ − 1 bytes.
+    CertificateChain,
     /// No key exchange group is configured, or the provider lacks one of them.
     Groups,
     /// No PSK key exchange mode is configured, or an unknown one.
@@ -383,6 +399,8 @@ impl fmt::Display for ConfigError {
             Self::Versions => f.write_str("no protocol version"),
             Self::RecordSizeLimit => f.write_str("a record size limit below 64 or above 16385"),
             Self::ConnectionIdLength => f.write_str("a connection ID of no or more than 32 bytes"),
+            Self::NoVerifier => f.write_str("a certificate, but no verifier for that of the peer"),
+            Self::CertificateChain => f.write_str("a certificate chain that is empty or too long"),
             Self::Groups => f.write_str("no usable key exchange group"),
             Self::PskModes => f.write_str("no PSK key exchange mode"),
             Self::AggregationSuite => {

@@ -139,9 +139,11 @@ mod tuning;
 pub mod tuning;
 
 pub use config::{
-    Adapt, AdaptRule, AggregationPolicy, ClientConfig, ConnectionIds, CookiePolicy, Credential,
-    Delivery, KeyLog, Lookup, NumberMasks, OnForgery, Packing, ProtocolVersion, Psk, PskStore,
-    RecordNumbers, ServerConfig, Session, SessionSlots, Settings, WhenFull,
+    Adapt, AdaptRule, AggregationPolicy, BadCertificate, CertificateVerifier, CertifiedKey,
+    ClientConfig, ConnectionIds, CookiePolicy, Credential, Delivery, KeyLog, KeyStore, Lookup,
+    NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
+    PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, Session,
+    SessionSlots, Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch};
 pub use crypto::ExportError;

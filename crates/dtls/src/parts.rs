@@ -21,6 +21,8 @@ lightseal_core::parts! {
     SharedReceiving if any(feature = "agg-receiver", feature = "r2d2-receiver");
     /// Probes that show whether the peer is alive.
     Liveness if feature = "liveness";
+    /// Certificates and raw public keys.
+    Certificates if feature = "certificates";
     /// Connection IDs, and peers whose address changes.
     ConnectionIds if feature = "connection-ids";
     /// Path MTU discovery.

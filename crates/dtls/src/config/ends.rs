@@ -1,7 +1,7 @@
 //! The checked configurations of clients and servers.
 
 use super::session::Session;
-use super::{Credential, PskStore, Settings};
+use super::{Credential, Psk, PskStore, Settings};
 use crate::error::ConfigError;
 use crate::parts;
 use crate::tuning;
@@ -31,14 +31,18 @@ impl ClientConfig {
         settings: Settings,
     ) -> Result<Self, ConfigError> {
         settings.check()?;
-        Ok(Self::unchecked(credential.into(), settings))
+        let credential = credential.into();
+        match credential {
+            Credential::Psk(_) => Ok(Self::unchecked(credential, settings)),
+            Credential::Key(_) => Err(ConfigError::NoVerifier),
+        }
     }
 
     /// A client with the default settings and the portable provider.
     #[cfg(feature = "rustcrypto")]
-    pub fn new(credential: impl Into<Credential>) -> Self {
+    pub fn new(psk: Psk) -> Self {
         // A test of this module checks the default settings.
-        Self::unchecked(credential.into(), Settings::new(&crate::crypto::rustcrypto::PROVIDER))
+        Self::unchecked(psk.into(), Settings::new(&crate::crypto::rustcrypto::PROVIDER))
     }
 
     const fn unchecked(credential: Credential, settings: Settings) -> Self {

@@ -15,7 +15,10 @@ use core::fmt;
 use lightseal_aggregation::Scheme;
 use lightseal_aggregation::choice::Family;
 
-pub use crate::credential::{Credential, Lookup, Psk, PskStore};
+pub use crate::credential::{
+    BadCertificate, CertificateVerifier, CertifiedKey, Credential, KeyStore, Lookup,
+    OfferedCertificates, PeerKey, PinnedKeys, PresentedCertificate, Psk, PskStore,
+};
 pub use crate::record::number::NumberMasks;
 pub use ends::{ClientConfig, CookiePolicy, ServerConfig, SessionSlots, WhenFull};
 pub use session::Session;

@@ -8,6 +8,7 @@
 //!   (feature `internals`);
 //! - `transcript`: the hash of the handshake messages (feature `internals`);
 //! - [`group`]: key exchange; [`groups`]: X25519 and P-256 (feature `rustcrypto`);
+//! - [`signature`]: private keys that sign, and algorithms that verify;
 //! - [`suites`]: the constructions of record protection, where possible generic over the block
 //!   cipher;
 //! - [`rustcrypto`]: the portable provider (feature `rustcrypto`);
@@ -34,13 +35,14 @@ mod schedule12;
 #[cfg(feature = "internals")]
 pub mod schedule12;
 mod sha256;
+pub mod signature;
 pub mod suites;
 #[cfg(not(feature = "internals"))]
 mod transcript;
 #[cfg(feature = "internals")]
 pub mod transcript;
 
-pub use crate::codepoints::{CipherSuiteId, NamedGroup};
+pub use crate::codepoints::{CipherSuiteId, NamedGroup, SignatureScheme};
 pub use group::{Group, GroupAnswer, InvalidKeyShare, KeyExchange, SharedSecret};
 #[cfg(feature = "internals")]
 pub use hash::HashValue;
@@ -70,6 +72,7 @@ pub use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
 #[cfg(not(feature = "internals"))]
 pub(crate) use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
 pub use sha256::Sha256;
+pub use signature::{SignatureAlgorithm, Signing, SigningKey};
 pub use suites::known_answer::{KnownAnswer, KnownAnswer12};
 #[cfg(feature = "internals")]
 pub use transcript::Transcript;

@@ -1,8 +1,10 @@
 //! Providers: the suites and groups from which a host chooses, and their implementations.
 
+use super::signature::SignatureAlgorithm;
 use super::suites::known_answer::{HashAnswer, KnownAnswer, KnownAnswer12};
 use super::{
-    Aead, CipherSuiteId, Group, Hash, KeyDerivation, Limits, Pad, PrfProtection, Protection, Sha256,
+    Aead, CipherSuiteId, Group, Hash, KeyDerivation, Limits, Pad, PrfProtection, Protection,
+    Sha256, SignatureScheme,
 };
 use crate::parts::Dtls12;
 use alloc::boxed::Box;
@@ -201,8 +203,8 @@ impl CipherSuite12 {
     }
 }
 
-/// An implementation of the cryptography: suites, which name their hashes, and groups. Random
-/// generators may follow.
+/// An implementation of the cryptography: suites, which name their hashes, groups, and signature
+/// schemes. Random generators may follow.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Provider {
@@ -216,12 +218,21 @@ pub struct Provider {
     pub suites_12: &'static [&'static CipherSuite12],
     /// The key exchange groups, in order of preference.
     pub groups: &'static [&'static dyn Group],
+    /// The signature schemes, in order of preference.
+    pub signatures: &'static [SignatureAlgorithm],
 }
 
 impl Provider {
     /// An implementation without suites and groups.
     pub const fn new(name: &'static str) -> Self {
-        Self { name, suites: &[], suites_multicast: &[], suites_12: &[], groups: &[] }
+        Self {
+            name,
+            suites: &[],
+            suites_multicast: &[],
+            suites_12: &[],
+            groups: &[],
+            signatures: &[],
+        }
     }
 
     /// The provider with these cipher suites of DTLS 1.3, in order of preference.
@@ -251,6 +262,12 @@ impl Provider {
         Self { groups, ..self }
     }
 
+    /// The provider with these signature schemes, in order of preference.
+    #[must_use]
+    pub const fn with_signatures(self, signatures: &'static [SignatureAlgorithm]) -> Self {
+        Self { signatures, ..self }
+    }
+
     /// The DTLS 1.3 suite with this code point, if there is one.
     pub fn suite(&self, id: CipherSuiteId) -> Option<&'static CipherSuite> {
         self.suites.iter().copied().find(|suite| suite.id == id)
@@ -270,6 +287,11 @@ impl Provider {
     /// The group with this code point, if there is one.
     pub fn group(&self, id: super::NamedGroup) -> Option<&'static dyn Group> {
         self.groups.iter().copied().find(|group| group.id() == id)
+    }
+
+    /// The signature scheme with this code point, if there is one.
+    pub fn signature(&self, scheme: SignatureScheme) -> Option<&'static SignatureAlgorithm> {
+        self.signatures.iter().find(|signature| signature.scheme == scheme)
     }
 
     /// Recomputes the known answers of every suite, its hash included, and of every group. A program calls this once, when it

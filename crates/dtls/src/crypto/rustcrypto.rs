@@ -45,6 +45,7 @@ pub static PROVIDER: Provider = Provider {
     #[cfg(not(feature = "dtls12"))]
     suites_12: &[],
     groups: &[&X25519, &P256],
+    signatures: &[],
 };
 
 /// AES-128-GCM.

@@ -117,7 +117,8 @@ fn start_share(
 impl WaitServerHello {
     /// Sends the first ClientHello.
     pub(crate) fn start(config: &ClientConfig, channel: &mut Channel) -> Self {
-        let (settings, psk) = (&config.settings, config.credential.psk());
+        let settings = &config.settings;
+        let psk = config.credential.psk().expect("ClientConfig::with takes only a PSK");
         let random = channel.rng.array();
         let ids = settings.connection_ids;
         let cid =

@@ -1,4 +1,4 @@
-//! What the ends prove their identities with, and how a server finds the keys of its clients.
+//! Pre-shared keys, and how a server finds those of its clients.
 
 use crate::error::ConfigError;
 use alloc::vec::Vec;
@@ -47,35 +47,6 @@ impl Psk {
 impl fmt::Debug for Psk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Psk").field("identity", &self.identity).finish_non_exhaustive()
-    }
-}
-
-/// What a client proves its identity with.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Credential {
-    /// An external pre-shared key.
-    Psk(Psk),
-}
-
-impl Credential {
-    /// The identity that the client sends in plaintext; `None` for a credential without one.
-    pub const fn identity(&self) -> Option<&[u8]> {
-        match self {
-            Self::Psk(psk) => Some(psk.identity.as_slice()),
-        }
-    }
-
-    /// The PSK.
-    pub(crate) const fn psk(&self) -> &Psk {
-        let Self::Psk(psk) = self;
-        psk
-    }
-}
-
-impl From<Psk> for Credential {
-    fn from(psk: Psk) -> Self {
-        Self::Psk(psk)
     }
 }
 

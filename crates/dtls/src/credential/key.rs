@@ -1,0 +1,140 @@
+//! Private keys with X.509 certificates or as raw public keys.
+
+use crate::codepoints::{CertificateType, SignatureScheme};
+use crate::crypto::SigningKey;
+use crate::error::ConfigError;
+use crate::parts;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// A private key with what the peer verifies it by: a chain of X.509 certificates, or the raw public
+/// key (RFC 7250).
+#[derive(Clone)]
+pub struct CertifiedKey {
+    kind: CertificateType,
+    /// The entries of the Certificate message, in DER.
+    entries: Arc<[Vec<u8>]>,
+    key: Arc<dyn SigningKey>,
+    #[expect(dead_code, reason = "a build without the part has no values of this type")]
+    part: parts::Certificates,
+}
+
+#[cfg(feature = "certificates")]
+impl CertifiedKey {
+    /// A key with a chain of X.509 certificates in DER, the key's own first, each certified by the
+    /// next one. The root may be absent.
+    ///
+    /// The engine does not read certificates: whether the first one belongs to the key is for the
+    /// caller to check.
+    ///
+    /// # Errors
+    /// Fails if the chain is empty, or longer than a Certificate message may be (2²⁴ − 1 bytes).
+    pub fn x509(chain: Vec<Vec<u8>>, key: Arc<dyn SigningKey>) -> Result<Self, ConfigError> {
+        let bytes: usize = chain.iter().map(|certificate| certificate.len() + 5).sum();
+        if chain.is_empty() || bytes >= 1 << 24 || chain.iter().any(Vec::is_empty) {
+            return Err(ConfigError::CertificateChain);
+        }
+        Ok(Self::new(CertificateType::X509, chain, key))
+    }
+
+    /// A key that is its own credential (RFC 7250): the peer knows the public key.
+    pub fn raw(key: Arc<dyn SigningKey>) -> Self {
+        let public = key.public_key().to_vec();
+        Self::new(CertificateType::RAW_PUBLIC_KEY, alloc::vec![public], key)
+    }
+
+    fn new(kind: CertificateType, entries: Vec<Vec<u8>>, key: Arc<dyn SigningKey>) -> Self {
+        const PART: parts::Certificates =
+            parts::Certificates::INCLUDED.expect("the feature `certificates`");
+        Self { kind, entries: entries.into(), key, part: PART }
+    }
+}
+
+impl CertifiedKey {
+    /// Whether the key has a chain of X.509 certificates or is a raw public key.
+    pub const fn kind(&self) -> CertificateType {
+        self.kind
+    }
+
+    /// The entries of the Certificate message in DER: the chain, or the SubjectPublicKeyInfo.
+    pub fn entries(&self) -> &[Vec<u8>] {
+        &self.entries
+    }
+
+    /// The private key.
+    pub fn key(&self) -> &dyn SigningKey {
+        &*self.key
+    }
+}
+
+impl fmt::Debug for CertifiedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CertifiedKey").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// What the peer accepts of this end's certificate: extensions of a ClientHello or of a
+/// CertificateRequest.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct OfferedCertificates<'a> {
+    /// The name of the server that the client wants, if it sent one (RFC 6066, section 3). Empty in
+    /// a CertificateRequest.
+    pub server_name: Option<&'a str>,
+    /// The kinds of certificates, in order of the peer's preference.
+    pub kinds: &'a [CertificateType],
+    /// The signature schemes of handshake messages, in order of the peer's preference.
+    pub schemes: &'a [SignatureScheme],
+    /// The distinguished names in DER of the authorities that the peer trusts; empty if it sent
+    /// none.
+    pub authorities: &'a [&'a [u8]],
+}
+
+impl OfferedCertificates<'_> {
+    /// The scheme with which `key` signs for this peer: the first of the key's own that the peer
+    /// accepts. `None` if the peer accepts none, or not the kind of certificate.
+    pub fn scheme_for(&self, key: &CertifiedKey) -> Option<SignatureScheme> {
+        let schemes = key.key().schemes();
+        let common = schemes.iter().find(|scheme| self.schemes.contains(scheme)).copied();
+        common.filter(|_| self.kinds.contains(&key.kind()))
+    }
+}
+
+/// The keys with which an end authenticates itself. It is asked once a handshake, so a program
+/// replaces keys and certificates without a restart by answering with the new ones.
+pub trait KeyStore: Send + Sync {
+    /// Chooses a key for a peer, for which [`OfferedCertificates::scheme_for`] must find a scheme;
+    /// `None` if there is none.
+    fn choose(&self, offered: &OfferedCertificates<'_>) -> Option<CertifiedKey>;
+
+    /// The kinds of certificates that the store has, in order of preference.
+    fn kinds(&self) -> Vec<CertificateType>;
+}
+
+impl KeyStore for CertifiedKey {
+    fn choose(&self, offered: &OfferedCertificates<'_>) -> Option<CertifiedKey> {
+        offered.scheme_for(self).map(|_| self.clone())
+    }
+
+    fn kinds(&self) -> Vec<CertificateType> {
+        alloc::vec![self.kind]
+    }
+}
+
+/// In order of preference.
+impl KeyStore for Vec<CertifiedKey> {
+    fn choose(&self, offered: &OfferedCertificates<'_>) -> Option<CertifiedKey> {
+        self.iter().find(|key| offered.scheme_for(key).is_some()).cloned()
+    }
+
+    fn kinds(&self) -> Vec<CertificateType> {
+        let mut kinds = Vec::new();
+        for key in self {
+            if !kinds.contains(&key.kind) {
+                kinds.push(key.kind);
+            }
+        }
+        kinds
+    }
+}

@@ -1,0 +1,171 @@
+//! What an end accepts of its peer's certificate.
+
+use crate::codepoints::{AlertDescription, CertificateType};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use subtle::ConstantTimeEq;
+
+/// What a peer presented in its Certificate message. Nothing of it is verified yet.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct PresentedCertificate<'a> {
+    /// Whether the entries are a chain of X.509 certificates or one raw public key.
+    pub kind: CertificateType,
+    /// The entries in DER, the peer's own first; never empty.
+    pub entries: &'a [&'a [u8]],
+    /// The name of the server that this client wants. `None` if the peer is a client, or if the
+    /// configuration names no server.
+    pub server_name: Option<&'a str>,
+    /// Whether the peer is a client.
+    pub from_client: bool,
+}
+
+/// The verified key of a peer. An association keeps this and not the certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeerKey {
+    /// SHA-256 of the SubjectPublicKeyInfo in DER.
+    pub spki_sha256: [u8; 32],
+    /// The name that the certificate proves; `None` for a raw public key.
+    pub name: Option<String>,
+}
+
+/// Decides which certificates and raw public keys an end accepts of its peer.
+///
+/// The verifier checks the chain or recognizes the key. That the peer has the private key is for
+/// the engine to check.
+pub trait CertificateVerifier: Send + Sync {
+    /// The kinds of certificates that are accepted, in order of preference.
+    fn kinds(&self) -> &[CertificateType];
+
+    /// Checks what the peer presented. Returns the SubjectPublicKeyInfo of the peer in DER, and the
+    /// name that the certificate proves.
+    ///
+    /// # Errors
+    /// Says why the certificate is not accepted.
+    fn verify(
+        &self,
+        presented: &PresentedCertificate<'_>,
+    ) -> Result<(Vec<u8>, Option<String>), BadCertificate>;
+
+    /// The distinguished names in DER of the trusted authorities, for a peer that has several
+    /// certificates (RFC 8446, section 4.2.4). By default none is sent.
+    fn authorities(&self) -> &[Vec<u8>] {
+        &[]
+    }
+}
+
+/// Why a certificate or raw public key is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadCertificate {
+    /// It does not parse.
+    Malformed,
+    /// A signature in the chain does not verify.
+    Signature,
+    /// An algorithm or a critical extension is not supported.
+    Unsupported,
+    /// No trusted authority issued it.
+    UnknownIssuer,
+    /// A raw public key that is not among the accepted ones.
+    UnknownKey,
+    /// It is not valid any more.
+    Expired,
+    /// It is not valid yet.
+    NotYetValid,
+    /// Its issuer revoked it.
+    Revoked,
+    /// Whether it is revoked is not known, though the configuration requires that.
+    UnknownRevocation,
+    /// It is for another name.
+    WrongName,
+    /// It is not for this purpose.
+    WrongPurpose,
+    /// This end has no clock, so that it cannot check when the certificate is valid.
+    NoClock,
+    /// This end's clock shows a time before the program was built.
+    ClockBeforeBuild,
+    /// Another reason.
+    Other(&'static str),
+}
+
+impl BadCertificate {
+    /// The alert that reports the reason to the peer (RFC 8446, section 6.2).
+    pub const fn alert(self) -> AlertDescription {
+        match self {
+            Self::Malformed | Self::Signature => AlertDescription::BAD_CERTIFICATE,
+            Self::Unsupported | Self::WrongPurpose => AlertDescription::UNSUPPORTED_CERTIFICATE,
+            Self::UnknownIssuer => AlertDescription::UNKNOWN_CA,
+            Self::Expired | Self::NotYetValid => AlertDescription::CERTIFICATE_EXPIRED,
+            Self::Revoked => AlertDescription::CERTIFICATE_REVOKED,
+            Self::UnknownKey | Self::UnknownRevocation | Self::WrongName | Self::Other(_) => {
+                AlertDescription::CERTIFICATE_UNKNOWN
+            }
+            Self::NoClock | Self::ClockBeforeBuild => AlertDescription::INTERNAL_ERROR,
+        }
+    }
+}
+
+impl fmt::Display for BadCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Malformed => "the peer's certificate does not parse",
+            Self::Signature => "a signature in the peer's certificates does not verify",
+            Self::Unsupported => {
+                "the peer's certificate uses an unsupported algorithm or extension"
+            }
+            Self::UnknownIssuer => "no trusted authority issued the peer's certificate",
+            Self::UnknownKey => "the peer's public key is not among the accepted ones",
+            Self::Expired => "the peer's certificate has expired",
+            Self::NotYetValid => "the peer's certificate is not valid yet",
+            Self::Revoked => "the peer's certificate was revoked",
+            Self::UnknownRevocation => "whether the peer's certificate was revoked is not known",
+            Self::WrongName => "the peer's certificate is for another name",
+            Self::WrongPurpose => "the peer's certificate is for another purpose",
+            Self::NoClock => "no clock to check the peer's certificate with",
+            Self::ClockBeforeBuild => "the clock shows a time before this program was built",
+            Self::Other(why) => why,
+        })
+    }
+}
+
+impl core::error::Error for BadCertificate {}
+
+/// The raw public keys that are accepted, by the SHA-256 hash of their SubjectPublicKeyInfo.
+#[derive(Clone, Debug, Default)]
+pub struct PinnedKeys(Vec<[u8; 32]>);
+
+impl PinnedKeys {
+    /// Accepts the keys whose SubjectPublicKeyInfo in DER has one of these SHA-256 hashes.
+    pub const fn new(hashes: Vec<[u8; 32]>) -> Self {
+        Self(hashes)
+    }
+}
+
+impl CertificateVerifier for PinnedKeys {
+    fn kinds(&self) -> &[CertificateType] {
+        &[CertificateType::RAW_PUBLIC_KEY]
+    }
+
+    fn verify(
+        &self,
+        presented: &PresentedCertificate<'_>,
+    ) -> Result<(Vec<u8>, Option<String>), BadCertificate> {
+        let [spki] = presented.entries else { return Err(BadCertificate::Malformed) };
+        let hash = spki_sha256(spki);
+        if self.0.iter().any(|pinned| bool::from(pinned.ct_eq(&hash))) {
+            Ok((spki.to_vec(), None))
+        } else {
+            Err(BadCertificate::UnknownKey)
+        }
+    }
+}
+
+/// SHA-256 of a SubjectPublicKeyInfo in DER.
+pub(crate) fn spki_sha256(spki: &[u8]) -> [u8; 32] {
+    use crate::crypto::{Hash, Sha256};
+    let mut hash = [0; 32];
+    Hash::digest(&Sha256, &[spki], &mut hash);
+    hash
+}

@@ -1,0 +1,51 @@
+//! Signatures of handshake messages: private keys that sign, and algorithms that verify.
+//!
+//! The algorithms are those of `rustls-pki-types`, so that one table serves the engine and the
+//! verification of X.509 chains.
+
+use crate::codepoints::SignatureScheme;
+use alloc::vec::Vec;
+use core::fmt;
+use lightseal_core::Random;
+use pki_types::SignatureVerificationAlgorithm;
+
+/// A private key, in memory or elsewhere: in a security module or an agent.
+pub trait SigningKey: fmt::Debug + Send + Sync {
+    /// The schemes with which the key signs, in order of preference.
+    fn schemes(&self) -> &[SignatureScheme];
+
+    /// The public key as SubjectPublicKeyInfo in DER (RFC 5280, section 4.1.2.7).
+    fn public_key(&self) -> &[u8];
+
+    /// Signs `message`, which is not hashed yet. A key elsewhere begins the operation, answers
+    /// [`Signing::Later`], and keeps the signature until it is asked again with the same scheme and
+    /// message. It may use randomness of its own in place of `rng`.
+    fn sign(&self, scheme: SignatureScheme, message: &[u8], rng: &mut Random) -> Signing;
+}
+
+/// The answer of a [`SigningKey`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Signing {
+    /// The signature.
+    Done(Vec<u8>),
+    /// The signature is not known yet.
+    Later,
+    /// The key cannot sign: its device failed, or it has no such scheme.
+    Failed,
+}
+
+/// A signature scheme with the algorithms that verify it.
+#[derive(Clone, Copy, Debug)]
+pub struct SignatureAlgorithm {
+    /// The code point.
+    pub scheme: SignatureScheme,
+    /// The name in the IANA registry.
+    pub name: &'static str,
+    /// The algorithms, one for each kind of key that the scheme allows. The first one is for the
+    /// only kind of key that DTLS 1.3 allows with the scheme; in DTLS 1.2 an ECDSA scheme names no
+    /// curve.
+    pub algorithms: &'static [&'static dyn SignatureVerificationAlgorithm],
+    /// Whether DTLS 1.3 allows the scheme in handshake messages, and not only in certificates.
+    pub signs_handshakes_13: bool,
+}
