@@ -106,7 +106,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let listen = proxy.local_addr().context("local socket")?;
     server.avoid(listen);
     if !args.no_check {
-        let identity = config.credential().identity().unwrap_or_default();
+        let identity = config.psk().map(Psk::identity).unwrap_or_default();
         check(&proxy, &server, &String::from_utf8_lossy(identity)).await?;
     }
     let (longest, from) = (proxy.longest_message(), Named(listen));
