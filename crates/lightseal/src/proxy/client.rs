@@ -15,7 +15,7 @@ use super::status::FlowStates;
 use super::{ARRIVAL_BYTES, overruns, unread};
 use flow::FlowHost;
 use lightseal_core::{AddressPair, Instant, Random};
-use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, SendError, Stats, Watch};
+use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Psk, SendError, Stats, Watch};
 use lightseal_net::Clock;
 use lightseal_net::address::Named;
 use lightseal_net::path_mtu;
