@@ -83,6 +83,8 @@ pub const SEND_BUFFER_BYTES: usize = 64 * 1024;
 pub const MAX_DATAGRAM_BYTES: usize = 65_535;
 /// The longest handshake message accepted, in bytes; a ClientHello with a post-quantum share fits.
 pub const MAX_HANDSHAKE_MESSAGE: usize = 8 * 1024;
+/// The largest number of certificates in a chain: several times what authorities issue.
+pub const MAX_CERTIFICATES: usize = 10;
 /// The number of handshake messages that are held ahead of the next expected one.
 pub const MAX_MESSAGES_AHEAD: u16 = 4;
 /// The number of record numbers kept for ACKs: four times what the longest flight needs.
