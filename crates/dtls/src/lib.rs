@@ -111,7 +111,10 @@ extern crate std;
 pub mod codepoints;
 pub mod config;
 mod connection;
+#[cfg(not(feature = "internals"))]
 mod credential;
+#[cfg(feature = "internals")]
+pub mod credential;
 pub mod crypto;
 #[cfg(feature = "server")]
 mod endpoint;

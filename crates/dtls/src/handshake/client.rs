@@ -1,6 +1,7 @@
 //! The client's handshake states in DTLS 1.3, and the common first one.
 
 use super::negotiated_extensions::NegotiatedExtensions;
+use super::psk::{HandshakePsk, truncated_hash};
 use super::session::Owner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, absorb, dtls12,
@@ -12,12 +13,11 @@ use crate::codepoints::{
 };
 use crate::config::{ClientConfig, ProtocolVersion, Psk, Settings, can_aggregate};
 use crate::crypto::{
-    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, HashValue, KeyExchange,
-    MasterSecret, NamedGroup, TrafficSecret, Transcript,
+    ApplicationSecrets, CipherSuite, CipherSuiteId, KeyExchange, MasterSecret, NamedGroup,
+    TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
-use crate::messages::fragment::transcript_header;
 use crate::messages::hello::write_client_hello;
 use crate::messages::{EncryptedExtensions, ServerHello, aggregation as aggregation_extension};
 use crate::parts;
@@ -50,7 +50,7 @@ impl core::fmt::Debug for PendingExchange {
 #[derive(Debug)]
 struct Offer {
     part: parts::Client,
-    early: EarlySecret,
+    psk: HandshakePsk,
     share: Option<PendingExchange>,
     transcript: Transcript,
     /// The suite of the HelloRetryRequest, if one came.
@@ -129,7 +129,7 @@ impl WaitServerHello {
         let offer_13 = hash.map(|hash| {
             Box::new(Offer {
                 part: config.part,
-                early: EarlySecret::from_psk(hash, psk.key()),
+                psk: HandshakePsk::of(psk, hash).expect("all suites have the hash of PSKs"),
                 share: match settings.groups.first() {
                     Some(group) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) => {
                         start_share(settings, channel, *group)
@@ -228,7 +228,8 @@ impl WaitServerHello {
             }
             None => (&[][..], None),
         };
-        let variable = [self.psk.identity(), cookie_13, cookie_12, key, ticket.unwrap_or_default()];
+        let identity = offer_13.map_or(&[][..], |offer| &offer.psk.identity);
+        let variable = [identity, cookie_13, cookie_12, key, ticket.unwrap_or_default()];
         let room = HELLO_ROOM + variable.iter().map(|part| part.len()).sum::<usize>();
         let mut body = alloc::vec![0; room];
         let mut w = Writer::new(&mut body);
@@ -269,9 +270,7 @@ impl WaitServerHello {
                     w.vec8(|w| w.u8(UNCOMPRESSED_POINTS))
                 })?;
             }
-            if offer_13.is_none() {
-                return Ok(());
-            }
+            let Some(offer) = offer_13 else { return Ok(()) };
             if let Some(share) = share {
                 let entry = KeyShareEntry { group: share.group, key };
                 write_extension(w, ExtensionType::KEY_SHARE, |w| w.vec16(|w| w.put(&entry)))?;
@@ -288,8 +287,8 @@ impl WaitServerHello {
             // This extension must be the last one (RFC 8446, section 4.2.11).
             write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| {
                 w.vec16(|w| {
-                    w.vec16(|w| w.bytes(self.psk.identity()))?;
-                    w.u32(0) // obfuscated_ticket_age of an external PSK
+                    w.vec16(|w| w.bytes(&offer.psk.identity))?;
+                    w.u32(offer.psk.age)
                 })?;
                 w.vec16(|w| {
                     w.vec8(|w| {
@@ -302,7 +301,9 @@ impl WaitServerHello {
         let len = w.len();
         body.truncate(len);
         if let (Some(offer), Some(at)) = (offer_13, binder_at) {
-            let binder = offer.binder(&body, at);
+            // The lengths of the list (2 bytes) and of the binder (1 byte) precede the binder.
+            let binders_len = body.len().saturating_sub(at - 3);
+            let binder = offer.psk.binder(&truncated_hash(&offer.transcript, &body, binders_len));
             if let Some(slot) = body.get_mut(at..) {
                 slot.copy_from_slice(&binder);
             }
@@ -447,15 +448,6 @@ fn check_hello_13(
 }
 
 impl Offer {
-    /// The binder over the hello up to the list of binders (RFC 8446, section 4.2.11.2).
-    fn binder(&self, body: &[u8], binder_at: usize) -> HashValue {
-        let mut transcript = self.transcript.clone();
-        transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, body.len()));
-        // The lengths of the list (2 bytes) and of the binder (1 byte) precede the binder.
-        transcript.update(body.get(..binder_at - 3).unwrap_or_default());
-        self.early.external_binder().verify_data(&transcript.hash())
-    }
-
     /// The chosen suite, which must have been offered.
     fn suite(
         &self,
@@ -512,7 +504,7 @@ impl Offer {
         };
         absorb(&mut self.transcript, message.kind, &message.body);
         let hash = self.transcript.hash();
-        let handshake = self.early.into_handshake(shared.as_ref());
+        let handshake = self.psk.early.into_handshake(shared.as_ref());
         let client = handshake.client_traffic(&hash);
         let server = handshake.server_traffic(&hash);
         log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &random, &client);

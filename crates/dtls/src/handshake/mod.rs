@@ -18,6 +18,7 @@ pub(crate) mod flight;
 pub(crate) mod hello_context;
 pub(crate) mod hello_decision;
 pub(crate) mod negotiated_extensions;
+pub(crate) mod psk;
 pub(crate) mod ranges;
 pub(crate) mod reassembly;
 pub(crate) mod server;

@@ -2,6 +2,7 @@
 
 use super::hello_decision::AcceptedHello;
 use super::negotiated_extensions::AcceptedExtensions;
+use super::psk::{self, HandshakePsk};
 use super::reassembly::Message;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, Unaccepted, absorb,
@@ -9,11 +10,10 @@ use super::{
 };
 use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
 use crate::config::{Lookup, ProtocolVersion, Psk, ServerConfig};
-use crate::crypto::{ApplicationSecrets, EarlySecret, HashValue};
+use crate::crypto::{ApplicationSecrets, HashValue};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, write_extension};
-use crate::messages::fragment::transcript_header;
 use crate::messages::hello::write_server_hello;
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
@@ -43,8 +43,9 @@ pub(crate) fn accept(
     let offer = accepted.hello.extensions;
     let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
     let (index, psk) = find_psk(config, &accepted)?;
-    let early = EarlySecret::from_psk(accepted.suite.hash, psk.key());
-    check_binder(&accepted, &early, index)?;
+    let chosen = HandshakePsk::of(&psk, accepted.suite.hash).ok_or(Incompatibility::CipherSuite)?;
+    check_binder(&accepted, &chosen, index)?;
+    let early = chosen.early;
 
     let (group, share, shared) = match &accepted.share {
         None => (None, Vec::new(), None),
@@ -155,8 +156,8 @@ pub(crate) fn accept(
 /// Finds the first PSK of the client that the server has. It waits for the answer about an earlier
 /// identity rather than take a later one.
 fn find_psk(config: &ServerConfig, accepted: &AcceptedHello<'_>) -> Result<(u16, Psk), Unaccepted> {
-    for (index, (identity, _)) in (0..).zip(accepted.psks.iter()) {
-        match config.psks.look_up(identity) {
+    for (index, offered) in (0..).zip(accepted.psks.iter()) {
+        match psk::look_up(&*config.psks, offered.identity, accepted.suite.hash) {
             Lookup::Found(psk) => return Ok((index, psk)),
             Lookup::Unknown => {}
             Lookup::Later => return Err(Unaccepted::Waiting),
@@ -165,18 +166,16 @@ fn find_psk(config: &ServerConfig, accepted: &AcceptedHello<'_>) -> Result<(u16,
     Err(Incompatibility::UnknownIdentity.into())
 }
 
-/// Verifies the client's PSK binder (RFC 8446, section 4.2.11.2).
+/// Verifies the client's binder for the chosen PSK (RFC 8446, section 4.2.11.2).
 fn check_binder(
     accepted: &AcceptedHello<'_>,
-    early: &EarlySecret,
+    chosen: &HandshakePsk,
     index: u16,
 ) -> Result<(), Fault> {
-    let (_, binder) = accepted.psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
-    let covered = accepted.body.len().saturating_sub(accepted.psks.binders_len());
-    let mut transcript = accepted.transcript.clone();
-    transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, accepted.body.len()));
-    transcript.update(accepted.body.get(..covered).unwrap_or_default());
-    if early.external_binder().verify(&transcript.hash(), binder) {
+    let offered = accepted.psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
+    let binders_len = accepted.psks.binders_len();
+    let hash = psk::truncated_hash(&accepted.transcript, accepted.body, binders_len);
+    if chosen.verify_binder(&hash, offered.binder) {
         Ok(())
     } else {
         Err(Misbehaviour::WrongBinder.into())

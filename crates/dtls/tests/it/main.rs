@@ -17,6 +17,7 @@ mod hashes;
 mod hostile;
 mod hostile12;
 mod hostile_server;
+mod importer;
 mod lengths;
 mod liveness;
 mod local_address;
