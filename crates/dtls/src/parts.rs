@@ -77,11 +77,30 @@ impl<P: Part, T> PartState<P, T> {
         self.0 = parts::PartState::new(Some(part), |_| Box::new(state));
     }
 
+    /// What is kept, which is not kept any more.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        core::mem::replace(&mut self.0, parts::PartState::EMPTY).into_inner().map(|state| *state)
+    }
+
     /// Gives the memory back.
     pub(crate) fn clear(&mut self) {
         self.0 = parts::PartState::EMPTY;
     }
 }
+
+impl<P: Part, T: Clone> Clone for PartState<P, T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<P: Part, T: PartialEq> PartialEq for PartState<P, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl<P: Part, T: Eq> Eq for PartState<P, T> {}
 
 impl<P: Part, T> Default for PartState<P, T> {
     fn default() -> Self {

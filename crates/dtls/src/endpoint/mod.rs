@@ -368,8 +368,12 @@ impl Endpoint {
         };
         let rng = self.rng.fork();
         let cid = self.fresh_cid();
+        let ticket = admitted.ticket();
         match Connection::accept(config, from, self.now, rng, admitted, record, cid) {
             Ok(connection) => {
+                if let Some(ticket) = ticket.filter(|_| connection.resumes_ticket()) {
+                    self.sessions.use_up(ticket);
+                }
                 return Some(self.insert(from, connection, (fingerprint, cookie), room, proof));
             }
             Err(Unaccepted::Fault(fault)) => self.refuse_hello(from, record, fault),

@@ -2,6 +2,7 @@
 
 use super::negotiated_extensions::NegotiatedExtensions;
 use super::psk::{HandshakePsk, truncated_hash};
+use super::resumption::{Agreed, Resumption};
 use super::session::Owner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, absorb, dtls12,
@@ -11,28 +12,71 @@ use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, HandshakeType,
     PskKeyExchangeMode, UNCOMPRESSED_POINTS,
 };
-use crate::config::{ClientConfig, ProtocolVersion, Psk, Settings, can_aggregate};
+use crate::config::session::SessionPeer;
+use crate::config::{ClientConfig, ProtocolVersion, Psk, Session, Settings, can_aggregate};
 use crate::crypto::{
-    ApplicationSecrets, CipherSuite, CipherSuiteId, KeyExchange, MasterSecret, NamedGroup,
-    TrafficSecret, Transcript,
+    ApplicationSecrets, CipherSuite, CipherSuiteId, Hash, HashValue, KeyExchange, MasterSecret,
+    NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
 use crate::messages::hello::write_client_hello;
 use crate::messages::{EncryptedExtensions, ServerHello, aggregation as aggregation_extension};
-use crate::parts;
+use crate::parts::{self, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Decode, Reader, Writer};
+use lightseal_core::{Decode, Instant, Reader, Writer};
 
 use super::reassembly::Message;
 
 /// The room in bytes for a ClientHello besides its identity, cookies, ticket and share.
 const HELLO_ROOM: usize = 640;
+
+/// The place of a binder before it is computed.
+const BINDER: HashValue = [0; 32];
+
+/// A ticket that is offered, and the session that it resumes.
+#[derive(Debug)]
+struct OfferedTicket {
+    psk: HandshakePsk,
+    agreed: Agreed,
+}
+
+impl OfferedTicket {
+    /// The ticket of a session, if the session was made with the same credential and its PSK has this
+    /// hash (RFC 8446, section 4.2.11), and it has not expired.
+    fn new(
+        config: &ClientConfig,
+        session: Option<&Session>,
+        hash: &'static dyn Hash,
+        now: Instant,
+    ) -> PartState<parts::Resumption, Self> {
+        let mut offered = PartState::EMPTY;
+        let Some((part, session)) = session.and_then(Session::dtls13) else { return offered };
+        let suite = config.settings.provider.suite(session.suite);
+        let fits = config.settings.resumption
+            && now < session.expires
+            && suite.is_some_and(|suite| suite.hash.algorithm() == hash.algorithm())
+            && config.made(session);
+        if fits {
+            let mut psk = HandshakePsk::of_ticket(part, &session.psk, hash);
+            psk.identity.clone_from(&session.ticket);
+            psk.age = session.obfuscated_age(now);
+            let agreed = Agreed {
+                suite: session.suite,
+                peer: session.peer.clone(),
+                server_name: session.server_name.clone(),
+                alpn: session.alpn.clone(),
+            };
+            offered.set(part, Self { psk, agreed });
+        }
+        offered
+    }
+}
 
 /// A key exchange in progress.
 struct PendingExchange {
@@ -50,6 +94,8 @@ impl core::fmt::Debug for PendingExchange {
 #[derive(Debug)]
 struct Offer {
     part: parts::Client,
+    /// The ticket that is offered before the PSK.
+    ticket: PartState<parts::Resumption, OfferedTicket>,
     psk: HandshakePsk,
     share: Option<PendingExchange>,
     transcript: Transcript,
@@ -115,8 +161,13 @@ fn start_share(
 }
 
 impl WaitServerHello {
-    /// Sends the first ClientHello.
-    pub(crate) fn start(config: &ClientConfig, channel: &mut Channel) -> Self {
+    /// Sends the first ClientHello. A session is offered if it fits the configuration.
+    pub(crate) fn start(
+        config: &ClientConfig,
+        channel: &mut Channel,
+        now: Instant,
+        session: Option<&Session>,
+    ) -> Self {
         let settings = &config.settings;
         let psk = config.credential.psk().expect("ClientConfig::with takes only a PSK");
         let random = channel.rng.array();
@@ -129,6 +180,7 @@ impl WaitServerHello {
         let offer_13 = hash.map(|hash| {
             Box::new(Offer {
                 part: config.part,
+                ticket: OfferedTicket::new(config, session, hash, now),
                 psk: HandshakePsk::of(psk, hash).expect("all suites have the hash of PSKs"),
                 share: match settings.groups.first() {
                     Some(group) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) => {
@@ -141,10 +193,9 @@ impl WaitServerHello {
             })
         });
         let offer_12 = |highest, channel: &mut Channel| {
-            let session = config
-                .session
-                .clone()
-                .filter(|session| settings.resumption && session.owner == Owner::of(psk));
+            let session = session.and_then(Session::dtls12).cloned();
+            let session =
+                session.filter(|session| settings.resumption && session.owner == Owner::of(psk));
             Box::new(dtls12::client::Offer::new(
                 config.part,
                 random,
@@ -228,9 +279,9 @@ impl WaitServerHello {
             }
             None => (&[][..], None),
         };
-        let identity = offer_13.map_or(&[][..], |offer| &offer.psk.identity);
-        let variable = [identity, cookie_13, cookie_12, key, ticket.unwrap_or_default()];
-        let room = HELLO_ROOM + variable.iter().map(|part| part.len()).sum::<usize>();
+        let variable = [cookie_13, cookie_12, key, ticket.unwrap_or_default()];
+        let psks: usize = offer_13.map_or(0, Offer::psks_len);
+        let room = HELLO_ROOM + psks + variable.iter().map(|part| part.len()).sum::<usize>();
         let mut body = alloc::vec![0; room];
         let mut w = Writer::new(&mut body);
         let renegotiation = offer_12.map(|_| EMPTY_RENEGOTIATION_INFO_SCSV);
@@ -240,7 +291,7 @@ impl WaitServerHello {
             .chain(settings.suites_12().map(|suite| suite.id.0))
             .chain(renegotiation);
         let ecdhe_12 = settings.offers_ecdhe_psk();
-        let mut binder_at = None;
+        let mut binders_at = None;
         write_client_hello(&mut w, &self.random, session_id, cookie_12, suites, |w| {
             if offer_13.is_some() {
                 write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| {
@@ -287,25 +338,24 @@ impl WaitServerHello {
             // This extension must be the last one (RFC 8446, section 4.2.11).
             write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| {
                 w.vec16(|w| {
-                    w.vec16(|w| w.bytes(&offer.psk.identity))?;
-                    w.u32(offer.psk.age)
-                })?;
-                w.vec16(|w| {
-                    w.vec8(|w| {
-                        binder_at = Some(w.len());
-                        w.bytes(&[0; 32])
+                    offer.psks().try_for_each(|psk| {
+                        w.vec16(|w| w.bytes(&psk.identity))?;
+                        w.u32(psk.age)
                     })
-                })
+                })?;
+                binders_at = Some(w.len());
+                w.vec16(|w| offer.psks().try_for_each(|_| w.vec8(|w| w.bytes(&BINDER))))
             })
         })?;
         let len = w.len();
         body.truncate(len);
-        if let (Some(offer), Some(at)) = (offer_13, binder_at) {
-            // The lengths of the list (2 bytes) and of the binder (1 byte) precede the binder.
-            let binders_len = body.len().saturating_sub(at - 3);
-            let binder = offer.psk.binder(&truncated_hash(&offer.transcript, &body, binders_len));
-            if let Some(slot) = body.get_mut(at..) {
-                slot.copy_from_slice(&binder);
+        if let (Some(offer), Some(at)) = (offer_13, binders_at) {
+            let binders_len = body.len().saturating_sub(at);
+            let hash = truncated_hash(&offer.transcript, &body, binders_len);
+            // The length of the list (2 bytes) and of each binder (1 byte) precede it.
+            let slots = body.get_mut(at + 2..).unwrap_or_default();
+            for (psk, slot) in offer.psks().zip(slots.chunks_exact_mut(1 + BINDER.len())) {
+                slot[1..].copy_from_slice(&psk.binder(&hash));
             }
         }
         Ok(body)
@@ -448,6 +498,17 @@ fn check_hello_13(
 }
 
 impl Offer {
+    /// The offered PSKs, in order of preference.
+    fn psks(&self) -> impl Iterator<Item = &HandshakePsk> {
+        let ticket = self.ticket.get().map(|ticket| &ticket.psk);
+        ticket.into_iter().chain(core::iter::once(&self.psk))
+    }
+
+    /// The bytes that the PSKs take in a hello beside those that every hello has room for.
+    fn psks_len(&self) -> usize {
+        self.psks().map(|psk| psk.identity.len() + BINDER.len() + 7).sum()
+    }
+
     /// The chosen suite, which must have been offered.
     fn suite(
         &self,
@@ -479,12 +540,18 @@ impl Offer {
         }
         check_hello_13(settings, hello, cid)?;
         let suite = self.suite(settings, hello)?;
-        // The server must have accepted the only offered PSK: there is no other credential yet.
-        match hello.extensions.get(ExtensionType::PRE_SHARED_KEY) {
-            Some([0, 0]) => {}
-            Some(_) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
-            None => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
-        }
+        // The server must have accepted an offered PSK: there is no other credential yet.
+        let ticket = self.ticket.take();
+        let resumed = match (hello.extensions.get(ExtensionType::PRE_SHARED_KEY), ticket) {
+            (Some([0, 0]), Some(ticket)) => Some(ticket),
+            (Some([0, 0]), None) | (Some([0, 1]), Some(_)) => None,
+            (Some(_), _) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
+            (None, _) => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
+        };
+        let (early, peer, is_resumed) = match resumed {
+            Some(OfferedTicket { psk, agreed, .. }) => (psk.early, agreed.peer, true),
+            None => (self.psk.early, SessionPeer::Psk(Owner::of(psk)), false),
+        };
         let key_share = hello.extensions.get(ExtensionType::KEY_SHARE);
         let (group, shared) = match (key_share, self.share.take()) {
             (Some(content), Some(share)) => {
@@ -504,7 +571,7 @@ impl Offer {
         };
         absorb(&mut self.transcript, message.kind, &message.body);
         let hash = self.transcript.hash();
-        let handshake = self.psk.early.into_handshake(shared.as_ref());
+        let handshake = early.into_handshake(shared.as_ref());
         let client = handshake.client_traffic(&hash);
         let server = handshake.server_traffic(&hash);
         log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &random, &client);
@@ -518,7 +585,8 @@ impl Offer {
             Box::new(WaitEncryptedExtensions {
                 part: self.part,
                 random,
-                identity: psk.identity().to_vec(),
+                peer,
+                resumed: is_resumed,
                 agreed,
                 suite,
                 group,
@@ -536,7 +604,8 @@ impl Offer {
 pub(crate) struct WaitEncryptedExtensions {
     part: parts::Client,
     random: [u8; 32],
-    identity: Vec<u8>,
+    peer: SessionPeer,
+    resumed: bool,
     agreed: NegotiatedExtensions,
     suite: &'static CipherSuite,
     group: Option<NamedGroup>,
@@ -604,16 +673,17 @@ impl WaitEncryptedExtensions {
                     suite: self.suite.id,
                     suite_name: self.suite.name,
                     group: self.group,
-                    psk_identity: self.identity,
+                    psk_identity: self.peer.psk_identity(),
                     send,
                     receive,
-                    resumed: false,
+                    resumed: self.resumed,
                     extended_master: true,
                     record_limit: agreed.record_limit,
                     send_cid: agreed.send_cid,
                     receive_cid: agreed.receive_cid,
                     return_routability: agreed.return_routability,
                 },
+                peer: self.peer,
             }),
         ))
     }
@@ -628,6 +698,7 @@ pub(crate) struct WaitFinished {
     master: MasterSecret,
     client: TrafficSecret,
     server: TrafficSecret,
+    peer: SessionPeer,
     negotiated: Negotiated,
 }
 
@@ -652,6 +723,20 @@ impl WaitFinished {
         log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &self.random, &receive_secret);
         let finished = self.client.finished_key().verify_data(&hash);
         channel.flight.complete();
+        let resumption = match parts::Resumption::INCLUDED.filter(|_| settings.resumption) {
+            Some(part) => {
+                absorb(&mut self.transcript, HandshakeType::FINISHED, &finished);
+                let agreed = Agreed {
+                    suite: self.suite.id,
+                    peer: self.peer,
+                    server_name: None,
+                    alpn: Vec::new(),
+                };
+                let secret = self.master.resumption(&self.transcript.hash());
+                Resumption::receiver(part, secret, agreed)
+            }
+            None => PartState::EMPTY,
+        };
         channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
         channel.install(
             APPLICATION_EPOCH,
@@ -665,6 +750,7 @@ impl WaitFinished {
                 send: send_secret,
                 receive: receive_secret,
                 exporter,
+                resumption,
             },
             offered: OfferedSchemes::new(
                 (self.negotiated.send, &settings.aggregation.send),

@@ -21,18 +21,20 @@ pub(crate) mod negotiated_extensions;
 pub(crate) mod psk;
 pub(crate) mod ranges;
 pub(crate) mod reassembly;
+pub(crate) mod resumption;
 pub(crate) mod server;
 pub(crate) mod session;
+pub(crate) mod ticket_keys;
 
 use crate::codepoints::{HandshakeType, MAX_CONTENT, PskKeyExchangeMode};
-use crate::config::Session;
+use crate::config::session::Session12;
 use crate::config::{NumberMasks, ProtocolVersion, Settings};
 use crate::crypto::{
     CipherSuite, CipherSuiteId, ExportError, ExporterSecret, NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::fragment::transcript_header;
-use crate::parts;
+use crate::parts::{self, PartState};
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::own_ids::OwnIds;
 use crate::record::{ConnectionId, ReceiveEpoch, ReceiveEpochs, SendEpoch, SendEpochs};
@@ -46,6 +48,7 @@ use lightseal_core::wire::BufferFull;
 use lightseal_core::{Random, Writer};
 use negotiated_extensions::NegotiatedExtensions;
 use reassembly::Message;
+use resumption::Resumption;
 
 /// What the handshake states act upon: epochs, flight, and what they negotiate about records.
 #[derive(Debug)]
@@ -233,7 +236,7 @@ pub(crate) enum RenegotiationRefusal {
 pub(crate) enum EstablishedKeys {
     Dtls12 {
         _part: parts::Dtls12,
-        session: Box<Session>,
+        session: Box<Session12>,
         client_random: [u8; 32],
         server_random: [u8; 32],
         refusal: RenegotiationRefusal,
@@ -243,6 +246,8 @@ pub(crate) enum EstablishedKeys {
         send: TrafficSecret,
         receive: TrafficSecret,
         exporter: ExporterSecret,
+        /// The tickets that a server is to send, or that a client has received.
+        resumption: PartState<parts::Resumption, Resumption>,
     },
 }
 

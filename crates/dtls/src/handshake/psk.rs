@@ -50,6 +50,12 @@ impl HandshakePsk {
         })
     }
 
+    /// The PSK of a ticket.
+    pub(crate) fn of_ticket(part: parts::Resumption, psk: &[u8], hash: &'static dyn Hash) -> Self {
+        let (kind, early) = (PskKind::Resumption(part), EarlySecret::from_psk(hash, psk));
+        Self { identity: Vec::new(), age: 0, kind, early }
+    }
+
     fn binder_key(&self) -> BinderKey {
         match self.kind {
             PskKind::External => self.early.external_binder(),

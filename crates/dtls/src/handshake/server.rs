@@ -2,19 +2,23 @@
 
 use super::hello_decision::AcceptedHello;
 use super::negotiated_extensions::AcceptedExtensions;
-use super::psk::{self, HandshakePsk};
+use super::psk::{self, HandshakePsk, PskKind};
 use super::reassembly::Message;
+use super::resumption::{Agreed, OpenedTicket, Resumption, Tickets};
+use super::session::Owner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, Unaccepted, absorb,
     expect_epoch, log_secret, message_body,
 };
 use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
-use crate::config::{Lookup, ProtocolVersion, Psk, ServerConfig};
+use crate::config::session::SessionPeer;
+use crate::config::{Lookup, ProtocolVersion, ServerConfig};
 use crate::crypto::{ApplicationSecrets, HashValue};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, write_extension};
 use crate::messages::hello::write_server_hello;
+use crate::parts::{self, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
@@ -36,16 +40,15 @@ pub(crate) struct WaitFinished {
 pub(crate) fn accept(
     config: &ServerConfig,
     channel: &mut Channel,
-    accepted: AcceptedHello<'_>,
+    mut accepted: AcceptedHello<'_>,
     cid: Option<ConnectionId>,
 ) -> Result<State, Unaccepted> {
     let settings = &config.settings;
     let offer = accepted.hello.extensions;
     let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
-    let (index, psk) = find_psk(config, &accepted)?;
-    let chosen = HandshakePsk::of(&psk, accepted.suite.hash).ok_or(Incompatibility::CipherSuite)?;
-    check_binder(&accepted, &chosen, index)?;
-    let early = chosen.early;
+    let ChosenPsk { index, psk, peer } = choose_psk(config, &accepted)?;
+    check_binder(&accepted, &psk, index)?;
+    let (early, resumed) = (psk.early, matches!(psk.kind, PskKind::Resumption(_)));
 
     let (group, share, shared) = match &accepted.share {
         None => (None, Vec::new(), None),
@@ -116,15 +119,29 @@ pub(crate) fn accept(
     let hash = transcript.hash();
     let ApplicationSecrets { client: receive_secret, server: send_secret, exporter } =
         master.application(&hash);
+    let client_finished = client.finished_key().verify_data(&hash);
     log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &client_random, &receive_secret);
     log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &client_random, &send_secret);
     if config.send_half_rtt_data {
         channel.install_sending(APPLICATION_EPOCH, suite, (&send_secret, send));
     }
+    let psk_identity = peer.psk_identity();
+    let mut resumption = PartState::EMPTY;
+    let issuer = accepted.tickets.issuer.take();
+    if let (Some(part), Some(issuer)) = (
+        parts::Resumption::INCLUDED,
+        issuer.and_then(|issuer| issuer.limited(settings, &peer, resumed)),
+    ) {
+        absorb(&mut transcript, HandshakeType::FINISHED, &client_finished);
+        let agreed = Agreed { suite: suite.id, peer, server_name: None, alpn: Vec::new() };
+        let secret = master.resumption(&transcript.hash());
+        let tickets = Tickets::ToSend(issuer);
+        resumption.set(part, Resumption { part, secret, agreed, tickets });
+    }
     Ok(State::WaitClientFinished(
         config.part,
         Box::new(WaitFinished {
-            client_finished: client.finished_key().verify_data(&hash),
+            client_finished,
             established: Box::new(Established {
                 offered: OfferedSchemes::new((send, &down), (receive, &up)),
                 keys: EstablishedKeys::Dtls13 {
@@ -132,16 +149,17 @@ pub(crate) fn accept(
                     send: send_secret,
                     receive: receive_secret,
                     exporter,
+                    resumption,
                 },
                 negotiated: Negotiated {
                     version: ProtocolVersion::Dtls13,
                     suite: suite.id,
                     suite_name: suite.name,
                     group,
-                    psk_identity: psk.identity().to_vec(),
+                    psk_identity,
                     send,
                     receive,
-                    resumed: false,
+                    resumed,
                     extended_master: true,
                     record_limit: answer.agreed.record_limit,
                     send_cid: answer.agreed.send_cid,
@@ -153,17 +171,64 @@ pub(crate) fn accept(
     ))
 }
 
-/// Finds the first PSK of the client that the server has. It waits for the answer about an earlier
-/// identity rather than take a later one.
-fn find_psk(config: &ServerConfig, accepted: &AcceptedHello<'_>) -> Result<(u16, Psk), Unaccepted> {
+/// The PSK of a client that the server uses.
+struct ChosenPsk {
+    /// Its place among the offered ones.
+    index: u16,
+    psk: HandshakePsk,
+    /// Who has it.
+    peer: SessionPeer,
+}
+
+/// Finds the ticket that the server resumes, or else the first PSK of the client that the server
+/// has. It waits for the answer about an earlier identity rather than take a later one.
+fn choose_psk(
+    config: &ServerConfig,
+    accepted: &AcceptedHello<'_>,
+) -> Result<ChosenPsk, Unaccepted> {
+    let hash = accepted.suite.hash;
+    if let Some(ticket) = accepted.tickets.opened.get()
+        && may_resume(config, accepted, ticket)?
+    {
+        let OpenedTicket { part, index, content, .. } = ticket;
+        let psk = HandshakePsk::of_ticket(*part, &content.psk, hash);
+        return Ok(ChosenPsk { index: *index, psk, peer: content.agreed.peer.clone() });
+    }
     for (index, offered) in (0..).zip(accepted.psks.iter()) {
-        match psk::look_up(&*config.psks, offered.identity, accepted.suite.hash) {
-            Lookup::Found(psk) => return Ok((index, psk)),
+        match psk::look_up(&*config.psks, offered.identity, hash) {
+            Lookup::Found(psk) => {
+                let peer = SessionPeer::Psk(Owner::of(&psk));
+                let psk = HandshakePsk::of(&psk, hash).ok_or(Incompatibility::CipherSuite)?;
+                return Ok(ChosenPsk { index, psk, peer });
+            }
             Lookup::Unknown => {}
             Lookup::Later => return Err(Unaccepted::Waiting),
         }
     }
     Err(Incompatibility::UnknownIdentity.into())
+}
+
+/// Whether a ticket may be resumed in this handshake: its PSK has the hash of the suite (RFC 8446,
+/// section 4.2.11), and the server would still accept the peer. A session ends with its PSK.
+fn may_resume(
+    config: &ServerConfig,
+    accepted: &AcceptedHello<'_>,
+    ticket: &OpenedTicket,
+) -> Result<bool, Unaccepted> {
+    let agreed = &ticket.content.agreed;
+    let suite = config.settings.provider.suite(agreed.suite);
+    let algorithm = accepted.suite.hash.algorithm();
+    if suite.is_none_or(|suite| suite.hash.algorithm() != algorithm) {
+        return Ok(false);
+    }
+    match &agreed.peer {
+        SessionPeer::Psk(owner) => match config.psks.look_up(&owner.identity) {
+            Lookup::Found(psk) => Ok(Owner::of(&psk) == *owner),
+            Lookup::Unknown => Ok(false),
+            Lookup::Later => Err(Unaccepted::Waiting),
+        },
+        SessionPeer::Key(_) => Ok(false),
+    }
 }
 
 /// Verifies the client's binder for the chosen PSK (RFC 8446, section 4.2.11.2).

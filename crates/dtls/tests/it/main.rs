@@ -29,6 +29,7 @@ mod passive;
 mod path_mtu;
 mod regressions;
 mod resumption;
+mod resumption13;
 mod schemes;
 mod slots;
 mod suites;
