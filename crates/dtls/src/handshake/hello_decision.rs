@@ -184,7 +184,8 @@ fn consider_13<'a>(
         absorb(&mut transcript, HandshakeType::SERVER_HELLO, &request);
     }
     let (receive, send) = schemes.unwrap_or((Scheme::Plain, Scheme::Plain));
-    let tickets = HelloTickets::new(settings, sessions, rng, now, &hello, Some(&psks))?;
+    let count = settings.psk_tickets;
+    let tickets = HelloTickets::new(settings, sessions, rng, now, count, &hello, Some(&psks))?;
     Ok(HelloDecision::Accept(Box::new(AcceptedHello {
         hello,
         body,

@@ -183,13 +183,14 @@ pub(crate) struct HelloTickets {
 }
 
 impl HelloTickets {
-    /// Opens the tickets among `offered`, and reserves the numbers of the tickets for the client:
-    /// none if it cannot use any of this server's PSK key exchange modes (RFC 8446, section 4.2.9).
+    /// Opens the tickets among `offered`, and reserves the numbers of at most `count` tickets for the
+    /// client: none if it cannot use any of this server's PSK key exchange modes (RFC 8446, section 4.2.9).
     pub(crate) fn new(
         settings: &Settings,
         sessions: &mut Sessions,
         rng: &mut Random,
         now: Instant,
+        count: u8,
         hello: &ClientHello<'_>,
         offered: Option<&OfferedPsks<'_>>,
     ) -> Result<Self, DecodeError> {
@@ -203,7 +204,6 @@ impl HelloTickets {
         if !psk_modes(modes)?.any(|mode| settings.psk_modes.contains(&mode)) {
             return Ok(tickets);
         }
-        let count = settings.tickets.max(settings.psk_tickets);
         if count == 0 {
             return Ok(tickets);
         }
