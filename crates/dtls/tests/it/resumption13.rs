@@ -200,7 +200,7 @@ fn a_session_ends_with_its_key() {
     pair.server.set_config(config.config()).unwrap();
     for key in [changed, other] {
         let mut client = client(&session);
-        client.credential = key.into();
+        client.psk = Some(key);
         let mut next = begin(&mut pair, client);
         next.connect().assert_connected();
         assert!(!next.at_client.connected.as_ref().unwrap().resumed);
