@@ -151,6 +151,7 @@ pub use config::{
     SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch};
+pub use credential::{Identity, IdentityError};
 pub use crypto::ExportError;
 #[cfg(feature = "server")]
 pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle, Incoming};

@@ -57,6 +57,8 @@ pub const MOST_SUITES: usize = 32;
 pub const MOST_GROUPS: usize = 16;
 /// The largest number of configured PSK key exchange modes.
 pub const MOST_PSK_MODES: usize = 16;
+/// The largest number of configured application protocols.
+pub const MOST_APPLICATION_PROTOCOLS: usize = 16;
 /// The largest number of configured aggregation schemes for one direction.
 pub const MOST_SCHEMES: usize = 32;
 /// The longest ticket that a client keeps, in bytes: with it a ClientHello remains far

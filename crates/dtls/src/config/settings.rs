@@ -72,6 +72,12 @@ pub struct Settings {
     /// Whether DTLS 1.2 sessions may be resumed with tickets, for which the server stores no
     /// session state.
     pub session_tickets: bool,
+    /// The protocols of the application, at most 16 of 1 to 255 bytes each, in order of preference
+    /// (RFC 7301), such as `co` for CoAP (RFC 9952). A client offers them, and a server takes the
+    /// first of its own that the client offers. A server refuses a client that offers none of them,
+    /// and takes clients that offer nothing. If the list is empty, and in a build without the feature
+    /// `alpn`, nothing is negotiated.
+    pub application_protocols: Vec<Vec<u8>>,
     /// How flights are packed into records and datagrams.
     pub packing: Packing,
     /// The maximum fragment length that a DTLS 1.2 client asks for (RFC 6066, section 4). Servers
@@ -172,6 +178,7 @@ impl Settings {
             ticket_lifetime: tuning::SESSION_LIFETIME,
             reusable_tickets: false,
             session_tickets: true,
+            application_protocols: Vec::new(),
             packing: Packing::default(),
             max_fragment_length: None,
             record_size_limit: None,
@@ -248,6 +255,9 @@ impl Settings {
         if !right {
             return Err(ConfigError::ConnectionIdLength);
         }
+        if self.application_protocols.iter().any(|name| !(1..=255).contains(&name.len())) {
+            return Err(ConfigError::ApplicationProtocol);
+        }
         if self.aggregation.is_wanted() && !self.ordered_suites().any(can_aggregate) {
             return Err(ConfigError::AggregationSuite);
         }
@@ -276,6 +286,11 @@ impl Settings {
             ("suites", self.suites.len(), tuning::MOST_SUITES),
             ("groups", self.groups.len(), tuning::MOST_GROUPS),
             ("psk_modes", self.psk_modes.len(), tuning::MOST_PSK_MODES),
+            (
+                "application_protocols",
+                self.application_protocols.len(),
+                tuning::MOST_APPLICATION_PROTOCOLS,
+            ),
             ("aggregation.send", send.len(), tuning::MOST_SCHEMES),
             ("aggregation.receive", receive.len(), tuning::MOST_SCHEMES),
         ];
@@ -334,6 +349,14 @@ impl Settings {
             let limit = self.longest_datagram().saturating_sub(2).min(MAX_CONTENT + 1);
             shares.then_some(u16::try_from(limit).unwrap_or(u16::MAX))
         })
+    }
+
+    /// The application protocols, where this build negotiates them.
+    pub(crate) fn protocols(&self) -> &[Vec<u8>] {
+        match parts::Alpn::INCLUDED {
+            Some(_) => &self.application_protocols,
+            None => &[],
+        }
     }
 
     /// Whether session tickets of DTLS 1.2 may be used.

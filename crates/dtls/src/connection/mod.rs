@@ -471,6 +471,13 @@ impl Connection {
         self.farewell(AlertDescription::CLOSE_NOTIFY, CloseReason::Local);
     }
 
+    /// Ends the association because its peer, though authenticated, is not welcome: it is sent
+    /// `access_denied` (RFC 8446, section 6.2).
+    pub fn refuse(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.farewell(AlertDescription::ACCESS_DENIED, CloseReason::Refused);
+    }
+
     /// Ends the association without an alert to the peer.
     pub(crate) fn abandon(&mut self, reason: CloseReason) {
         self.end(reason);

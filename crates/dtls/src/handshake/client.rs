@@ -294,8 +294,10 @@ impl WaitServerHello {
         let variable = [cookie_13, cookie_12, key, ticket.unwrap_or_default()];
         let psks: usize = offer_13.map_or(0, Offer::psks_len);
         let certificates = self.certificates.get().filter(|_| offer_13.is_some());
+        let protocols = settings.protocols().iter().map(|name| 1 + name.len()).sum::<usize>();
         let room = HELLO_ROOM
             + psks
+            + protocols
             + variable.iter().map(|part| part.len()).sum::<usize>()
             + certificates.map_or(0, |offered| offered_len(settings, offered));
         let mut body = alloc::vec![0; room];
@@ -744,6 +746,7 @@ impl WaitEncryptedExtensions {
                 receive_cid: agreed.receive_cid,
                 return_routability: agreed.return_routability,
                 certificates: authenticated,
+                protocol: agreed.application_protocol(settings),
             },
             peer: self.peer,
             answer: PartState::EMPTY,
@@ -802,7 +805,8 @@ impl WaitFinished {
         let mut agreed = PartState::EMPTY;
         if let Some(part) = parts::Resumption::INCLUDED.filter(|_| settings.resumption) {
             let server_name = self.negotiated.server_name().map(String::from);
-            agreed.set(part, Agreed { suite: self.suite.id, peer, server_name, alpn: Vec::new() });
+            let alpn = self.negotiated.application_protocol().unwrap_or_default().to_vec();
+            agreed.set(part, Agreed { suite: self.suite.id, peer, server_name, alpn });
         }
         let established = Established {
             keys: EstablishedKeys::Dtls13 {

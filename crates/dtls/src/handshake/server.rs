@@ -122,7 +122,7 @@ pub(crate) fn accept(
     let (send, receive) = (accepted.send, accepted.receive);
     let schemes = offer.get(settings.aggregation_extension).unwrap_or_default();
     let (down, up) = aggregation_extension::Offer::new(schemes).lists();
-    let extensions = message_body(128, |w| {
+    let extensions = message_body(512, |w| {
         w.vec16(|w| {
             if accepted.answer_aggregation {
                 write_extension(w, settings.aggregation_extension, |w| {
@@ -132,7 +132,7 @@ pub(crate) fn accept(
             if let ServerCredential::Certificate(_, chosen) = &credential {
                 chosen.write_answer(w)?;
             }
-            answer.write_limits(w)
+            answer.write_limits(settings, w)
         })
     })?;
     absorb(&mut transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
@@ -174,6 +174,7 @@ pub(crate) fn accept(
             receive_cid: answer.agreed.receive_cid,
             return_routability: answer.agreed.return_routability,
             certificates: authenticated,
+            protocol: answer.agreed.application_protocol(settings),
         },
         issuer: accepted.tickets.issuer.take(),
         peer,
@@ -301,11 +302,12 @@ impl SentFlight {
         let issuer =
             self.issuer.and_then(|issuer| issuer.limited(settings, &self.peer, negotiated.resumed));
         let server_name = negotiated.server_name().map(String::from);
+        let alpn = negotiated.application_protocol().unwrap_or_default().to_vec();
         if let (Some(issuer), Some(part), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
             (issuer, parts::Resumption::INCLUDED, &mut self.established.keys)
         {
             absorb(&mut self.transcript, HandshakeType::FINISHED, &client_finished);
-            let agreed = Agreed { suite: suite.id, peer: self.peer, server_name, alpn: Vec::new() };
+            let agreed = Agreed { suite: suite.id, peer: self.peer, server_name, alpn };
             let secret = self.master.resumption(&self.transcript.hash());
             let tickets = Tickets::ToSend(issuer);
             resumption.set(part, Resumption { part, secret, agreed, tickets });
