@@ -3,7 +3,7 @@
 //!
 //! | from AWS-LC | from `dtls` |
 //! |---|---|
-//! | AES-128-GCM, ChaCha20-Poly1305, X25519, P-256 | AES-128-CCM, AES-128-CTR with LightMAC, SHA-256 with HMAC and HKDF, the AES record number mask |
+//! | AES-128-GCM, ChaCha20-Poly1305, X25519, P-256, P-384, ML-KEM-768, ECDSA, Ed25519, RSA | AES-128-CCM, AES-128-CTR with LightMAC, SHA-256 with HMAC and HKDF, the AES record number mask |
 //!
 //! The portable SHA-256 stays, because the messages of a handshake are short, and for
 //! each of them AWS-LC allocates and copies a context. An HMAC of 32 bytes takes 600 instead of 330
@@ -11,7 +11,8 @@
 //! with SHA instructions). [`Sha256`] is there for hosts in which AWS-LC must compute everything.
 //!
 //! Both providers compute the same bytes, key pairs included: a private key is drawn from the
-//! engine's own generator, so a simulation repeats under either.
+//! engine's own generator, so a simulation repeats under either. AWS-LC draws the randomness of
+//! ML-KEM-768, ECDSA and RSA-PSS itself, so with them it does not.
 //!
 //! ```
 //! lightseal_dtls_aws_lc::PROVIDER.self_test().expect("this machine computes the known answers");
@@ -21,12 +22,13 @@
 mod aead;
 mod exchange;
 mod hash;
+pub mod signatures;
 
 use lightseal_dtls::crypto::{
     CipherSuite, CipherSuite12, CipherSuiteId, Keying, KnownAnswer, Limits, Provider, rustcrypto,
 };
 
-pub use exchange::{P256, X25519};
+pub use exchange::{MlKem768, P256, P384, X25519, X25519_MLKEM768};
 pub use hash::Sha256;
 
 /// Suites and groups as in [`lightseal_dtls::crypto::rustcrypto::PROVIDER`].
@@ -52,7 +54,9 @@ pub static PROVIDER: Provider = Provider::new("AWS-LC")
         &rustcrypto::ECDHE_ECDSA_WITH_AES_128_CCM,
         &rustcrypto::ECDHE_ECDSA_WITH_AES_128_CCM_8,
     ])
-    .with_groups(&[&X25519, &P256]);
+    .with_groups(&[&X25519, &P256, &P384, &X25519_MLKEM768])
+    .with_signatures(signatures::ALL)
+    .with_key_loader(signatures::load_key);
 
 /// AES-128-GCM.
 pub static AES_128_GCM: CipherSuite = CipherSuite::new(

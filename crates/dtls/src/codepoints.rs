@@ -135,6 +135,8 @@ registry! {
         P384 = 24,
         /// X25519.
         X25519 = 29,
+        /// ML-KEM-768 alone.
+        MLKEM768 = 0x0201,
         /// X25519 with ML-KEM-768 (RFC 10024).
         X25519_MLKEM768 = 0x11ec,
     }

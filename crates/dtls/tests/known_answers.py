@@ -7,7 +7,7 @@ import hmac
 import struct
 
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, x25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa, x25519
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
@@ -18,6 +18,20 @@ PLAIN = b"0123456789\x17"
 AGGREGATED = b"\x170123456789"
 SAMPLE = bytes(range(16))
 CONTEXT = bytes.fromhex("011000")
+# The primes of an RSA key of 2048 bits for tests.
+RSA_PRIMES = [
+    int(number, 16)
+    for number in (
+        "d8b20550a35f6362b3fb4779527387e58749561c715c805deddb7522ffbb67cdfea064e8d886216b"
+        "8f29f356e08ade74277a09d23b8e4f3d572f10bcc119a2670c8c35ff7741204ff4efe30c80d2f26c"
+        "6aa4906dfe9223a5b1c25bc0a8feb24dfa9042461e53b5df2581f9bbff82239d71e65e620f1d599d"
+        "3c19b663345bc6b5",
+        "cad0ba5189ed50361e6630c6e51cdef9efc36105b2274bcb4d91ebc0d281ca1aa33b1ebe8dfc5050"
+        "62fb4684fe8c9e4745128e571d624ff43b386405280ff085b7b5780226adce77879e8f05d502a122"
+        "e1536eef1f8868ab2b52d4ddfb5dc0447222cdf90251582bded8046b356257175b77b7d0dee0f8d7"
+        "db2677c2c04ebba1",
+    )
+]
 
 
 def extract(salt, ikm):
@@ -113,9 +127,12 @@ def groups():
     one, other = (x25519.X25519PrivateKey.from_private_bytes(k) for k in (stream[:32], stream[32:]))
     raw = (serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     print("x25519", *[k.public_key().public_bytes(*raw).hex() for k in (one, other)], one.exchange(other.public_key()).hex())
-    one, other = (ec.derive_private_key(int.from_bytes(k, "big"), ec.SECP256R1()) for k in (stream[:32], stream[32:]))
     point = (serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
-    print("secp256r1", *[k.public_key().public_bytes(*point).hex() for k in (one, other)], one.exchange(ec.ECDH(), other.public_key()).hex())
+    for name, curve, length in (("secp256r1", ec.SECP256R1(), 32), ("secp384r1", ec.SECP384R1(), 48)):
+        stream = chacha(bytes([7] * 32), bytes(16), 2 * length)
+        scalars = (int.from_bytes(k, "big") for k in (stream[:length], stream[length:]))
+        one, other = (ec.derive_private_key(scalar, curve) for scalar in scalars)
+        print(name, *[k.public_key().public_bytes(*point).hex() for k in (one, other)], one.exchange(ec.ECDH(), other.public_key()).hex())
 
 
 def signatures():
@@ -123,10 +140,26 @@ def signatures():
     message = b"Lightseal"
     der = (serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     point = (serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
-    for name, curve, length, hash in (("ECDSA_P256_SHA256", ec.SECP256R1(), 32, hashes.SHA256()),):
+    for name, curve, length, hash in (
+        ("ECDSA_P256_SHA256", ec.SECP256R1(), 32, hashes.SHA256()),
+        ("ECDSA_P384_SHA384", ec.SECP384R1(), 48, hashes.SHA384()),
+    ):
         key = ec.derive_private_key(int.from_bytes(bytes(range(1, 1 + length)), "big"), curve)
         signature = key.sign(message, ec.ECDSA(hash, deterministic_signing=True))
         print(name, key.private_bytes(*der).hex(), key.public_key().public_bytes(*point).hex(), signature.hex())
+    key = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
+    print("ED25519", key.private_bytes(*der).hex(), key.public_key().public_bytes_raw().hex(), key.sign(message).hex())
+    p, q = RSA_PRIMES
+    d = pow(65537, -1, (p - 1) * (q - 1))
+    public = rsa.RSAPublicNumbers(65537, p * q)
+    key = rsa.RSAPrivateNumbers(p, q, d, d % (p - 1), d % (q - 1), pow(q, -1, p), public).private_key()
+    pkcs1 = (serialization.Encoding.DER, serialization.PublicFormat.PKCS1)
+    print("RSA", key.private_bytes(*der).hex(), key.public_key().public_bytes(*pkcs1).hex())
+    for hash in (hashes.SHA256(), hashes.SHA384(), hashes.SHA512()):
+        # The salt, and with it the signature, differs from run to run.
+        pss = padding.PSS(padding.MGF1(hash), hash.digest_size)
+        print("RSA_PSS_" + hash.name, key.sign(message, pss, hash).hex())
+        print("RSA_PKCS1_" + hash.name, key.sign(message, padding.PKCS1v15(), hash).hex())
 
 
 def schedule():

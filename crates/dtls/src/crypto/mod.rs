@@ -7,7 +7,7 @@
 //! - `schedule`: the key schedule of DTLS 1.3, one type for each stage; `schedule12`: that of 1.2
 //!   (feature `internals`);
 //! - `transcript`: the hash of the handshake messages (feature `internals`);
-//! - [`group`]: key exchange; [`groups`]: X25519 and P-256 (feature `rustcrypto`);
+//! - [`group`]: key exchange; [`groups`]: X25519, P-256, P-384 and ML-KEM-768 (feature `rustcrypto`);
 //! - [`signature`]: private keys that sign, and algorithms that verify; [`signatures`]: those of the
 //!   portable provider (features `certificates` and `rustcrypto`);
 //! - [`suites`]: the constructions of record protection, where possible generic over the block
@@ -46,7 +46,7 @@ mod transcript;
 pub mod transcript;
 
 pub use crate::codepoints::{CipherSuiteId, NamedGroup, SignatureScheme};
-pub use group::{Group, GroupAnswer, InvalidKeyShare, KeyExchange, SharedSecret};
+pub use group::{Group, GroupAnswer, Hybrid, InvalidKeyShare, KeyExchange, SharedSecret};
 #[cfg(feature = "internals")]
 pub use hash::HashValue;
 #[cfg(not(feature = "internals"))]

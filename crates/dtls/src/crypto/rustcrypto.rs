@@ -1,7 +1,9 @@
 //! The portable provider: ciphers and curves of RustCrypto, which select AES and carry-less
 //! multiplication instructions at run time.
 
+use super::groups::mlkem768::X25519_MLKEM768;
 use super::groups::p256::P256;
+use super::groups::p384::P384;
 use super::groups::x25519::X25519;
 #[cfg(feature = "certificates")]
 use super::signatures;
@@ -47,7 +49,7 @@ pub static PROVIDER: Provider = Provider {
     suites_12: SUITES,
     #[cfg(not(feature = "dtls12"))]
     suites_12: &[],
-    groups: &[&X25519, &P256],
+    groups: &[&X25519, &P256, &P384, &X25519_MLKEM768],
     #[cfg(feature = "certificates")]
     signatures: signatures::ALL,
     #[cfg(feature = "certificates")]

@@ -11,6 +11,7 @@ mod data;
 mod delivery;
 mod dialogue;
 mod dtls12;
+mod groups;
 mod half_rtt;
 mod handshake;
 mod hashes;

@@ -240,11 +240,10 @@ impl WaitHelloDone {
                 let group = Some(params.group)
                     .filter(|group| settings.groups.contains(group))
                     .and_then(|group| settings.provider.group(group))
+                    .filter(|group| !group.is_kem())
                     .ok_or(Misbehaviour::IllegalParameter("key exchange group"))?;
-                let exchange = group.start(&mut channel.rng);
-                let public = exchange.public_key().to_vec();
-                let shared = exchange
-                    .complete(params.point)
+                let (public, shared) = group
+                    .answer(&mut channel.rng, params.point)
                     .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
                 self.exchange = Some(ClientExchange { group: params.group, public, shared });
             }
