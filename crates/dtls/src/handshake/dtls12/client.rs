@@ -247,7 +247,7 @@ impl WaitHelloDone {
                     .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
                 self.exchange = Some(ClientExchange { group: params.group, public, shared });
             }
-            Exchange12::EcdheEcdsa => return Err(SIGNED),
+            Exchange12::EcdheEcdsa | Exchange12::EcdheRsa => return Err(SIGNED),
         }
         absorb_message(&mut self.hellos.transcript, message);
         Ok(State::WaitHelloDone12(self.part, self))
@@ -281,7 +281,7 @@ impl WaitHelloDone {
                 let premaster = PremasterSecret::ecdhe_psk(hash, &exchanged.shared, key);
                 (premaster, Some(exchanged.group), body)
             }
-            (Exchange12::EcdheEcdsa, _) => return Err(SIGNED),
+            (Exchange12::EcdheEcdsa | Exchange12::EcdheRsa, _) => return Err(SIGNED),
             (Exchange12::EcdhePsk, None) => return Err(Misbehaviour::UnexpectedMessage.into()),
         };
         channel.flight.complete();

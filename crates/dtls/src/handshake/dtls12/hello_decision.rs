@@ -157,7 +157,7 @@ fn choose(
     let suite = common.find(|suite| match suite.exchange {
         Exchange12::Psk => true,
         // `Settings::suites_12` has no such suite.
-        Exchange12::EcdheEcdsa => false,
+        Exchange12::EcdheEcdsa | Exchange12::EcdheRsa => false,
         Exchange12::EcdhePsk => {
             failure = Incompatibility::Group;
             group.is_some()
