@@ -19,7 +19,7 @@ use crate::config::certificates::ForClient;
 use crate::config::session::SessionPeer;
 use crate::config::{ClientConfig, ProtocolVersion, Psk, Session, Settings, can_aggregate};
 use crate::crypto::{
-    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, Hash, HashValue, KeyExchange,
+    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, Hash, KeyExchange,
     MasterSecret, NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
@@ -42,8 +42,8 @@ use super::reassembly::Message;
 /// The room in bytes for a ClientHello besides its identity, cookies, ticket and share.
 const HELLO_ROOM: usize = 640;
 
-/// The place of a binder before it is computed.
-const BINDER: HashValue = [0; 32];
+/// The place of a binder before it is computed, at least as long as any.
+const BINDER: [u8; 64] = [0; 64];
 
 /// A ticket that is offered, and the session that it resumes.
 #[derive(Debug)]
@@ -372,7 +372,11 @@ impl WaitServerHello {
                     })
                 })?;
                 binders_at = Some(w.len());
-                w.vec16(|w| offer.psks().try_for_each(|_| w.vec8(|w| w.bytes(&BINDER))))
+                w.vec16(|w| {
+                    offer.psks().try_for_each(|psk| {
+                        w.vec8(|w| w.bytes(BINDER.get(..psk.binder_len()).unwrap_or(&BINDER)))
+                    })
+                })
             })
         })?;
         let len = w.len();
@@ -381,9 +385,13 @@ impl WaitServerHello {
             let binders_len = body.len().saturating_sub(at);
             let hash = truncated_hash(&offer.transcript, &body, binders_len);
             // The length of the list (2 bytes) and of each binder (1 byte) precede it.
-            let slots = body.get_mut(at + 2..).unwrap_or_default();
-            for (psk, slot) in offer.psks().zip(slots.chunks_exact_mut(1 + BINDER.len())) {
-                slot[1..].copy_from_slice(&psk.binder(&hash));
+            let mut at = at + 2;
+            for psk in offer.psks() {
+                let binder = psk.binder(&hash);
+                if let Some(slot) = body.get_mut(at + 1..at + 1 + binder.len()) {
+                    slot.copy_from_slice(&binder);
+                }
+                at += 1 + binder.len();
             }
         }
         Ok(body)
@@ -535,7 +543,7 @@ impl Offer {
 
     /// The bytes that the PSKs take in a hello beside those that every hello has room for.
     fn psks_len(&self) -> usize {
-        self.psks().map(|psk| psk.identity.len() + BINDER.len() + 7).sum()
+        self.psks().map(|psk| psk.identity.len() + psk.binder_len() + 7).sum()
     }
 
     /// The chosen suite, which must have been offered.
