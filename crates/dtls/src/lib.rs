@@ -150,13 +150,13 @@ pub use config::{
     PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, Session,
     SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };
-pub use connection::{Connection, Event, Watch};
+pub use connection::{Connection, Event, Watch, WhenRejected};
 pub use crypto::ExportError;
 #[cfg(feature = "server")]
 pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle, Incoming};
 pub use error::{
-    AggregationError, CloseReason, ConfigError, ConnectError, ConnectionIdLengthChanged, Fault,
-    Incompatibility, Limit, Misbehaviour, SendError,
+    AggregationError, CloseReason, ConfigError, ConnectError, ConnectionIdLengthChanged,
+    EarlyDataError, Fault, Incompatibility, Limit, Misbehaviour, SendError,
 };
 pub use handshake::Negotiated;
 pub use lightseal_aggregation::choice::Family;

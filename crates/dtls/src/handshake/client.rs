@@ -1,5 +1,6 @@
 //! The client's handshake states in DTLS 1.3, and the common first one.
 
+use super::early::EarlyKeys;
 use super::negotiated_extensions::NegotiatedExtensions;
 use super::psk::{HandshakePsk, truncated_hash};
 use super::resumption::{Agreed, Resumption};
@@ -44,6 +45,8 @@ const BINDER: HashValue = [0; 32];
 struct OfferedTicket {
     psk: HandshakePsk,
     agreed: Agreed,
+    /// The suite of the early data that is offered with it, and the largest number of its bytes.
+    early_data: Option<(parts::EarlyData, &'static CipherSuite, u32)>,
 }
 
 impl OfferedTicket {
@@ -72,7 +75,14 @@ impl OfferedTicket {
                 server_name: session.server_name.clone(),
                 alpn: session.alpn.clone(),
             };
-            offered.set(part, Self { psk, agreed });
+            // RFC 8446, section 4.2.10: the server can accept it only under the session's suite.
+            let most = config.settings.early_data.min(session.max_early_data);
+            let suite = config.settings.ordered_suites().find(|suite| suite.id == session.suite);
+            let early_data = match (parts::EarlyData::INCLUDED, suite) {
+                (Some(part), Some(suite)) if most > 0 => Some((part, suite, most)),
+                _ => None,
+            };
+            offered.set(part, Self { psk, agreed, early_data });
         }
         offered
     }
@@ -223,6 +233,15 @@ impl WaitServerHello {
         state
     }
 
+    /// The keys of the early data that the first hello offers.
+    pub(crate) fn early_keys(&self, settings: &Settings) -> Option<EarlyKeys> {
+        let offer = self.offers.dtls13()?;
+        let ticket = offer.ticket.get()?;
+        let (part, suite, most) = ticket.early_data?;
+        let (hash, log) = (offer.transcript.hash(), (settings, &self.random));
+        Some(EarlyKeys::new(part, suite, &ticket.psk.early, &hash, most, log))
+    }
+
     /// The version, if only one is still possible.
     pub(crate) const fn version(&self) -> Option<ProtocolVersion> {
         match &self.offers {
@@ -334,6 +353,9 @@ impl WaitServerHello {
                 write_extension(w, settings.aggregation_extension, |w| {
                     aggregation_extension::write_offer(&wanted.receive, &wanted.send, w)
                 })?;
+            }
+            if offer.offers_early_data() {
+                write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
             }
             // This extension must be the last one (RFC 8446, section 4.2.11).
             write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| {
@@ -504,6 +526,12 @@ impl Offer {
         ticket.into_iter().chain(core::iter::once(&self.psk))
     }
 
+    /// Whether the hello offers early data: not after a HelloRetryRequest (RFC 8446, section 4.2.10).
+    fn offers_early_data(&self) -> bool {
+        let offered = self.ticket.get().is_some_and(|ticket| ticket.early_data.is_some());
+        offered && self.retried.is_none()
+    }
+
     /// The bytes that the PSKs take in a hello beside those that every hello has room for.
     fn psks_len(&self) -> usize {
         self.psks().map(|psk| psk.identity.len() + BINDER.len() + 7).sum()
@@ -548,9 +576,14 @@ impl Offer {
             (Some(_), _) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
             (None, _) => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
         };
-        let (early, peer, is_resumed) = match resumed {
-            Some(OfferedTicket { psk, agreed, .. }) => (psk.early, agreed.peer, true),
-            None => (self.psk.early, SessionPeer::Psk(Owner::of(psk)), false),
+        let retried = self.retried.is_some();
+        let (early, peer, is_resumed, may_be_early) = match resumed {
+            Some(OfferedTicket { psk, agreed, early_data }) => {
+                let same_suite =
+                    early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id);
+                (psk.early, agreed.peer, true, same_suite && !retried)
+            }
+            None => (self.psk.early, SessionPeer::Psk(Owner::of(psk)), false, false),
         };
         let key_share = hello.extensions.get(ExtensionType::KEY_SHARE);
         let (group, shared) = match (key_share, self.share.take()) {
@@ -587,6 +620,7 @@ impl Offer {
                 random,
                 peer,
                 resumed: is_resumed,
+                may_be_early,
                 agreed,
                 suite,
                 group,
@@ -606,6 +640,8 @@ pub(crate) struct WaitEncryptedExtensions {
     random: [u8; 32],
     peer: SessionPeer,
     resumed: bool,
+    /// Whether the server may accept early data.
+    may_be_early: bool,
     agreed: NegotiatedExtensions,
     suite: &'static CipherSuite,
     group: Option<NamedGroup>,
@@ -628,10 +664,14 @@ impl WaitEncryptedExtensions {
         let extensions = EncryptedExtensions::decode(&message.body)?.extensions;
         let wanted = &settings.aggregation;
         let mut schemes = (Scheme::Plain, Scheme::Plain);
+        let mut early_data = false;
         for (kind, content) in extensions.iter() {
             match kind {
                 kind if kind == settings.aggregation_extension && wanted.is_wanted() => {
                     schemes = aggregation_extension::read_answer(content)?;
+                }
+                ExtensionType::EARLY_DATA if self.may_be_early && content.is_empty() => {
+                    early_data = true;
                 }
                 // The server's preferred groups are meant for later handshakes (RFC 8446, section
                 // 4.2.7).
@@ -677,6 +717,7 @@ impl WaitEncryptedExtensions {
                     send,
                     receive,
                     resumed: self.resumed,
+                    early_data,
                     extended_master: true,
                     record_limit: agreed.record_limit,
                     send_cid: agreed.send_cid,

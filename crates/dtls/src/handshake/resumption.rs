@@ -219,7 +219,9 @@ impl HelloTickets {
         drop(opened);
         let sealers = (0..count).filter_map(|_| sessions.sealer()).collect();
         let lifetime = settings.ticket_lifetime.as_secs() as u32;
-        tickets.issuer.set(part, TicketIssuer { sealers, lifetime, max_early_data: 0 });
+        let max_early_data =
+            if parts::EarlyData::INCLUDED.is_some() { settings.early_data } else { 0 };
+        tickets.issuer.set(part, TicketIssuer { sealers, lifetime, max_early_data });
         Ok(tickets)
     }
 }

@@ -1,5 +1,6 @@
 //! The server's handshake states in DTLS 1.3.
 
+use super::early::{self, EarlyKeys};
 use super::hello_decision::AcceptedHello;
 use super::negotiated_extensions::AcceptedExtensions;
 use super::psk::{self, HandshakePsk, PskKind};
@@ -30,6 +31,8 @@ use subtle::ConstantTimeEq;
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
     client_finished: HashValue,
+    /// The keys of the early data that the server accepts, until the association takes them.
+    early_keys: PartState<parts::EarlyData, EarlyKeys>,
     /// The state after the client's Finished. It is prepared only for a client that has proved its
     /// key.
     established: Box<Established>,
@@ -46,9 +49,9 @@ pub(crate) fn accept(
     let settings = &config.settings;
     let offer = accepted.hello.extensions;
     let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
-    let ChosenPsk { index, psk, peer } = choose_psk(config, &accepted)?;
+    let ChosenPsk { index, psk, peer, early_data } = choose_psk(config, &accepted)?;
     check_binder(&accepted, &psk, index)?;
-    let (early, resumed) = (psk.early, matches!(psk.kind, PskKind::Resumption(_)));
+    let (secret, resumed) = (psk.early, matches!(psk.kind, PskKind::Resumption(_)));
 
     let (group, share, shared) = match &accepted.share {
         None => (None, Vec::new(), None),
@@ -67,6 +70,11 @@ pub(crate) fn accept(
     let client_random = *accepted.hello.random;
     let mut transcript = accepted.transcript;
     absorb(&mut transcript, HandshakeType::CLIENT_HELLO, accepted.body);
+    let mut early_keys = PartState::EMPTY;
+    if let Some((part, most)) = early_data {
+        let (hash, log) = (transcript.hash(), (settings, &client_random));
+        early_keys.set(part, EarlyKeys::new(part, suite, &secret, &hash, most, log));
+    }
 
     let random = channel.rng.array();
     let hello = message_body(256 + share.len(), |w| {
@@ -84,7 +92,7 @@ pub(crate) fn accept(
     channel.flight.push(0, HandshakeType::SERVER_HELLO, hello);
 
     let hash = transcript.hash();
-    let handshake = early.into_handshake(shared.as_ref());
+    let handshake = secret.into_handshake(shared.as_ref());
     let client = handshake.client_traffic(&hash);
     let server = handshake.server_traffic(&hash);
     let master = handshake.into_master();
@@ -105,6 +113,9 @@ pub(crate) fn accept(
                 write_extension(w, settings.aggregation_extension, |w| {
                     aggregation_extension::write_answer(send, receive, w)
                 })?;
+            }
+            if early_data.is_some() {
+                write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
             }
             answer.write_limits(w)
         })
@@ -142,6 +153,7 @@ pub(crate) fn accept(
         config.part,
         Box::new(WaitFinished {
             client_finished,
+            early_keys,
             established: Box::new(Established {
                 offered: OfferedSchemes::new((send, &down), (receive, &up)),
                 keys: EstablishedKeys::Dtls13 {
@@ -160,6 +172,7 @@ pub(crate) fn accept(
                     send,
                     receive,
                     resumed,
+                    early_data: early_data.is_some(),
                     extended_master: true,
                     record_limit: answer.agreed.record_limit,
                     send_cid: answer.agreed.send_cid,
@@ -178,6 +191,8 @@ struct ChosenPsk {
     psk: HandshakePsk,
     /// Who has it.
     peer: SessionPeer,
+    /// The number of bytes of early data that the server accepts.
+    early_data: Option<(parts::EarlyData, u32)>,
 }
 
 /// Finds the ticket that the server resumes, or else the first PSK of the client that the server
@@ -192,14 +207,16 @@ fn choose_psk(
     {
         let OpenedTicket { part, index, content, .. } = ticket;
         let psk = HandshakePsk::of_ticket(*part, &content.psk, hash);
-        return Ok(ChosenPsk { index: *index, psk, peer: content.agreed.peer.clone() });
+        let early_data = early::accepts(config, accepted, ticket);
+        let (index, peer) = (*index, content.agreed.peer.clone());
+        return Ok(ChosenPsk { index, psk, peer, early_data });
     }
     for (index, offered) in (0..).zip(accepted.psks.iter()) {
         match psk::look_up(&*config.psks, offered.identity, hash) {
             Lookup::Found(psk) => {
                 let peer = SessionPeer::Psk(Owner::of(&psk));
                 let psk = HandshakePsk::of(&psk, hash).ok_or(Incompatibility::CipherSuite)?;
-                return Ok(ChosenPsk { index, psk, peer });
+                return Ok(ChosenPsk { index, psk, peer, early_data: None });
             }
             Lookup::Unknown => {}
             Lookup::Later => return Err(Unaccepted::Waiting),
@@ -248,6 +265,11 @@ fn check_binder(
 }
 
 impl WaitFinished {
+    /// The keys of the early data that the server accepts. They are handed out once.
+    pub(crate) fn take_early_keys(&mut self) -> Option<EarlyKeys> {
+        self.early_keys.take()
+    }
+
     /// The parameters that are negotiated if the client's Finished verifies.
     pub(crate) fn negotiated(&self) -> &Negotiated {
         &self.established.negotiated
@@ -265,6 +287,8 @@ impl WaitFinished {
             return Err(Misbehaviour::WrongFinished.into());
         }
         channel.flight.complete();
+        // Early data ends with the client's Finished.
+        drop(channel.receive.take_before(HANDSHAKE_EPOCH));
         let established = *self.established;
         let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
         if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &established.keys {

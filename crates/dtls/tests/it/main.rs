@@ -11,6 +11,7 @@ mod data;
 mod delivery;
 mod dialogue;
 mod dtls12;
+mod early_data;
 mod half_rtt;
 mod handshake;
 mod hashes;
