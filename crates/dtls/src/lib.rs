@@ -145,8 +145,8 @@ pub mod tuning;
 pub use config::MemorySessions;
 pub use config::{
     Adapt, AdaptRule, AggregationPolicy, BadCertificate, CertificateVerifier, CertifiedKey,
-    ClientConfig, ConnectionIds, CookiePolicy, Credential, Delivery, KeyLog, KeyStore, Lookup,
-    NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
+    ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyLog, KeyStore,
+    Lookup, NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
     PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, Session,
     SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };

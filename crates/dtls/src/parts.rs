@@ -53,6 +53,10 @@ lightseal_core::parts! {
 pub(crate) type Client12 = (Client, Dtls12);
 /// Handshakes of DTLS 1.2 as server.
 pub(crate) type Server12 = (Server, Dtls12);
+/// Handshakes with certificates as client.
+pub(crate) type CertificateClient = (Client, Certificates);
+/// Handshakes with certificates as server.
+pub(crate) type CertificateServer = (Server, Certificates);
 
 /// What a part keeps about an association, in a box of its own from the first use on. Without the
 /// part it stays empty and takes no memory.

@@ -1,32 +1,38 @@
 //! The client's handshake states in DTLS 1.3, and the common first one.
 
+use super::certificates::client::{
+    Answer, Kinds, WaitCertificate, is_offered, offered_len, write_offer,
+};
 use super::early::EarlyKeys;
 use super::negotiated_extensions::NegotiatedExtensions;
 use super::psk::{HandshakePsk, truncated_hash};
 use super::resumption::{Agreed, Resumption};
 use super::session::Owner;
 use super::{
-    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, absorb, dtls12,
-    expect_epoch, log_secret, negotiated_extensions,
+    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, Progress, State, absorb,
+    certificates, dtls12, expect_epoch, log_secret, negotiated_extensions,
 };
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, HandshakeType,
     PskKeyExchangeMode, UNCOMPRESSED_POINTS,
 };
+use crate::config::certificates::ForClient;
 use crate::config::session::SessionPeer;
 use crate::config::{ClientConfig, ProtocolVersion, Psk, Session, Settings, can_aggregate};
 use crate::crypto::{
-    ApplicationSecrets, CipherSuite, CipherSuiteId, Hash, HashValue, KeyExchange, MasterSecret,
-    NamedGroup, TrafficSecret, Transcript,
+    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, Hash, HashValue, KeyExchange,
+    MasterSecret, NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
 use crate::messages::hello::write_client_hello;
 use crate::messages::{EncryptedExtensions, ServerHello, aggregation as aggregation_extension};
-use crate::parts::{self, PartState};
+use crate::parts::{self, Part, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
@@ -106,7 +112,7 @@ struct Offer {
     part: parts::Client,
     /// The ticket that is offered before the PSK.
     ticket: PartState<parts::Resumption, OfferedTicket>,
-    psk: HandshakePsk,
+    psk: Option<HandshakePsk>,
     share: Option<PendingExchange>,
     transcript: Transcript,
     /// The suite of the HelloRetryRequest, if one came.
@@ -118,7 +124,8 @@ struct Offer {
 pub(crate) struct WaitServerHello {
     part: parts::Client,
     random: [u8; 32],
-    psk: Psk,
+    psk: Option<Psk>,
+    certificates: ForClient,
     cid: Option<ConnectionId>,
     offers: Offers,
 }
@@ -179,7 +186,8 @@ impl WaitServerHello {
         session: Option<&Session>,
     ) -> Self {
         let settings = &config.settings;
-        let psk = config.credential.psk().expect("ClientConfig::with takes only a PSK");
+        let psk = config.psk.as_ref();
+        let certificates = config.certificates.clone();
         let random = channel.rng.array();
         let ids = settings.connection_ids;
         let cid =
@@ -191,9 +199,12 @@ impl WaitServerHello {
             Box::new(Offer {
                 part: config.part,
                 ticket: OfferedTicket::new(config, session, hash, now),
-                psk: HandshakePsk::of(psk, hash).expect("all suites have the hash of PSKs"),
+                psk: psk.and_then(|psk| HandshakePsk::of(psk, hash)),
                 share: match settings.groups.first() {
-                    Some(group) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) => {
+                    Some(group)
+                        if certificates.get().is_some()
+                            || settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) =>
+                    {
                         start_share(settings, channel, *group)
                     }
                     _ => None,
@@ -202,7 +213,7 @@ impl WaitServerHello {
                 retried: None,
             })
         });
-        let offer_12 = |highest, channel: &mut Channel| {
+        let offer_12 = |psk: &Psk, highest, channel: &mut Channel| {
             let session = session.and_then(Session::dtls12).cloned();
             let session =
                 session.filter(|session| settings.resumption && session.owner == Owner::of(psk));
@@ -217,17 +228,18 @@ impl WaitServerHello {
             ))
         };
         let part_12 = parts::Dtls12::INCLUDED.filter(|_| settings.speaks(ProtocolVersion::Dtls12));
-        let offers = match (offer_13, part_12) {
+        let offers = match (offer_13, part_12.zip(psk)) {
             (Some(offer), None) => Offers::Dtls13(offer),
-            (Some(offer), Some(part)) => {
-                Offers::Both(offer, part, offer_12(ProtocolVersion::Dtls13, channel))
+            (Some(offer), Some((part, psk))) => {
+                Offers::Both(offer, part, offer_12(psk, ProtocolVersion::Dtls13, channel))
             }
-            (None, part) => {
-                let part = part.expect("Settings::check finds a version that has suites");
-                Offers::Dtls12(part, offer_12(ProtocolVersion::Dtls12, channel))
+            (None, offered) => {
+                let (part, psk) = offered.expect("the configuration has a version that it can use");
+                Offers::Dtls12(part, offer_12(psk, ProtocolVersion::Dtls12, channel))
             }
         };
-        let mut state = Self { part: config.part, random, psk: psk.clone(), cid, offers };
+        let psk = psk.cloned();
+        let mut state = Self { part: config.part, random, psk, certificates, cid, offers };
         let sent = state.send_hello(settings, channel, &[], &[]);
         sent.expect("Settings::check and LONGEST_TICKET keep the first hello short enough");
         state
@@ -300,16 +312,20 @@ impl WaitServerHello {
         };
         let variable = [cookie_13, cookie_12, key, ticket.unwrap_or_default()];
         let psks: usize = offer_13.map_or(0, Offer::psks_len);
-        let room = HELLO_ROOM + psks + variable.iter().map(|part| part.len()).sum::<usize>();
+        let certificates = self.certificates.get().filter(|_| offer_13.is_some());
+        let room = HELLO_ROOM
+            + psks
+            + variable.iter().map(|part| part.len()).sum::<usize>()
+            + certificates.map_or(0, |offered| offered_len(settings, offered));
         let mut body = alloc::vec![0; room];
         let mut w = Writer::new(&mut body);
         let renegotiation = offer_12.map(|_| EMPTY_RENEGOTIATION_INFO_SCSV);
         let suites = settings
             .ordered_suites()
             .map(|suite| suite.id.0)
-            .chain(settings.suites_12().map(|suite| suite.id.0))
+            .chain(settings.suites_12().filter(|_| offer_12.is_some()).map(|suite| suite.id.0))
             .chain(renegotiation);
-        let ecdhe_12 = settings.offers_ecdhe_psk();
+        let ecdhe_12 = offer_12.is_some() && settings.offers_ecdhe_psk();
         let mut binders_at = None;
         write_client_hello(&mut w, &self.random, session_id, cookie_12, suites, |w| {
             if offer_13.is_some() {
@@ -341,18 +357,28 @@ impl WaitServerHello {
                 })?;
             }
             let Some(offer) = offer_13 else { return Ok(()) };
+            if let Some(certificates) = certificates {
+                write_offer(settings, certificates, w)?;
+            }
             if let Some(share) = share {
                 let entry = KeyShareEntry { group: share.group, key };
                 write_extension(w, ExtensionType::KEY_SHARE, |w| w.vec16(|w| w.put(&entry)))?;
             }
-            write_extension(w, ExtensionType::PSK_KEY_EXCHANGE_MODES, |w| {
-                w.vec8(|w| settings.psk_modes.iter().try_for_each(|mode| w.u8(mode.0)))
-            })?;
+            // A client that offers no PSK may still get tickets.
+            let takes_tickets = parts::Resumption::IS_INCLUDED && settings.resumption;
+            if takes_tickets || offer.psks().next().is_some() {
+                write_extension(w, ExtensionType::PSK_KEY_EXCHANGE_MODES, |w| {
+                    w.vec8(|w| settings.psk_modes.iter().try_for_each(|mode| w.u8(mode.0)))
+                })?;
+            }
             let wanted = &settings.aggregation;
             if wanted.is_wanted() {
                 write_extension(w, settings.aggregation_extension, |w| {
                     aggregation_extension::write_offer(&wanted.receive, &wanted.send, w)
                 })?;
+            }
+            if offer.psks().next().is_none() {
+                return Ok(());
             }
             if offer.offers_early_data() {
                 write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
@@ -407,7 +433,8 @@ impl WaitServerHello {
             }
             (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, ..)) => offer.server_hello(
                 self.random,
-                &self.psk,
+                self.psk.as_ref(),
+                self.certificates,
                 self.cid,
                 settings,
                 channel,
@@ -523,7 +550,7 @@ impl Offer {
     /// The offered PSKs, in order of preference.
     fn psks(&self) -> impl Iterator<Item = &HandshakePsk> {
         let ticket = self.ticket.get().map(|ticket| &ticket.psk);
-        ticket.into_iter().chain(core::iter::once(&self.psk))
+        ticket.into_iter().chain(&self.psk)
     }
 
     /// Whether the hello offers early data: not after a HelloRetryRequest (RFC 8446, section 4.2.10).
@@ -556,7 +583,8 @@ impl Offer {
     fn server_hello(
         mut self: Box<Self>,
         random: [u8; 32],
-        psk: &Psk,
+        psk: Option<&Psk>,
+        certificates: ForClient,
         cid: Option<ConnectionId>,
         settings: &Settings,
         channel: &mut Channel,
@@ -568,22 +596,30 @@ impl Offer {
         }
         check_hello_13(settings, hello, cid)?;
         let suite = self.suite(settings, hello)?;
-        // The server must have accepted an offered PSK: there is no other credential yet.
+        // The server accepts an offered PSK, or authenticates itself with a certificate.
         let ticket = self.ticket.take();
-        let resumed = match (hello.extensions.get(ExtensionType::PRE_SHARED_KEY), ticket) {
-            (Some([0, 0]), Some(ticket)) => Some(ticket),
-            (Some([0, 0]), None) | (Some([0, 1]), Some(_)) => None,
-            (Some(_), _) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
-            (None, _) => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
-        };
-        let retried = self.retried.is_some();
-        let (early, peer, is_resumed, may_be_early) = match resumed {
-            Some(OfferedTicket { psk, agreed, early_data }) => {
-                let same_suite =
-                    early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id);
-                (psk.early, agreed.peer, true, same_suite && !retried)
+        let offers_psks = ticket.is_some() || self.psk.is_some();
+        let chosen = hello.extensions.get(ExtensionType::PRE_SHARED_KEY);
+        let first = self.retried.is_none();
+        let mut may_be_early = false;
+        let (early, peer, resumed) = match (chosen, ticket, self.psk) {
+            (Some(_), ..) if !offers_psks => {
+                return Err(Misbehaviour::UnsolicitedExtension.into());
             }
-            None => (self.psk.early, SessionPeer::Psk(Owner::of(psk)), false, false),
+            (Some([0, 0]), Some(OfferedTicket { psk, agreed, early_data }), _) => {
+                may_be_early =
+                    first && early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id);
+                (psk.early, agreed.peer, true)
+            }
+            (Some([0, 0]), None, Some(offered)) | (Some([0, 1]), Some(_), Some(offered)) => {
+                let owner = psk.map(Owner::of).ok_or(Misbehaviour::UnsolicitedExtension)?;
+                (offered.early, SessionPeer::Psk(owner), false)
+            }
+            (Some(_), ..) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
+            (None, ..) if certificates.get().is_some() => {
+                (EarlySecret::without_psk(suite.hash), SessionPeer::Key(None), false)
+            }
+            (None, ..) => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
         };
         let key_share = hello.extensions.get(ExtensionType::KEY_SHARE);
         let (group, shared) = match (key_share, self.share.take()) {
@@ -599,7 +635,11 @@ impl Offer {
                 (Some(entry.group), Some(shared))
             }
             (Some(_), None) => return Err(Misbehaviour::UnsolicitedExtension.into()),
-            (None, _) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_KE) => (None, None),
+            (None, _)
+                if chosen.is_some() && settings.psk_modes.contains(&PskKeyExchangeMode::PSK_KE) =>
+            {
+                (None, None)
+            }
             (None, _) => return Err(Misbehaviour::MissingExtension("key_share").into()),
         };
         absorb(&mut self.transcript, message.kind, &message.body);
@@ -619,8 +659,10 @@ impl Offer {
                 part: self.part,
                 random,
                 peer,
-                resumed: is_resumed,
+                resumed,
                 may_be_early,
+                verifies: chosen.is_none(),
+                certificates,
                 agreed,
                 suite,
                 group,
@@ -642,6 +684,9 @@ pub(crate) struct WaitEncryptedExtensions {
     resumed: bool,
     /// Whether the server may accept early data.
     may_be_early: bool,
+    /// Whether the server authenticates itself with a certificate.
+    verifies: bool,
+    certificates: ForClient,
     agreed: NegotiatedExtensions,
     suite: &'static CipherSuite,
     group: Option<NamedGroup>,
@@ -676,6 +721,10 @@ impl WaitEncryptedExtensions {
                 // The server's preferred groups are meant for later handshakes (RFC 8446, section
                 // 4.2.7).
                 ExtensionType::SUPPORTED_GROUPS => {}
+                kind if self
+                    .certificates
+                    .get()
+                    .is_some_and(|offered| is_offered(offered, kind)) => {}
                 // Connection IDs must have been answered in the ServerHello.
                 kind if negotiated_extensions::is_offered(
                     settings,
@@ -699,59 +748,82 @@ impl WaitEncryptedExtensions {
         channel.record_limit = agreed.record_limit;
         channel.receive_limit = agreed.receive_limit;
         absorb(&mut self.transcript, message.kind, &message.body);
-        Ok(State::WaitServerFinished(
-            self.part,
-            Box::new(WaitFinished {
-                random: self.random,
-                suite: self.suite,
-                transcript: self.transcript,
-                master: self.master,
-                client: self.client,
-                server: self.server,
-                negotiated: Negotiated {
-                    version,
-                    suite: self.suite.id,
-                    suite_name: self.suite.name,
-                    group: self.group,
-                    psk_identity: self.peer.psk_identity(),
-                    send,
-                    receive,
-                    resumed: self.resumed,
-                    early_data,
-                    extended_master: true,
-                    record_limit: agreed.record_limit,
-                    send_cid: agreed.send_cid,
-                    receive_cid: agreed.receive_cid,
-                    return_routability: agreed.return_routability,
-                },
-                peer: self.peer,
-            }),
-        ))
+        let certificates = match self.certificates.get() {
+            Some(certificates) if self.verifies => {
+                Some((Arc::clone(certificates), Kinds::read(certificates, extensions)?))
+            }
+            _ => None,
+        };
+        let mut authenticated = PartState::EMPTY;
+        if let (Some(certificates), SessionPeer::Key(Some(key))) =
+            (self.certificates.get(), &self.peer)
+        {
+            authenticated.set(certificates.part, certificates.authenticated(key.clone()));
+        }
+        let finished = Box::new(WaitFinished {
+            part: self.part,
+            random: self.random,
+            suite: self.suite,
+            transcript: self.transcript,
+            master: self.master,
+            client: self.client,
+            server: self.server,
+            negotiated: Negotiated {
+                version,
+                suite: self.suite.id,
+                suite_name: self.suite.name,
+                group: self.group,
+                psk_identity: self.peer.psk_identity(),
+                send,
+                receive,
+                resumed: self.resumed,
+                early_data,
+                extended_master: true,
+                record_limit: agreed.record_limit,
+                send_cid: agreed.send_cid,
+                receive_cid: agreed.receive_cid,
+                return_routability: agreed.return_routability,
+                certificates: authenticated,
+            },
+            peer: self.peer,
+            answer: PartState::EMPTY,
+        });
+        Ok(match certificates {
+            Some((certificates, kinds)) => State::WaitServerCertificate(
+                (self.part, certificates.part),
+                Box::new(WaitCertificate::new(&certificates, kinds, finished)),
+            ),
+            None => State::WaitServerFinished(self.part, finished),
+        })
     }
 }
 
 /// Only the server's Finished is missing.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
+    pub(super) part: parts::Client,
     random: [u8; 32],
     suite: &'static CipherSuite,
-    transcript: Transcript,
+    pub(super) transcript: Transcript,
     master: MasterSecret,
     client: TrafficSecret,
     server: TrafficSecret,
     peer: SessionPeer,
-    negotiated: Negotiated,
+    pub(super) negotiated: Negotiated,
+    /// What the client answers a server that has asked for its certificate.
+    pub(super) answer: PartState<parts::Certificates, Answer>,
 }
 
 impl WaitFinished {
-    /// Processes the server's Finished and sends ours: the handshake is complete.
+    /// Processes the server's Finished and sends the client's last flight: the handshake is complete,
+    /// unless the client's key signs later.
     #[inline(never)]
     pub(crate) fn finished(
         mut self: Box<Self>,
         settings: &Settings,
         channel: &mut Channel,
         message: &Message,
-    ) -> Result<Established, Fault> {
+    ) -> Result<Progress, Fault> {
         expect_epoch(message, HANDSHAKE_EPOCH)?;
         if !self.server.finished_key().verify(&self.transcript.hash(), &message.body) {
             return Err(Misbehaviour::WrongFinished.into());
@@ -762,42 +834,75 @@ impl WaitFinished {
             self.master.application(&hash);
         log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &self.random, &send_secret);
         log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &self.random, &receive_secret);
-        let finished = self.client.finished_key().verify_data(&hash);
         channel.flight.complete();
-        let resumption = match parts::Resumption::INCLUDED.filter(|_| settings.resumption) {
-            Some(part) => {
-                absorb(&mut self.transcript, HandshakeType::FINISHED, &finished);
-                let agreed = Agreed {
-                    suite: self.suite.id,
-                    peer: self.peer,
-                    server_name: None,
-                    alpn: Vec::new(),
-                };
-                let secret = self.master.resumption(&self.transcript.hash());
-                Resumption::receiver(part, secret, agreed)
-            }
-            None => PartState::EMPTY,
+        let peer = match self.negotiated.peer_key() {
+            Some(key) => SessionPeer::Key(Some(key.clone())),
+            None => self.peer,
         };
-        channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
-        channel.install(
-            APPLICATION_EPOCH,
-            self.suite,
-            (&send_secret, self.negotiated.send),
-            (&receive_secret, self.negotiated.receive),
-        );
-        Ok(Established {
+        let mut agreed = PartState::EMPTY;
+        if let Some(part) = parts::Resumption::INCLUDED.filter(|_| settings.resumption) {
+            let server_name = self.negotiated.server_name().map(String::from);
+            agreed.set(part, Agreed { suite: self.suite.id, peer, server_name, alpn: Vec::new() });
+        }
+        let established = Established {
             keys: EstablishedKeys::Dtls13 {
                 suite: self.suite,
                 send: send_secret,
                 receive: receive_secret,
                 exporter,
-                resumption,
+                resumption: PartState::EMPTY,
             },
             offered: OfferedSchemes::new(
                 (self.negotiated.send, &settings.aggregation.send),
                 (self.negotiated.receive, &settings.aggregation.receive),
             ),
             negotiated: self.negotiated,
-        })
+        };
+        let flight = Box::new(LastFlight {
+            transcript: self.transcript,
+            client: self.client,
+            master: self.master,
+            agreed,
+            established,
+        });
+        match self.answer.take() {
+            Some(answer) => certificates::client::answer(answer, flight, channel),
+            None => Ok(Progress::Complete(flight.finish(channel))),
+        }
+    }
+}
+
+/// What the client's last flight is made from.
+#[derive(Debug)]
+pub(super) struct LastFlight {
+    /// The transcript; at first it ends with the server's Finished.
+    pub(super) transcript: Transcript,
+    client: TrafficSecret,
+    master: MasterSecret,
+    /// What tickets of the server will carry on.
+    agreed: PartState<parts::Resumption, Agreed>,
+    established: Established,
+}
+
+impl LastFlight {
+    /// Sends the client's Finished: the handshake is complete.
+    pub(super) fn finish(mut self: Box<Self>, channel: &mut Channel) -> Established {
+        let finished = self.client.finished_key().verify_data(&self.transcript.hash());
+        channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
+        let mut established = self.established;
+        let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
+        if let EstablishedKeys::Dtls13 { suite, send, receive, resumption, .. } =
+            &mut established.keys
+        {
+            channel.install(APPLICATION_EPOCH, suite, (send, sends), (receive, receives));
+            if let Some(agreed) = self.agreed.take()
+                && let Some(part) = parts::Resumption::INCLUDED
+            {
+                absorb(&mut self.transcript, HandshakeType::FINISHED, &finished);
+                let secret = self.master.resumption(&self.transcript.hash());
+                *resumption = Resumption::receiver(part, secret, agreed);
+            }
+        }
+        established
     }
 }

@@ -1,11 +1,13 @@
 //! The server's handshake states in DTLS 1.3.
 
+use super::certificates::AuthenticatedPeer;
+use super::certificates::server::{ChosenCertificate, offered_name};
 use super::early::{self, EarlyKeys};
 use super::hello_decision::AcceptedHello;
 use super::negotiated_extensions::AcceptedExtensions;
 use super::psk::{self, HandshakePsk, PskKind};
 use super::reassembly::Message;
-use super::resumption::{Agreed, OpenedTicket, Resumption, Tickets};
+use super::resumption::{Agreed, OpenedTicket, Resumption, TicketIssuer, Tickets};
 use super::session::Owner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, Unaccepted, absorb,
@@ -13,8 +15,12 @@ use super::{
 };
 use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
 use crate::config::session::SessionPeer;
-use crate::config::{Lookup, ProtocolVersion, ServerConfig};
-use crate::crypto::{ApplicationSecrets, HashValue};
+use crate::config::{Lookup, ProtocolVersion, ServerConfig, Settings};
+use crate::credential::PeerKey;
+use crate::crypto::{
+    ApplicationSecrets, CipherSuite, EarlySecret, HashValue, MasterSecret, TrafficSecret,
+    Transcript,
+};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, write_extension};
@@ -23,6 +29,7 @@ use crate::parts::{self, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
 use subtle::ConstantTimeEq;
@@ -33,8 +40,9 @@ pub(crate) struct WaitFinished {
     client_finished: HashValue,
     /// The keys of the early data that the server accepts, until the association takes them.
     early_keys: PartState<parts::EarlyData, EarlyKeys>,
-    /// The state after the client's Finished. It is prepared only for a client that has proved its
-    /// key.
+    /// Whether the server has keys for data already, before the client's Finished.
+    may_send: bool,
+    /// The state after the client's Finished.
     established: Box<Established>,
 }
 
@@ -49,11 +57,23 @@ pub(crate) fn accept(
     let settings = &config.settings;
     let offer = accepted.hello.extensions;
     let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
-    let ChosenPsk { index, psk, peer, early_data } = choose_psk(config, &accepted)?;
-    check_binder(&accepted, &psk, index)?;
-    let (secret, resumed) = (psk.early, matches!(psk.kind, PskKind::Resumption(_)));
+    let hash = accepted.suite.hash;
+    let mut early_data = None;
+    let (credential, secret, share) = match choose_psk(config, &accepted)? {
+        Some(ChosenPsk { index, psk, peer, early_data: accepted_early }) => {
+            check_binder(&accepted, &psk, index)?;
+            early_data = accepted_early;
+            let share = accepted.share.filter(|_| !accepted.psk_alone);
+            let resumed = matches!(psk.kind, PskKind::Resumption(_));
+            (ServerCredential::Psk { index, peer, resumed }, psk.early, share)
+        }
+        None => {
+            let chosen = choose_certificate(config, &accepted)?;
+            (chosen, EarlySecret::without_psk(hash), accepted.share)
+        }
+    };
 
-    let (group, share, shared) = match &accepted.share {
+    let (group, share, shared) = match &share {
         None => (None, Vec::new(), None),
         Some(entry) => {
             let group = settings.provider.group(entry.group).ok_or(Incompatibility::Group)?;
@@ -84,7 +104,12 @@ pub(crate) fn accept(
                 let entry = KeyShareEntry { group, key: &share };
                 write_extension(w, ExtensionType::KEY_SHARE, |w| w.put(&entry))?;
             }
-            write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(index))?;
+            match &credential {
+                ServerCredential::Psk { index, .. } => {
+                    write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(*index))?;
+                }
+                ServerCredential::Certificate(..) => {}
+            }
             answer.write_cid(w)
         })
     })?;
@@ -117,71 +142,205 @@ pub(crate) fn accept(
             if early_data.is_some() {
                 write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
             }
+            if let ServerCredential::Certificate(_, chosen) = &credential {
+                chosen.write_answer(w)?;
+            }
             answer.write_limits(w)
         })
     })?;
     absorb(&mut transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
     channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::ENCRYPTED_EXTENSIONS, extensions);
 
-    let finished = server.finished_key().verify_data(&transcript.hash()).to_vec();
-    absorb(&mut transcript, HandshakeType::FINISHED, &finished);
-    channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished);
+    let (asks_client, resumed, peer) = match &credential {
+        ServerCredential::Psk { peer, resumed, .. } => (false, *resumed, peer.clone()),
+        ServerCredential::Certificate(_, chosen) => {
+            (chosen.asks_client(), false, SessionPeer::Key(None))
+        }
+    };
+    let mut authenticated = PartState::EMPTY;
+    if let (Some(certificates), SessionPeer::Key(key)) = (config.certificates.get(), &peer) {
+        let server_name = offered_name(offer)?;
+        authenticated.set(certificates.part, AuthenticatedPeer { key: key.clone(), server_name });
+    }
+    let flight = Box::new(ServerFlight {
+        client_random,
+        suite,
+        transcript,
+        master,
+        client,
+        server,
+        // Before the client has authenticated itself, it gets no data.
+        sends_half_rtt_data: config.send_half_rtt_data && !asks_client,
+        offered: OfferedSchemes::new((send, &down), (receive, &up)),
+        negotiated: Negotiated {
+            version: ProtocolVersion::Dtls13,
+            suite: suite.id,
+            suite_name: suite.name,
+            group,
+            psk_identity: peer.psk_identity(),
+            send,
+            receive,
+            resumed,
+            early_data: early_data.is_some(),
+            extended_master: true,
+            record_limit: answer.agreed.record_limit,
+            send_cid: answer.agreed.send_cid,
+            receive_cid: answer.agreed.receive_cid,
+            return_routability: answer.agreed.return_routability,
+            certificates: authenticated,
+        },
+        issuer: accepted.tickets.issuer.take(),
+        peer,
+    });
+    match credential {
+        ServerCredential::Psk { .. } => {
+            let sent = flight.finish(settings, channel);
+            let mut state = sent.wait_finished(config.part, settings, channel);
+            if let State::WaitClientFinished(_, waiting) = &mut state {
+                waiting.early_keys = early_keys;
+            }
+            Ok(state)
+        }
+        ServerCredential::Certificate(part, chosen) => {
+            Ok(chosen.send((config.part, part), flight, settings, channel)?)
+        }
+    }
+}
 
-    let hash = transcript.hash();
-    let ApplicationSecrets { client: receive_secret, server: send_secret, exporter } =
-        master.application(&hash);
-    let client_finished = client.finished_key().verify_data(&hash);
-    log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &client_random, &receive_secret);
-    log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &client_random, &send_secret);
-    if config.send_half_rtt_data {
-        channel.install_sending(APPLICATION_EPOCH, suite, (&send_secret, send));
+/// With what the server authenticates itself.
+enum ServerCredential {
+    /// The PSK with this index of the client, which belongs to a ticket if a session is resumed.
+    Psk {
+        index: u16,
+        peer: SessionPeer,
+        resumed: bool,
+    },
+    Certificate(parts::Certificates, Box<ChosenCertificate>),
+}
+
+/// Chooses a certificate for a client of which the server knows no PSK.
+#[inline(never)]
+fn choose_certificate(
+    config: &ServerConfig,
+    accepted: &AcceptedHello<'_>,
+) -> Result<ServerCredential, Fault> {
+    match config.certificates.get().filter(|_| accepted.takes_certificates) {
+        Some(certificates) => {
+            let chosen = ChosenCertificate::new(certificates, accepted.hello.extensions)?;
+            Ok(ServerCredential::Certificate(certificates.part, Box::new(chosen)))
+        }
+        None => Err(Incompatibility::UnknownIdentity.into()),
     }
-    let psk_identity = peer.psk_identity();
-    let mut resumption = PartState::EMPTY;
-    let issuer = accepted.tickets.issuer.take();
-    if let (Some(part), Some(issuer)) = (
-        parts::Resumption::INCLUDED,
-        issuer.and_then(|issuer| issuer.limited(settings, &peer, resumed)),
-    ) {
-        absorb(&mut transcript, HandshakeType::FINISHED, &client_finished);
-        let agreed = Agreed { suite: suite.id, peer, server_name: None, alpn: Vec::new() };
-        let secret = master.resumption(&transcript.hash());
-        let tickets = Tickets::ToSend(issuer);
-        resumption.set(part, Resumption { part, secret, agreed, tickets });
+}
+
+/// The server's flight up to its EncryptedExtensions, and what completes it.
+#[derive(Debug)]
+pub(super) struct ServerFlight {
+    client_random: [u8; 32],
+    suite: &'static CipherSuite,
+    pub(super) transcript: Transcript,
+    master: MasterSecret,
+    client: TrafficSecret,
+    server: TrafficSecret,
+    sends_half_rtt_data: bool,
+    offered: OfferedSchemes,
+    pub(super) negotiated: Negotiated,
+    /// The tickets for the client.
+    issuer: Option<TicketIssuer>,
+    peer: SessionPeer,
+}
+
+impl ServerFlight {
+    /// Sends the server's Finished.
+    #[inline(never)]
+    pub(super) fn finish(
+        self: Box<Self>,
+        settings: &Settings,
+        channel: &mut Channel,
+    ) -> Box<SentFlight> {
+        let Self { client_random, suite, mut transcript, master, client, server, .. } = *self;
+        let (negotiated, offered) = (self.negotiated, self.offered);
+        let finished = server.finished_key().verify_data(&transcript.hash()).to_vec();
+        absorb(&mut transcript, HandshakeType::FINISHED, &finished);
+        channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished);
+        let ApplicationSecrets { client: receive_secret, server: send_secret, exporter } =
+            master.application(&transcript.hash());
+        log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &client_random, &receive_secret);
+        log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &client_random, &send_secret);
+        if self.sends_half_rtt_data {
+            channel.install_sending(APPLICATION_EPOCH, suite, (&send_secret, negotiated.send));
+        }
+        let established = Box::new(Established {
+            offered,
+            keys: EstablishedKeys::Dtls13 {
+                suite,
+                send: send_secret,
+                receive: receive_secret,
+                exporter,
+                resumption: PartState::EMPTY,
+            },
+            negotiated,
+        });
+        let (issuer, peer) = (self.issuer, self.peer);
+        Box::new(SentFlight { transcript, client, master, issuer, peer, established })
     }
-    Ok(State::WaitClientFinished(
-        config.part,
-        Box::new(WaitFinished {
-            client_finished,
-            early_keys,
-            established: Box::new(Established {
-                offered: OfferedSchemes::new((send, &down), (receive, &up)),
-                keys: EstablishedKeys::Dtls13 {
-                    suite,
-                    send: send_secret,
-                    receive: receive_secret,
-                    exporter,
-                    resumption,
-                },
-                negotiated: Negotiated {
-                    version: ProtocolVersion::Dtls13,
-                    suite: suite.id,
-                    suite_name: suite.name,
-                    group,
-                    psk_identity,
-                    send,
-                    receive,
-                    resumed,
-                    early_data: early_data.is_some(),
-                    extended_master: true,
-                    record_limit: answer.agreed.record_limit,
-                    send_cid: answer.agreed.send_cid,
-                    receive_cid: answer.agreed.receive_cid,
-                    return_routability: answer.agreed.return_routability,
-                },
+}
+
+/// The server's flight was sent.
+#[derive(Debug)]
+pub(super) struct SentFlight {
+    /// The transcript; at first it ends with the server's Finished.
+    pub(super) transcript: Transcript,
+    client: TrafficSecret,
+    master: MasterSecret,
+    issuer: Option<TicketIssuer>,
+    peer: SessionPeer,
+    established: Box<Established>,
+}
+
+impl SentFlight {
+    /// The client has authenticated itself with this key.
+    pub(super) fn authenticated(&mut self, key: PeerKey) {
+        self.peer = SessionPeer::Key(Some(key.clone()));
+        if let Some(peer) = self.established.negotiated.certificates.get_mut() {
+            peer.key = Some(key);
+        }
+    }
+
+    /// The state in which only the client's Finished is missing.
+    #[inline(never)]
+    pub(super) fn wait_finished(
+        mut self: Box<Self>,
+        part: parts::Server,
+        settings: &Settings,
+        channel: &mut Channel,
+    ) -> State {
+        let client_finished = self.client.finished_key().verify_data(&self.transcript.hash());
+        let negotiated = &self.established.negotiated;
+        let issuer =
+            self.issuer.and_then(|issuer| issuer.limited(settings, &self.peer, negotiated.resumed));
+        let server_name = negotiated.server_name().map(String::from);
+        if let (Some(issuer), Some(part), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
+            (issuer, parts::Resumption::INCLUDED, &mut self.established.keys)
+        {
+            absorb(&mut self.transcript, HandshakeType::FINISHED, &client_finished);
+            let agreed = Agreed { suite: suite.id, peer: self.peer, server_name, alpn: Vec::new() };
+            let secret = self.master.resumption(&self.transcript.hash());
+            let tickets = Tickets::ToSend(issuer);
+            resumption.set(part, Resumption { part, secret, agreed, tickets });
+        }
+        let may_send = channel.send.get(APPLICATION_EPOCH).is_some();
+        let established = self.established;
+        State::WaitClientFinished(
+            part,
+            Box::new(WaitFinished {
+                client_finished,
+                early_keys: PartState::EMPTY,
+                may_send,
+                established,
             }),
-        }),
-    ))
+        )
+    }
 }
 
 /// The PSK of a client that the server uses.
@@ -196,11 +355,12 @@ struct ChosenPsk {
 }
 
 /// Finds the ticket that the server resumes, or else the first PSK of the client that the server
-/// has. It waits for the answer about an earlier identity rather than take a later one.
+/// has; `None` if there is neither. It waits for the answer about an earlier identity rather than take a later one.
 fn choose_psk(
     config: &ServerConfig,
     accepted: &AcceptedHello<'_>,
-) -> Result<ChosenPsk, Unaccepted> {
+) -> Result<Option<ChosenPsk>, Unaccepted> {
+    let Some(psks) = &accepted.psks else { return Ok(None) };
     let hash = accepted.suite.hash;
     if let Some(ticket) = accepted.tickets.opened.get()
         && may_resume(config, accepted, ticket)?
@@ -209,20 +369,20 @@ fn choose_psk(
         let psk = HandshakePsk::of_ticket(*part, &content.psk, hash);
         let early_data = early::accepts(config, accepted, ticket);
         let (index, peer) = (*index, content.agreed.peer.clone());
-        return Ok(ChosenPsk { index, psk, peer, early_data });
+        return Ok(Some(ChosenPsk { index, psk, peer, early_data }));
     }
-    for (index, offered) in (0..).zip(accepted.psks.iter()) {
+    for (index, offered) in (0..).zip(psks.iter()) {
         match psk::look_up(&*config.psks, offered.identity, hash) {
             Lookup::Found(psk) => {
                 let peer = SessionPeer::Psk(Owner::of(&psk));
                 let psk = HandshakePsk::of(&psk, hash).ok_or(Incompatibility::CipherSuite)?;
-                return Ok(ChosenPsk { index, psk, peer, early_data: None });
+                return Ok(Some(ChosenPsk { index, psk, peer, early_data: None }));
             }
             Lookup::Unknown => {}
             Lookup::Later => return Err(Unaccepted::Waiting),
         }
     }
-    Err(Incompatibility::UnknownIdentity.into())
+    Ok(None)
 }
 
 /// Whether a ticket may be resumed in this handshake: its PSK has the hash of the suite (RFC 8446,
@@ -244,7 +404,16 @@ fn may_resume(
             Lookup::Unknown => Ok(false),
             Lookup::Later => Err(Unaccepted::Waiting),
         },
-        SessionPeer::Key(_) => Ok(false),
+        SessionPeer::Key(key) => {
+            let Some(certificates) = config.certificates.get() else { return Ok(false) };
+            let verifier = certificates.clients.verifier();
+            let accepts_client = match key {
+                Some(key) => verifier.is_some_and(|verifier| verifier.resumes(key)),
+                None => verifier.is_none(),
+            };
+            let name = offered_name(accepted.hello.extensions)?;
+            Ok(accepts_client && name == agreed.server_name)
+        }
     }
 }
 
@@ -254,9 +423,9 @@ fn check_binder(
     chosen: &HandshakePsk,
     index: u16,
 ) -> Result<(), Fault> {
-    let offered = accepted.psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
-    let binders_len = accepted.psks.binders_len();
-    let hash = psk::truncated_hash(&accepted.transcript, accepted.body, binders_len);
+    let psks = accepted.psks.as_ref().ok_or(Misbehaviour::WrongBinder)?;
+    let offered = psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
+    let hash = psk::truncated_hash(&accepted.transcript, accepted.body, psks.binders_len());
     if chosen.verify_binder(&hash, offered.binder) {
         Ok(())
     } else {
@@ -268,6 +437,17 @@ impl WaitFinished {
     /// The keys of the early data that the server accepts. They are handed out once.
     pub(crate) fn take_early_keys(&mut self) -> Option<EarlyKeys> {
         self.early_keys.take()
+    }
+
+    /// Whether the server may send data before the client's Finished.
+    pub(crate) const fn may_send(&self) -> bool {
+        self.may_send
+    }
+
+    /// Whether the client has proved its key already: the PSK in its hello, or its certificate's.
+    pub(crate) fn has_proved_key(&self) -> bool {
+        let negotiated = self.negotiated();
+        negotiated.resumed || !negotiated.psk_identity.is_empty() || negotiated.peer_key().is_some()
     }
 
     /// The parameters that are negotiated if the client's Finished verifies.
