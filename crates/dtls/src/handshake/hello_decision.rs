@@ -206,7 +206,8 @@ fn consider_13<'a>(
     if offers_early_data && cookie.is_some() {
         return Err(Misbehaviour::IllegalParameter("early_data").into());
     }
-    let count = settings.psk_tickets;
+    let tickets = config.certificates.get().map_or(0, |_| settings.tickets);
+    let count = settings.psk_tickets.max(tickets);
     let tickets = HelloTickets::new(settings, sessions, rng, now, count, &hello, psks.as_ref())?;
     Ok(HelloDecision::Accept(Box::new(AcceptedHello {
         hello,
