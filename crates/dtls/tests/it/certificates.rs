@@ -120,6 +120,48 @@ fn keys_are_pinned() {
     assert_eq!(refused(other), (Some(fault), Some(alert)));
 }
 
+/// A client with pinned keys, and a server that asks for its key where `asks` says so.
+fn pinned(asks: bool) -> Configs {
+    let mut configs = if asks { mutual(RAW, RAW) } else { configs(RAW) };
+    configs.client.verifier = Some(Arc::new(PinnedKeys::new(vec![ToyKey::new(1).pin()])));
+    if asks {
+        let clients = Arc::new(PinnedKeys::new(vec![ToyKey::new(2).pin()]));
+        configs.server.clients = ClientAuthentication::Required(clients);
+    }
+    configs
+}
+
+#[test]
+fn a_session_with_a_key_is_resumed_while_the_key_is_pinned() {
+    for asks in [false, true] {
+        let mut pair = pinned(asks).pair(1);
+        pair.connect().assert_connected();
+        let first = pair.client.take_session().expect("a ticket");
+        let second = pair.client.take_session().expect("another ticket");
+        let mut client = pinned(asks).client;
+        client.session = Some(first);
+        let mut next = pair.reconnect(client, 2);
+        next.connect().assert_connected();
+        for end in [&next.at_client, &next.at_server] {
+            assert!(end.connected.as_ref().unwrap().resumed);
+        }
+        let key = |negotiated: &lightseal_dtls::Negotiated| negotiated.peer_key().cloned();
+        let server = key(next.at_client.connected.as_ref().unwrap()).unwrap();
+        assert_eq!(server.spki_sha256, ToyKey::new(1).pin());
+        let client = key(next.at_server.connected.as_ref().unwrap());
+        let pin = client.map(|key| key.spki_sha256);
+        assert_eq!(pin, asks.then(|| ToyKey::new(2).pin()));
+
+        // Another key is pinned meanwhile, so that the session is not offered.
+        let mut client = pinned(asks).client;
+        client.session = Some(second);
+        client.verifier = Some(verifier(&[RAW]));
+        let mut next = next.reconnect(client, 3);
+        next.connect().assert_connected();
+        assert!(!next.at_client.connected.as_ref().unwrap().resumed);
+    }
+}
+
 #[test]
 fn a_server_asks_for_a_group_and_the_client_comes_again() {
     for cookies in [CookiePolicy::Always, CookiePolicy::WhenRetrying] {
