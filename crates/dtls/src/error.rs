@@ -345,6 +345,34 @@ impl fmt::Display for SendError {
 
 impl core::error::Error for SendError {}
 
+/// Why a payload was not taken as early data. The association is unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EarlyDataError {
+    /// This association offers no early data: it resumes no session, or its settings or the server
+    /// do not allow it.
+    NotOffered,
+    /// The server has answered already, or the association has ended.
+    TooLate,
+    /// The payload is empty, or too long for a datagram.
+    Length,
+    /// The server does not accept so much early data.
+    Full,
+}
+
+impl fmt::Display for EarlyDataError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotOffered => "no early data is offered",
+            Self::TooLate => "the server has answered already",
+            Self::Length => "early payload empty or too long for a datagram",
+            Self::Full => "more early data than the server accepts",
+        })
+    }
+}
+
+impl core::error::Error for EarlyDataError {}
+
 /// Why the peer cannot be asked for another aggregation scheme. The association is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -377,6 +405,8 @@ pub enum ConfigError {
     PskIdentityLength(usize),
     /// A PSK must have 16 to 65,535 bytes.
     PskLength(usize),
+    /// Early data with tickets that may be used more than once: it could be replayed.
+    EarlyData,
     /// More than 16 tickets, or a lifetime of tickets that is not one second to seven days.
     Tickets,
     /// The context of an imported PSK has this many bytes, more than 512.
@@ -436,6 +466,7 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PskIdentityLength(n) => write!(f, "PSK identity of {n} bytes, not 1 to 256"),
+            Self::EarlyData => f.write_str("early data with tickets that serve more than once"),
             Self::Tickets => {
                 f.write_str("more than 16 tickets, or not for one second to seven days")
             }

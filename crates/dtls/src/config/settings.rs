@@ -79,6 +79,14 @@ pub struct Settings {
     /// and takes clients that offer nothing. If the list is empty, and in a build without the feature
     /// `alpn`, nothing is negotiated.
     pub application_protocols: Vec<Vec<u8>>,
+    /// The largest number of bytes of early data (0-RTT, RFC 8446, section 2.3) in DTLS 1.3: a server
+    /// accepts so many with each of its tickets, and a client offers early data if this is not 0 and
+    /// the server accepts some. By default it is 0, because early data can be replayed and has no
+    /// forward secrecy; see [`Connection::send_early`](crate::Connection::send_early). A server that
+    /// asks for a cookie accepts none, so that it also needs
+    /// [`CookiePolicy::WhenRetrying`](crate::CookiePolicy::WhenRetrying). It needs the feature
+    /// `early-data`.
+    pub early_data: u32,
     /// How flights are packed into records and datagrams.
     pub packing: Packing,
     /// The maximum fragment length that a DTLS 1.2 client asks for (RFC 6066, section 4). Servers
@@ -185,6 +193,7 @@ impl Settings {
             reusable_tickets: false,
             session_tickets: true,
             application_protocols: Vec::new(),
+            early_data: 0,
             packing: Packing::default(),
             max_fragment_length: None,
             record_size_limit: None,
@@ -278,6 +287,9 @@ impl Settings {
             || !tuning::TICKET_LIFETIMES.contains(&self.ticket_lifetime)
         {
             return Err(ConfigError::Tickets);
+        }
+        if self.early_data > 0 && self.reusable_tickets {
+            return Err(ConfigError::EarlyData);
         }
         if self.initial_timeout.min(self.handshake_deadline) < tuning::LEAST_TIMEOUT {
             return Err(ConfigError::Timeout);

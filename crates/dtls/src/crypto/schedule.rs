@@ -372,6 +372,11 @@ impl BinderKey {
 pub struct ExporterSecret(Secret);
 
 impl ExporterSecret {
+    /// The bytes of the secret, for a key log only.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0.bytes
+    }
+
     /// Fills `out` with keying material for `label` and `context`.
     ///
     /// # Errors

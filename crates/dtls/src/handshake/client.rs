@@ -3,6 +3,7 @@
 use super::certificates::client::{
     Answer, Kinds, WaitCertificate, is_offered, offered_len, write_offer,
 };
+use super::early::EarlyKeys;
 use super::negotiated_extensions::NegotiatedExtensions;
 use super::psk::{HandshakePsk, truncated_hash};
 use super::resumption::{Agreed, Resumption};
@@ -19,8 +20,8 @@ use crate::config::certificates::ForClient;
 use crate::config::session::SessionPeer;
 use crate::config::{ClientConfig, ProtocolVersion, Psk, Session, Settings, can_aggregate};
 use crate::crypto::{
-    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, Hash, KeyExchange,
-    MasterSecret, NamedGroup, TrafficSecret, Transcript,
+    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, Hash, KeyExchange, MasterSecret,
+    NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
@@ -50,6 +51,8 @@ const BINDER: [u8; 64] = [0; 64];
 struct OfferedTicket {
     psk: HandshakePsk,
     agreed: Agreed,
+    /// The suite of the early data that is offered with it, and the largest number of its bytes.
+    early_data: Option<(parts::EarlyData, &'static CipherSuite, u32)>,
 }
 
 impl OfferedTicket {
@@ -78,7 +81,14 @@ impl OfferedTicket {
                 server_name: session.server_name.clone(),
                 alpn: session.alpn.clone(),
             };
-            offered.set(part, Self { psk, agreed });
+            // RFC 8446, section 4.2.10: the server can accept it only under the session's suite.
+            let most = config.settings.early_data.min(session.max_early_data);
+            let suite = config.settings.ordered_suites().find(|suite| suite.id == session.suite);
+            let early_data = match (parts::EarlyData::INCLUDED, suite) {
+                (Some(part), Some(suite)) if most > 0 => Some((part, suite, most)),
+                _ => None,
+            };
+            offered.set(part, Self { psk, agreed, early_data });
         }
         offered
     }
@@ -235,6 +245,15 @@ impl WaitServerHello {
         state
     }
 
+    /// The keys of the early data that the first hello offers.
+    pub(crate) fn early_keys(&self, settings: &Settings) -> Option<EarlyKeys> {
+        let offer = self.offers.dtls13()?;
+        let ticket = offer.ticket.get()?;
+        let (part, suite, most) = ticket.early_data?;
+        let (hash, log) = (offer.transcript.hash(), (settings, &self.random));
+        Some(EarlyKeys::new(part, suite, &ticket.psk.early, &hash, most, log))
+    }
+
     /// The version, if only one is still possible.
     pub(crate) const fn version(&self) -> Option<ProtocolVersion> {
         match &self.offers {
@@ -362,6 +381,9 @@ impl WaitServerHello {
             }
             if offer.psks().next().is_none() {
                 return Ok(());
+            }
+            if offer.offers_early_data() {
+                write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
             }
             // This extension must be the last one (RFC 8446, section 4.2.11).
             write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| {
@@ -541,6 +563,12 @@ impl Offer {
         ticket.into_iter().chain(&self.psk)
     }
 
+    /// Whether the hello offers early data: not after a HelloRetryRequest (RFC 8446, section 4.2.10).
+    fn offers_early_data(&self) -> bool {
+        let offered = self.ticket.get().is_some_and(|ticket| ticket.early_data.is_some());
+        offered && self.retried.is_none()
+    }
+
     /// The bytes that the PSKs take in a hello beside those that every hello has room for.
     fn psks_len(&self) -> usize {
         self.psks().map(|psk| psk.identity.len() + psk.binder_len() + 7).sum()
@@ -582,11 +610,15 @@ impl Offer {
         let ticket = self.ticket.take();
         let offers_psks = ticket.is_some() || self.psk.is_some();
         let chosen = hello.extensions.get(ExtensionType::PRE_SHARED_KEY);
+        let first = self.retried.is_none();
+        let mut may_be_early = false;
         let (early, peer, resumed) = match (chosen, ticket, self.psk) {
             (Some(_), ..) if !offers_psks => {
                 return Err(Misbehaviour::UnsolicitedExtension.into());
             }
-            (Some([0, 0]), Some(OfferedTicket { psk, agreed }), _) => {
+            (Some([0, 0]), Some(OfferedTicket { psk, agreed, early_data }), _) => {
+                may_be_early =
+                    first && early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id);
                 (psk.early, agreed.peer, true)
             }
             (Some([0, 0]), None, Some(offered)) | (Some([0, 1]), Some(_), Some(offered)) => {
@@ -638,6 +670,7 @@ impl Offer {
                 random,
                 peer,
                 resumed,
+                may_be_early,
                 verifies: chosen.is_none(),
                 certificates,
                 agreed,
@@ -659,6 +692,8 @@ pub(crate) struct WaitEncryptedExtensions {
     random: [u8; 32],
     peer: SessionPeer,
     resumed: bool,
+    /// Whether the server may accept early data.
+    may_be_early: bool,
     /// Whether the server authenticates itself with a certificate.
     verifies: bool,
     certificates: ForClient,
@@ -684,10 +719,14 @@ impl WaitEncryptedExtensions {
         let extensions = EncryptedExtensions::decode(&message.body)?.extensions;
         let wanted = &settings.aggregation;
         let mut schemes = (Scheme::Plain, Scheme::Plain);
+        let mut early_data = false;
         for (kind, content) in extensions.iter() {
             match kind {
                 kind if kind == settings.aggregation_extension && wanted.is_wanted() => {
                     schemes = aggregation_extension::read_answer(content)?;
+                }
+                ExtensionType::EARLY_DATA if self.may_be_early && content.is_empty() => {
+                    early_data = true;
                 }
                 // The server's preferred groups are meant for later handshakes (RFC 8446, section
                 // 4.2.7).
@@ -748,6 +787,7 @@ impl WaitEncryptedExtensions {
                 send,
                 receive,
                 resumed: self.resumed,
+                early_data,
                 extended_master: true,
                 record_limit: agreed.record_limit,
                 send_cid: agreed.send_cid,

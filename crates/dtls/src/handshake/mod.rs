@@ -23,6 +23,7 @@ pub(crate) mod certificates;
 pub(crate) mod client;
 pub mod cookie;
 pub(crate) mod dtls12;
+pub(crate) mod early;
 pub(crate) mod flight;
 pub(crate) mod hello_context;
 pub(crate) mod hello_decision;
@@ -195,6 +196,8 @@ pub struct Negotiated {
     pub receive: Scheme,
     /// Whether a session was resumed.
     pub resumed: bool,
+    /// Whether the server accepted early data (RFC 8446, section 4.2.10).
+    pub early_data: bool,
     /// Whether the keys are bound to the whole handshake (RFC 7627). In DTLS 1.3 they always are.
     pub extended_master: bool,
     /// The longest content of a record that this end may send, in bytes.

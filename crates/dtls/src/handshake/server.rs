@@ -2,6 +2,7 @@
 
 use super::certificates::AuthenticatedPeer;
 use super::certificates::server::{ChosenCertificate, offered_name};
+use super::early::{self, EarlyKeys};
 use super::hello_decision::AcceptedHello;
 use super::negotiated_extensions::AcceptedExtensions;
 use super::psk::{self, HandshakePsk, PskKind};
@@ -37,6 +38,8 @@ use subtle::ConstantTimeEq;
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
     client_finished: HashValue,
+    /// The keys of the early data that the server accepts, until the association takes them.
+    early_keys: PartState<parts::EarlyData, EarlyKeys>,
     /// Whether the server has keys for data already, before the client's Finished.
     may_send: bool,
     /// The state after the client's Finished.
@@ -55,9 +58,11 @@ pub(crate) fn accept(
     let offer = accepted.hello.extensions;
     let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
     let hash = accepted.suite.hash;
-    let (credential, early, share) = match choose_psk(config, &accepted)? {
-        Some(ChosenPsk { index, psk, peer }) => {
+    let mut early_data = None;
+    let (credential, secret, share) = match choose_psk(config, &accepted)? {
+        Some(ChosenPsk { index, psk, peer, early_data: accepted_early }) => {
             check_binder(&accepted, &psk, index)?;
+            early_data = accepted_early;
             let share = accepted.share.filter(|_| !accepted.psk_alone);
             let resumed = matches!(psk.kind, PskKind::Resumption(_));
             (ServerCredential::Psk { index, peer, resumed }, psk.early, share)
@@ -83,6 +88,11 @@ pub(crate) fn accept(
     let client_random = *accepted.hello.random;
     let mut transcript = accepted.transcript;
     absorb(&mut transcript, HandshakeType::CLIENT_HELLO, accepted.body);
+    let mut early_keys = PartState::EMPTY;
+    if let Some((part, most)) = early_data {
+        let (hash, log) = (transcript.hash(), (settings, &client_random));
+        early_keys.set(part, EarlyKeys::new(part, suite, &secret, &hash, most, log));
+    }
 
     let random = channel.rng.array();
     let hello = message_body(256 + share.len(), |w| {
@@ -105,7 +115,7 @@ pub(crate) fn accept(
     channel.flight.push(0, HandshakeType::SERVER_HELLO, hello);
 
     let hash = transcript.hash();
-    let handshake = early.into_handshake(shared.as_ref());
+    let handshake = secret.into_handshake(shared.as_ref());
     let client = handshake.client_traffic(&hash);
     let server = handshake.server_traffic(&hash);
     let master = handshake.into_master();
@@ -126,6 +136,9 @@ pub(crate) fn accept(
                 write_extension(w, settings.aggregation_extension, |w| {
                     aggregation_extension::write_answer(send, receive, w)
                 })?;
+            }
+            if early_data.is_some() {
+                write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
             }
             if let ServerCredential::Certificate(_, chosen) = &credential {
                 chosen.write_answer(w)?;
@@ -166,6 +179,7 @@ pub(crate) fn accept(
             send,
             receive,
             resumed,
+            early_data: early_data.is_some(),
             extended_master: true,
             record_limit: answer.agreed.record_limit,
             send_cid: answer.agreed.send_cid,
@@ -179,7 +193,12 @@ pub(crate) fn accept(
     });
     match credential {
         ServerCredential::Psk { .. } => {
-            Ok(flight.finish(settings, channel).wait_finished(config.part, settings, channel))
+            let sent = flight.finish(settings, channel);
+            let mut state = sent.wait_finished(config.part, settings, channel);
+            if let State::WaitClientFinished(_, waiting) = &mut state {
+                waiting.early_keys = early_keys;
+            }
+            Ok(state)
         }
         ServerCredential::Certificate(part, chosen) => {
             Ok(chosen.send((config.part, part), flight, settings, channel)?)
@@ -314,7 +333,12 @@ impl SentFlight {
         let established = self.established;
         State::WaitClientFinished(
             part,
-            Box::new(WaitFinished { client_finished, may_send, established }),
+            Box::new(WaitFinished {
+                client_finished,
+                early_keys: PartState::EMPTY,
+                may_send,
+                established,
+            }),
         )
     }
 }
@@ -326,6 +350,8 @@ struct ChosenPsk {
     psk: HandshakePsk,
     /// Who has it.
     peer: SessionPeer,
+    /// The number of bytes of early data that the server accepts.
+    early_data: Option<(parts::EarlyData, u32)>,
 }
 
 /// Finds the ticket that the server resumes, or else the first PSK of the client that the server
@@ -341,15 +367,16 @@ fn choose_psk(
     {
         let OpenedTicket { part, index, content, .. } = ticket;
         let psk = HandshakePsk::of_ticket(*part, &content.psk, hash);
-        let peer = content.agreed.peer.clone();
-        return Ok(Some(ChosenPsk { index: *index, psk, peer }));
+        let early_data = early::accepts(config, accepted, ticket);
+        let (index, peer) = (*index, content.agreed.peer.clone());
+        return Ok(Some(ChosenPsk { index, psk, peer, early_data }));
     }
     for (index, offered) in (0..).zip(psks.iter()) {
         match psk::look_up(&*config.psks, offered.identity, hash) {
             Lookup::Found(psk) => {
                 let peer = SessionPeer::Psk(Owner::of(&psk));
                 let psk = HandshakePsk::of(&psk, hash).ok_or(Incompatibility::CipherSuite)?;
-                return Ok(Some(ChosenPsk { index, psk, peer }));
+                return Ok(Some(ChosenPsk { index, psk, peer, early_data: None }));
             }
             Lookup::Unknown => {}
             Lookup::Later => return Err(Unaccepted::Waiting),
@@ -407,6 +434,11 @@ fn check_binder(
 }
 
 impl WaitFinished {
+    /// The keys of the early data that the server accepts. They are handed out once.
+    pub(crate) fn take_early_keys(&mut self) -> Option<EarlyKeys> {
+        self.early_keys.take()
+    }
+
     /// Whether the server may send data before the client's Finished.
     pub(crate) const fn may_send(&self) -> bool {
         self.may_send
@@ -435,6 +467,8 @@ impl WaitFinished {
             return Err(Misbehaviour::WrongFinished.into());
         }
         channel.flight.complete();
+        // Early data ends with the client's Finished.
+        drop(channel.receive.take_before(HANDSHAKE_EPOCH));
         let established = *self.established;
         let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
         if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &established.keys {

@@ -196,6 +196,7 @@ impl KeysInstalled {
                 send: Scheme::Plain,
                 receive: Scheme::Plain,
                 resumed,
+                early_data: false,
                 extended_master,
                 record_limit: agreed.record_limit,
                 send_cid: agreed.send_cid,
