@@ -141,6 +141,16 @@ pub enum Exchange12 {
     Psk,
     /// A pre-shared key and an ephemeral key exchange (RFC 5489).
     EcdhePsk,
+    /// An ephemeral key exchange whose server share is signed with an ECDSA or Ed25519 key (RFC
+    /// 8422, section 2).
+    EcdheEcdsa,
+}
+
+impl Exchange12 {
+    /// Whether the server authenticates itself with a certificate or raw public key.
+    pub const fn is_signed(self) -> bool {
+        matches!(self, Self::EcdheEcdsa)
+    }
 }
 
 #[cfg(feature = "dtls12")]

@@ -23,10 +23,10 @@ pub struct Certificate<'a> {
 impl<'a> Decode<'a> for Certificate<'a> {
     fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let context = r.vec8()?;
-        let mut list = Reader::new(read_vec24(r)?);
+        let mut list = Reader::new(r.vec24()?);
         let (mut entries, mut has_extensions) = (Vec::new(), false);
         while !list.is_empty() {
-            let entry = read_vec24(&mut list)?;
+            let entry = list.vec24()?;
             if entry.is_empty() {
                 return Err(DecodeError::Invalid("certificate"));
             }
@@ -38,11 +38,6 @@ impl<'a> Decode<'a> for Certificate<'a> {
         }
         Ok(Self { context, entries, has_extensions })
     }
-}
-
-fn read_vec24<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
-    let length = r.u24()?;
-    r.take(length as usize)
 }
 
 /// The number of bytes of a Certificate message with these entries.
@@ -61,7 +56,8 @@ pub fn write_certificate(entries: &[Vec<u8>], w: &mut Writer<'_>) -> Result<(), 
     })
 }
 
-/// A CertificateVerify message. DTLS 1.2 has the same form (RFC 5246, section 7.4.8).
+/// A CertificateVerify message. DTLS 1.2 has the same form (RFC 5246, section 7.4.8), also for the
+/// signature of a ServerKeyExchange (section 4.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CertificateVerify<'a> {
     /// The signature scheme.

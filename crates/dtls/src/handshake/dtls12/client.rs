@@ -246,6 +246,9 @@ impl WaitHelloDone {
                     .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
                 self.exchange = Some(ClientExchange { group: params.group, public, shared });
             }
+            Exchange12::EcdheEcdsa => {
+                return Err(Misbehaviour::IllegalParameter("cipher suite").into());
+            }
         }
         absorb_message(&mut self.hellos.transcript, message);
         Ok(State::WaitHelloDone12(self.part, self))
@@ -278,6 +281,9 @@ impl WaitHelloDone {
                 })?;
                 let premaster = PremasterSecret::ecdhe_psk(hash, &exchanged.shared, key);
                 (premaster, Some(exchanged.group), body)
+            }
+            (Exchange12::EcdheEcdsa, _) => {
+                return Err(Misbehaviour::IllegalParameter("cipher suite").into());
             }
             (Exchange12::EcdhePsk, None) => return Err(Misbehaviour::UnexpectedMessage.into()),
         };
