@@ -128,7 +128,8 @@ impl ClientConfig {
 /// Checks the settings of a client that accepts certificates.
 fn check_client(settings: &Settings, has_psk: bool) -> Result<(), ConfigError> {
     certificates::check(settings)?;
-    if has_psk || settings.speaks(ProtocolVersion::Dtls13) {
+    let speaks_12 = settings.suites_12_with(has_psk, true).next().is_some();
+    if speaks_12 || settings.speaks(ProtocolVersion::Dtls13) {
         Ok(())
     } else {
         Err(ConfigError::Versions)
@@ -192,7 +193,8 @@ pub enum CookiePolicy {
     /// or keep state for them.
     #[default]
     Always,
-    /// Only if a HelloRetryRequest is needed for another reason; in DTLS 1.2 never. Anybody can
+    /// Only if a HelloRetryRequest is needed for another reason; in DTLS 1.2 only if the server's
+    /// certificates are longer than what it may send to an unproved address. Anybody can
     /// then make the server keep state, and send to a forged address at most three bytes for each
     /// byte received from there (RFC 9147, section 5.1). For closed networks.
     WhenRetrying,

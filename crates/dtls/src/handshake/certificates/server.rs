@@ -4,7 +4,7 @@ use super::{
     AuthenticatedPeer, CLIENT_CONTEXT, ClaimedKey, SERVER_CONTEXT, Signer, accepted_schemes,
     common_kind, for_handshakes, read_certificate, send, send_certificate,
 };
-use crate::codepoints::{CertificateType, ExtensionType, HandshakeType};
+use crate::codepoints::{CertificateType, ExtensionType, HandshakeType, SignatureScheme};
 use crate::config::certificates::ServerCertificates;
 use crate::config::{ClientAuthentication, Settings};
 use crate::credential::{OfferedCertificates, PresentedCertificate};
@@ -25,10 +25,10 @@ use lightseal_core::wire::BufferFull;
 
 /// The certificate with which the server answers a client, and whether it asks for the client's.
 #[derive(Debug)]
-pub(in crate::handshake) struct ChosenCertificate {
-    signer: Signer,
-    request: Option<Request>,
-    server_name: Option<String>,
+pub(crate) struct ChosenCertificate {
+    pub(in crate::handshake) signer: Signer,
+    pub(in crate::handshake) request: Option<Request>,
+    pub(in crate::handshake) server_name: Option<String>,
     /// Whether the client has sent lists of kinds, which are then answered.
     answers_server_kind: bool,
     answers_client_kind: bool,
@@ -36,9 +36,9 @@ pub(in crate::handshake) struct ChosenCertificate {
 
 /// What the server asks of the client.
 #[derive(Debug)]
-struct Request {
-    clients: ClientAuthentication,
-    kind: CertificateType,
+pub(in crate::handshake) struct Request {
+    pub(in crate::handshake) clients: ClientAuthentication,
+    pub(in crate::handshake) kind: CertificateType,
 }
 
 /// The kinds of certificates in an extension of the ClientHello: X.509 alone if it is absent.
@@ -50,7 +50,7 @@ fn offered_kinds(
 }
 
 impl ChosenCertificate {
-    /// Chooses for a ClientHello with these extensions.
+    /// Chooses for a ClientHello of DTLS 1.3 with these extensions.
     pub(in crate::handshake) fn new(
         certificates: &ServerCertificates,
         offer: Extensions<'_>,
@@ -59,6 +59,15 @@ impl ChosenCertificate {
             .get(ExtensionType::SIGNATURE_ALGORITHMS)
             .ok_or(Misbehaviour::MissingExtension("signature_algorithms"))?;
         let schemes = for_handshakes(extensions::read_schemes(schemes)?);
+        Self::with_schemes(certificates, offer, &schemes)
+    }
+
+    /// Chooses for a ClientHello with these extensions, whose client accepts these schemes.
+    pub(in crate::handshake) fn with_schemes(
+        certificates: &ServerCertificates,
+        offer: Extensions<'_>,
+        schemes: &[SignatureScheme],
+    ) -> Result<Self, Fault> {
         let authorities = match offer.get(ExtensionType::CERTIFICATE_AUTHORITIES) {
             Some(content) => extensions::read_authorities(content)?,
             None => Vec::new(),
@@ -74,7 +83,7 @@ impl ChosenCertificate {
         let offered = OfferedCertificates {
             server_name: server_name.as_deref(),
             kinds,
-            schemes: &schemes,
+            schemes,
             authorities: &authorities,
         };
         common_kind(&certificates.keys.kinds(), kinds)?;
