@@ -260,11 +260,11 @@ impl ClientExchange {
         let group = Some(id)
             .filter(|group| settings.groups.contains(group))
             .and_then(|group| settings.provider.group(group))
+            .filter(|group| !group.is_kem())
             .ok_or(Misbehaviour::IllegalParameter("key exchange group"))?;
-        let exchange = group.start(&mut channel.rng);
-        let public = exchange.public_key().to_vec();
-        let shared =
-            exchange.complete(point).map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
+        let (public, shared) = group
+            .answer(&mut channel.rng, point)
+            .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
         Ok(Self { group: id, public, shared })
     }
 }

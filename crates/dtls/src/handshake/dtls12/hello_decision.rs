@@ -193,7 +193,10 @@ fn choose(config: &ServerConfig, hello: &ClientHello<'_>) -> Result<Choice, Faul
     let group = match hello.extensions.get(ExtensionType::SUPPORTED_GROUPS) {
         Some(content) => {
             let theirs = groups(content)?;
-            settings.groups.iter().copied().find(|group| theirs.clone().any(|g| g == *group))
+            let mut ours = settings.groups.iter().copied().filter(|group| {
+                settings.provider.group(*group).is_some_and(|group| !group.is_kem())
+            });
+            ours.find(|group| theirs.clone().any(|g| g == *group))
         }
         // RFC 8422, section 4: the client leaves the choice to the server, and every client
         // supports P-256.
