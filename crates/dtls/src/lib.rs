@@ -146,7 +146,6 @@ pub use config::{
     SessionSlots, Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch};
-pub use credential::{Identity, NotAnIdentity};
 pub use crypto::ExportError;
 #[cfg(feature = "server")]
 pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle, Incoming};

@@ -1,17 +1,14 @@
 //! What the ends prove their identities with, and how each end checks the identity of its peer.
 //!
 //! - [`psk`]: pre-shared keys, and the store in which a server finds them;
-//! - [`identity`]: who a peer is, in the text form of lists, logs and metrics;
 //! - [`key`]: private keys with X.509 certificates or as raw public keys, and how a server chooses
 //!   among its own;
 //! - [`verifier`]: what an end accepts of its peer.
 
-pub(crate) mod identity;
 pub(crate) mod key;
 pub(crate) mod psk;
 pub(crate) mod verifier;
 
-pub use identity::{Identity, NotAnIdentity};
 pub use key::{CertifiedKey, KeyStore, OfferedCertificates};
 pub use psk::{Lookup, Psk, PskStore};
 pub use verifier::{

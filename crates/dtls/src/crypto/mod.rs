@@ -2,13 +2,15 @@
 //!
 //! - [`provider`]: a [`Provider`] lists cipher suites and groups; what is not listed is not linked;
 //! - [`protection`]: traits that seal and open records in place;
-//! - `hash`: hash functions with HMAC and HKDF, which suites name; `sha256`: the portable one;
+//! - `hash`: hash functions with HMAC and HKDF, which suites name; `sha256` and
+//!   `sha384`: the portable ones;
 //! - [`limits`]: how much a key may be used;
 //! - `schedule`: the key schedule of DTLS 1.3, one type for each stage; `schedule12`: that of 1.2
 //!   (feature `internals`);
 //! - `transcript`: the hash of the handshake messages (feature `internals`);
-//! - [`group`]: key exchange; [`groups`]: X25519 and P-256 (feature `rustcrypto`);
-//! - [`signature`]: private keys that sign, and algorithms that verify;
+//! - [`group`]: key exchange; [`groups`]: X25519, P-256, P-384 and ML-KEM-768 (feature `rustcrypto`);
+//! - [`signature`]: private keys that sign, and algorithms that verify; [`signatures`]: those of the
+//!   portable provider (features `certificates` and `rustcrypto`);
 //! - [`suites`]: the constructions of record protection, where possible generic over the block
 //!   cipher;
 //! - [`rustcrypto`]: the portable provider (feature `rustcrypto`);
@@ -35,7 +37,11 @@ mod schedule12;
 #[cfg(feature = "internals")]
 pub mod schedule12;
 mod sha256;
+#[cfg(feature = "sha384")]
+mod sha384;
 pub mod signature;
+#[cfg(all(feature = "certificates", feature = "rustcrypto"))]
+pub mod signatures;
 pub mod suites;
 #[cfg(not(feature = "internals"))]
 mod transcript;
@@ -43,7 +49,7 @@ mod transcript;
 pub mod transcript;
 
 pub use crate::codepoints::{CipherSuiteId, NamedGroup, SignatureScheme};
-pub use group::{Group, GroupAnswer, InvalidKeyShare, KeyExchange, SharedSecret};
+pub use group::{Group, GroupAnswer, Hybrid, InvalidKeyShare, KeyExchange, SharedSecret};
 #[cfg(feature = "internals")]
 pub use hash::HashValue;
 #[cfg(not(feature = "internals"))]
@@ -72,7 +78,11 @@ pub use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
 #[cfg(not(feature = "internals"))]
 pub(crate) use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
 pub use sha256::Sha256;
-pub use signature::{SignatureAlgorithm, Signing, SigningKey};
+#[cfg(feature = "sha384")]
+pub use sha384::Sha384;
+pub use signature::{
+    KeyLoader, PrivateKeyError, SignatureAlgorithm, SignatureAnswer, Signing, SigningKey,
+};
 pub use suites::known_answer::{KnownAnswer, KnownAnswer12};
 #[cfg(feature = "internals")]
 pub use transcript::Transcript;

@@ -50,10 +50,8 @@ pub(crate) fn accept(
         None => (None, Vec::new(), None),
         Some(entry) => {
             let group = settings.provider.group(entry.group).ok_or(Incompatibility::Group)?;
-            let exchange = group.start(&mut channel.rng);
-            let public = exchange.public_key().to_vec();
-            let shared = exchange
-                .complete(entry.key)
+            let (public, shared) = group
+                .answer(&mut channel.rng, entry.key)
                 .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
             (Some(entry.group), public, Some(shared))
         }
