@@ -5,6 +5,7 @@ mod addresses;
 mod attack;
 mod attack_tags;
 mod certificates;
+mod certificates12;
 mod chaos;
 mod connection_ids;
 mod cuts;

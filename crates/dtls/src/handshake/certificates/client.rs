@@ -89,8 +89,8 @@ pub(in crate::handshake) fn is_offered(
 /// The kinds of certificates that were negotiated.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::handshake) struct Kinds {
-    server: CertificateType,
-    client: CertificateType,
+    pub(in crate::handshake) server: CertificateType,
+    pub(in crate::handshake) client: CertificateType,
 }
 
 impl Kinds {
