@@ -4,6 +4,8 @@ mod adapt;
 mod addresses;
 mod attack;
 mod attack_tags;
+mod certificates;
+mod certificates12;
 mod chaos;
 mod connection_ids;
 mod cuts;
