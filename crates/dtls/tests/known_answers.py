@@ -7,7 +7,7 @@ import hmac
 import struct
 
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa, x25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mlkem, padding, rsa, x25519
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
@@ -153,6 +153,12 @@ def groups():
         scalars = (int.from_bytes(k, "big") for k in (stream[:length], stream[length:]))
         one, other = (ec.derive_private_key(scalar, curve) for scalar in scalars)
         print(name, *[k.public_key().public_bytes(*point).hex() for k in (one, other)], one.exchange(ec.ECDH(), other.public_key()).hex())
+    # An ML-KEM seed and an X25519 scalar.
+    stream = chacha(bytes([7] * 32), bytes(16), 96)
+    share = mlkem.MLKEM768PrivateKey.from_seed_bytes(stream[:64]).public_key().public_bytes_raw()
+    print("MLKEM768", hashlib.sha256(share).hexdigest())
+    share += x25519.X25519PrivateKey.from_private_bytes(stream[64:]).public_key().public_bytes(*raw)
+    print("X25519MLKEM768", hashlib.sha256(share).hexdigest())
 
 
 def signatures():
