@@ -59,7 +59,7 @@ pub(crate) fn accept(
     let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
     let hash = accepted.suite.hash;
     let mut early_data = None;
-    let (credential, secret, share) = match choose_psk(config, &accepted)? {
+    let (credential, secret, share) = match choose_psk(config, &accepted, &answer)? {
         Some(ChosenPsk { index, psk, peer, early_data: accepted_early }) => {
             check_binder(&accepted, &psk, index)?;
             early_data = accepted_early;
@@ -359,6 +359,7 @@ struct ChosenPsk {
 fn choose_psk(
     config: &ServerConfig,
     accepted: &AcceptedHello<'_>,
+    answer: &AcceptedExtensions,
 ) -> Result<Option<ChosenPsk>, Unaccepted> {
     let Some(psks) = &accepted.psks else { return Ok(None) };
     let hash = accepted.suite.hash;
@@ -367,7 +368,7 @@ fn choose_psk(
     {
         let OpenedTicket { part, index, content, .. } = ticket;
         let psk = HandshakePsk::of_ticket(*part, &content.psk, hash);
-        let early_data = early::accepts(config, accepted, ticket);
+        let early_data = early::accepts(config, accepted, answer, ticket);
         let (index, peer) = (*index, content.agreed.peer.clone());
         return Ok(Some(ChosenPsk { index, psk, peer, early_data }));
     }
