@@ -1,0 +1,51 @@
+//! What must hold when the handshake is complete.
+
+use crate::Failure;
+use crate::association::Association;
+use crate::flags::Flags;
+use lightseal_dtls::codepoints::{DTLS_1_2, DTLS_1_3};
+use lightseal_dtls::{Negotiated, ProtocolVersion};
+
+/// Compares what was negotiated with what the case expects.
+pub(crate) fn after_handshake(
+    flags: &Flags,
+    negotiated: &Negotiated,
+    association: &Association,
+    is_resumption: bool,
+    has_retried: bool,
+) -> Result<(), Failure> {
+    let expected_to_resume = is_resumption && !flags.has("-expect-session-miss");
+    same("the session is resumed", negotiated.resumed, expected_to_resume)?;
+    let version = match negotiated.version {
+        ProtocolVersion::Dtls12 => DTLS_1_2,
+        ProtocolVersion::Dtls13 => DTLS_1_3,
+    };
+    expected(flags, "-expect-version", version)?;
+    expected(flags, "-expect-cipher", negotiated.suite.0)?;
+    expected(flags, "-expect-curve-id", negotiated.group.map_or(0, |group| group.0))?;
+    if flags.has("-expect-extended-master-secret") {
+        same("the extended master secret", negotiated.extended_master, true)?;
+    }
+    if flags.has("-expect-hrr") {
+        same("a HelloRetryRequest", has_retried, true)?;
+    }
+    if flags.has("-expect-no-hrr") {
+        same("a HelloRetryRequest", has_retried, false)?;
+    }
+    let _ = association.is_server();
+    Ok(())
+}
+
+fn expected(flags: &Flags, flag: &str, value: u16) -> Result<(), Failure> {
+    match flags.number(flag)? {
+        Some(number) => same(flag, value, number),
+        None => Ok(()),
+    }
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, is: T, expected: T) -> Result<(), Failure> {
+    if is == expected {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!("{what}: {is:?} instead of {expected:?}")))
+}

@@ -1,0 +1,99 @@
+//! What the flags mean for our engine.
+
+use crate::flags::Flags;
+use crate::{Failure, identity};
+use lightseal_dtls::codepoints::{DTLS_1_2, DTLS_1_3, NamedGroup};
+use lightseal_dtls::{
+    ClientConfig, CookiePolicy, ProtocolVersion, Psk, ServerConfig, Settings, SessionSlots,
+};
+use lightseal_dtls_aws_lc::PROVIDER;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longer than all timeouts of a case together, so that only the runner's schedule gives a
+/// handshake up.
+pub(crate) const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(7200);
+
+/// The longest datagram unless the case asks for a shorter one: the suite's longest record fits.
+const DATAGRAM: usize = (1 << 14) + 256;
+
+/// The settings for a client or a server.
+fn settings(flags: &Flags) -> Result<Settings, Failure> {
+    let mut settings = Settings::new(&PROVIDER);
+    settings.versions = versions(flags)?;
+    settings.datagram_bytes = flags.number("-mtu")?.unwrap_or(DATAGRAM);
+    settings.require_extended_master_secret = false;
+    settings.session_tickets = !flags.has("-no-ticket");
+    settings.handshake_deadline = HANDSHAKE_DEADLINE;
+    if let Some(millis) = flags.number("-initial-timeout-duration-ms")? {
+        settings.initial_timeout = Duration::from_millis(millis);
+    }
+    let groups = flags.numbers("-curves")?;
+    if !groups.is_empty() {
+        settings.groups = groups.into_iter().map(NamedGroup).collect();
+        if let Some(group) = settings.groups.iter().find(|id| PROVIDER.group(**id).is_none()) {
+            return Err(Failure::Unimplemented(format!("the group {group}")));
+        }
+    }
+    Ok(settings)
+}
+
+/// The versions that the flags leave.
+fn versions(flags: &Flags) -> Result<Vec<ProtocolVersion>, Failure> {
+    // Newer versions have smaller numbers.
+    let least = flags.number("-min-version")?.unwrap_or(u16::MAX);
+    let most = flags.number("-max-version")?.unwrap_or(0);
+    let all = [
+        (ProtocolVersion::Dtls13, DTLS_1_3, "-no-tls13"),
+        (ProtocolVersion::Dtls12, DTLS_1_2, "-no-tls12"),
+    ];
+    let allowed = all
+        .into_iter()
+        .filter(|(_, wire, no)| (most..=least).contains(wire) && !flags.has(no))
+        .map(|(version, ..)| version);
+    let versions: Vec<_> = allowed.collect();
+    match versions.is_empty() {
+        true => Err(Failure::Unimplemented("DTLS 1.0".into())),
+        false => Ok(versions),
+    }
+}
+
+fn psk(flags: &Flags) -> Result<Option<Psk>, Failure> {
+    let Some(key) = flags.text("-psk") else { return Ok(None) };
+    let identity = flags.text("-psk-identity").unwrap_or_default();
+    Psk::external(identity.as_bytes(), key.as_bytes())
+        .map(Some)
+        .map_err(|error| Failure::Unimplemented(format!("this PSK: {error:?}")))
+}
+
+fn refused(error: impl std::fmt::Debug) -> Failure {
+    Failure::Unimplemented(format!("this configuration: {error:?}"))
+}
+
+/// A client's configuration.
+pub(crate) fn client_config(
+    flags: &Flags,
+    _log: &Arc<identity::Log>,
+) -> Result<ClientConfig, Failure> {
+    let settings = settings(flags)?;
+    let Some(psk) = psk(flags)? else {
+        return Err(Failure::Unimplemented("certificates".into()));
+    };
+    ClientConfig::with(psk, settings).map_err(refused)
+}
+
+/// A server's configuration.
+pub(crate) fn server_config(
+    flags: &Flags,
+    _log: &Arc<identity::Log>,
+) -> Result<ServerConfig, Failure> {
+    let settings = settings(flags)?;
+    let Some(psk) = psk(flags)? else {
+        return Err(Failure::Unimplemented("certificates".into()));
+    };
+    let config = ServerConfig::with(Arc::new(psk), settings).map_err(refused)?;
+    Ok(config
+        .with_cookies(CookiePolicy::WhenRetrying)
+        .with_slots(SessionSlots::default())
+        .without_hints())
+}
