@@ -4,7 +4,7 @@ use crate::flags::Flags;
 use crate::{Failure, identity};
 use lightseal_dtls::codepoints::{DTLS_1_2, DTLS_1_3, NamedGroup};
 use lightseal_dtls::{
-    ClientConfig, CookiePolicy, ProtocolVersion, Psk, ServerConfig, Settings, SessionSlots,
+    ClientConfig, CookiePolicy, ProtocolVersion, Psk, ServerConfig, SessionSlots, Settings,
 };
 use lightseal_dtls_aws_lc::PROVIDER;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ pub(crate) fn server_config(
     };
     let config = ServerConfig::with(Arc::new(psk), settings).map_err(refused)?;
     Ok(config
-        .with_cookies(CookiePolicy::WhenRetrying)
+        .with_cookies(CookiePolicy::ProvedBelow)
         .with_slots(SessionSlots::default())
         .without_hints())
 }

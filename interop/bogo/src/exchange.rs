@@ -8,11 +8,11 @@
 //! advances to that timer, or by the step if there is none. A longer step is as long as the runner
 //! says: it is there to let old keys expire.
 
+use crate::Failure;
 use crate::association::{Association, Next};
 use crate::checks;
 use crate::flags::Flags;
 use crate::wire::{Frame, Wire};
-use crate::Failure;
 use lightseal_dtls::codepoints::HELLO_RETRY_REQUEST_RANDOM;
 use lightseal_dtls::{CloseReason, Instant};
 use std::time::Duration;

@@ -6,7 +6,8 @@
 //!
 //! - [`flags`]: the command line;
 //! - [`configuration`]: what the flags mean for our engine;
-//! - [`identity`]: certificates, keys and the verifier;
+//! - [`identity`]: certificates and the verifier;
+//! - [`keys`]: private keys;
 //! - [`association`]: a client or a server, driven in the same way;
 //! - [`wire`]: the connection to the runner;
 //! - [`exchange`]: what one connection does from its first flight to its end;
@@ -19,6 +20,7 @@ mod configuration;
 mod exchange;
 mod flags;
 mod identity;
+mod keys;
 mod wire;
 
 use association::Association;
