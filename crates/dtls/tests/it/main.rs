@@ -4,6 +4,7 @@ mod adapt;
 mod addresses;
 mod attack;
 mod attack_tags;
+mod certificates;
 mod chaos;
 mod connection_ids;
 mod cuts;

@@ -28,7 +28,7 @@ use crate::config::{ProtocolVersion, Settings};
 use crate::crypto::{CipherSuite12, MasterSecret12, NamedGroup, PremasterSecret, Transcript};
 use crate::error::{Fault, Misbehaviour};
 use crate::messages::fragment::transcript_header_12;
-use crate::parts::Dtls12;
+use crate::parts::{Dtls12, PartState};
 use crate::record::epochs::EPOCH_12;
 use crate::record::{ReceiveEpoch, SendEpoch};
 use alloc::boxed::Box;
@@ -199,6 +199,7 @@ impl KeysInstalled {
                 send_cid: agreed.send_cid,
                 receive_cid: agreed.receive_cid,
                 return_routability: agreed.return_routability,
+                certificates: PartState::EMPTY,
             },
         }
     }
