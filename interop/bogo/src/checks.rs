@@ -32,7 +32,22 @@ pub(crate) fn after_handshake(
     if flags.has("-expect-no-hrr") {
         same("a HelloRetryRequest", has_retried, false)?;
     }
-    let _ = association.is_server();
+    let log = association.identities.entries();
+    if let Some(expected) = flags.number("-expect-selected-credential")? {
+        same("the selected credential", log.selected.unwrap_or(-1), expected)?;
+    }
+    if let Some(name) = flags.text("-expect-server-name") {
+        same("the server's name", negotiated.server_name().unwrap_or_default(), name)?;
+    }
+    if flags.has("-expect-no-server-name") {
+        same("the server's name", negotiated.server_name(), None)?;
+    }
+    if flags.text("-psk").is_none()
+        && !is_resumption
+        && (!association.is_server() || flags.has("-require-any-client-certificate"))
+    {
+        same("a certificate of the peer", log.presented.is_some(), true)?;
+    }
     Ok(())
 }
 

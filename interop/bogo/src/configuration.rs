@@ -1,12 +1,13 @@
 //! What the flags mean for our engine.
 
 use crate::flags::Flags;
-use crate::{Failure, identity};
+use crate::identity::{Credentials, Log, Verifier};
+use crate::provider::PROVIDER;
+use crate::Failure;
 use lightseal_dtls::codepoints::{DTLS_1_2, DTLS_1_3, NamedGroup};
 use lightseal_dtls::{
-    ClientConfig, CookiePolicy, ProtocolVersion, Psk, ServerConfig, SessionSlots, Settings,
+    ClientAuthentication, ClientConfig, CookiePolicy, ProtocolVersion, Psk, ServerConfig, Settings,
 };
-use lightseal_dtls_aws_lc::PROVIDER;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,29 +72,41 @@ fn refused(error: impl std::fmt::Debug) -> Failure {
 }
 
 /// A client's configuration.
-pub(crate) fn client_config(
-    flags: &Flags,
-    _log: &Arc<identity::Log>,
-) -> Result<ClientConfig, Failure> {
+pub(crate) fn client_config(flags: &Flags, log: &Arc<Log>) -> Result<ClientConfig, Failure> {
     let settings = settings(flags)?;
-    let Some(psk) = psk(flags)? else {
-        return Err(Failure::Unimplemented("certificates".into()));
-    };
-    ClientConfig::with(psk, settings).map_err(refused)
+    if let Some(psk) = psk(flags)? {
+        return ClientConfig::with(psk, settings).map_err(refused);
+    }
+    let verifier = Arc::new(Verifier::new(flags, log));
+    let mut config = ClientConfig::verifying(verifier, settings).map_err(refused)?;
+    let credentials = Credentials::read(flags, log)?;
+    if !credentials.is_empty() {
+        config = config.with_keys(Arc::new(credentials)).map_err(refused)?;
+    }
+    if let Some(name) = flags.text("-host-name") {
+        config = config.with_server_name(name).map_err(refused)?;
+    }
+    Ok(config)
 }
 
 /// A server's configuration.
-pub(crate) fn server_config(
-    flags: &Flags,
-    _log: &Arc<identity::Log>,
-) -> Result<ServerConfig, Failure> {
+pub(crate) fn server_config(flags: &Flags, log: &Arc<Log>) -> Result<ServerConfig, Failure> {
     let settings = settings(flags)?;
-    let Some(psk) = psk(flags)? else {
-        return Err(Failure::Unimplemented("certificates".into()));
+    let config = if let Some(psk) = psk(flags)? {
+        ServerConfig::with(Arc::new(psk), settings).map_err(refused)?
+    } else {
+        let credentials = Arc::new(Credentials::read(flags, log)?);
+        let verifier = Arc::new(Verifier::new(flags, log));
+        let clients = match flags {
+            flags if flags.has("-require-any-client-certificate") => {
+                ClientAuthentication::Required(verifier)
+            }
+            flags if flags.has("-verify-peer") => ClientAuthentication::Requested(verifier),
+            _ => ClientAuthentication::Off,
+        };
+        ServerConfig::certified(credentials, settings)
+            .and_then(|config| config.with_client_authentication(clients))
+            .map_err(refused)?
     };
-    let config = ServerConfig::with(Arc::new(psk), settings).map_err(refused)?;
-    Ok(config
-        .with_cookies(CookiePolicy::ProvedBelow)
-        .with_slots(SessionSlots::default())
-        .without_hints())
+    Ok(config.with_cookies(CookiePolicy::ProvedBelow).without_hints())
 }
