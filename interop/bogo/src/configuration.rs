@@ -1,12 +1,13 @@
 //! What the flags mean for our engine.
 
+use crate::Failure;
 use crate::flags::Flags;
 use crate::identity::{Credentials, Log, Verifier};
 use crate::provider::PROVIDER;
-use crate::Failure;
 use lightseal_dtls::codepoints::{DTLS_1_2, DTLS_1_3, NamedGroup};
 use lightseal_dtls::{
-    ClientAuthentication, ClientConfig, CookiePolicy, ProtocolVersion, Psk, ServerConfig, Settings,
+    ClientAuthentication, ClientConfig, CookiePolicy, ProtocolVersion, Psk, RecordLengths,
+    ServerConfig, Settings,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,8 @@ fn settings(flags: &Flags) -> Result<Settings, Failure> {
     let mut settings = Settings::new(&PROVIDER);
     settings.versions = versions(flags)?;
     settings.datagram_bytes = flags.number("-mtu")?.unwrap_or(DATAGRAM);
+    // The runner reads no others.
+    settings.record_lengths = RecordLengths::Always;
     settings.require_extended_master_secret = false;
     settings.session_tickets = !flags.has("-no-ticket");
     settings.handshake_deadline = HANDSHAKE_DEADLINE;

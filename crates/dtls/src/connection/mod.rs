@@ -498,7 +498,7 @@ impl Connection {
         let next = self.channel.send.peek().map_or(0, SendEpoch::next);
         let setting = self.settings().record_numbers;
         let number = update::number_length(self.loss.get(), setting, aggregated, next);
-        HeaderFormat { number, last: true }
+        HeaderFormat { number, ..self.last_control() }
     }
 
     /// Returns the next thing to do, without borrowing from the connection.
