@@ -16,6 +16,9 @@ use std::time::Duration;
 /// handshake up.
 pub(crate) const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(7200);
 
+/// A quarter of BoringSSL's first timeout.
+const ACK_DELAY: Duration = Duration::from_millis(100);
+
 /// The longest datagram unless the case asks for a shorter one: the suite's longest record fits.
 const DATAGRAM: usize = (1 << 14) + 256;
 
@@ -28,6 +31,8 @@ fn settings(flags: &Flags) -> Result<Settings, Failure> {
     settings.record_lengths = RecordLengths::Always;
     settings.require_extended_master_secret = false;
     settings.session_tickets = !flags.has("-no-ticket");
+    // As in BoringSSL: the runner reads no ACK where it waits for data.
+    settings.ack_delay = ACK_DELAY;
     settings.handshake_deadline = HANDSHAKE_DEADLINE;
     if let Some(millis) = flags.number("-initial-timeout-duration-ms")? {
         settings.initial_timeout = Duration::from_millis(millis);

@@ -79,9 +79,8 @@ impl<'a> Exchange<'a> {
                     self.association.receive(&mut datagram);
                 }
                 Frame::Pass(time) => {
-                    self.pass(time);
-                    self.flush()?;
                     self.wire.confirm_time();
+                    self.pass(time);
                 }
                 Frame::Mtu(bytes) => {
                     return Err(Failure::Unimplemented(format!("an MTU of {bytes} from now on")));

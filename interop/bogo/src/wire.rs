@@ -46,7 +46,7 @@ impl Wire {
         let _ = self.0.write_all(&frame);
     }
 
-    /// Tells the runner that time has passed and that everything before is sent.
+    /// Tells the runner that everything before the step of time is sent.
     pub(crate) fn confirm_time(&mut self) {
         let _ = self.0.write_all(b"t");
     }

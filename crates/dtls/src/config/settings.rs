@@ -109,6 +109,10 @@ pub struct Settings {
     pub max_age: Option<Duration>,
     /// The first retransmission timeout, at least one millisecond.
     pub initial_timeout: Duration,
+    /// How long the acknowledgement of a message after the handshake may wait, so that one ACK
+    /// covers several, for example all tickets of a server (DTLS 1.3). The peer of an association
+    /// should wait longer before it sends its message again.
+    pub ack_delay: Duration,
     /// The time after which an incomplete handshake fails, at least one millisecond.
     pub handshake_deadline: Duration,
     /// The size of the receive buffer, in bytes with overhead. Payloads that wait for shared tags
@@ -168,6 +172,7 @@ impl Settings {
             max_wait: None,
             max_age: None,
             initial_timeout: tuning::INITIAL_TIMEOUT,
+            ack_delay: Duration::ZERO,
             handshake_deadline: tuning::HANDSHAKE_DEADLINE,
             receive_buffer_bytes: tuning::RECEIVE_BUFFER_BYTES,
             send_buffer_bytes: tuning::SEND_BUFFER_BYTES,
