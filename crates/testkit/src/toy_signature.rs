@@ -6,7 +6,8 @@
 
 use lightseal_core::Random;
 use lightseal_dtls::crypto::{
-    Hash, Provider, Sha256, SignatureAlgorithm, SignatureScheme, Signing, SigningKey, rustcrypto,
+    Hash, Provider, Sha256, SignatureAlgorithm, SignatureAnswer, SignatureScheme, Signing,
+    SigningKey, rustcrypto,
 };
 use lightseal_dtls::{
     BadCertificate, CertificateVerifier, CertifiedKey, PresentedCertificate,
@@ -21,25 +22,32 @@ pub static PROVIDER: Provider = Provider::new("toy signatures")
     .with_suites(rustcrypto::PROVIDER.suites)
     .with_suites_12(rustcrypto::PROVIDER.suites_12)
     .with_groups(rustcrypto::PROVIDER.groups)
-    .with_signatures(&[ED25519, ECDSA, PKCS1]);
+    .with_signatures(&[&ED25519, &ECDSA, &PKCS1]);
 
-const ED25519: SignatureAlgorithm = SignatureAlgorithm {
+/// The provider of these schemes is not tested.
+const ANSWER: SignatureAnswer =
+    SignatureAnswer { private_key: &[], public_key: &[], signature: &[] };
+
+static ED25519: SignatureAlgorithm = SignatureAlgorithm {
     scheme: SignatureScheme::ED25519,
     name: "toy 1",
     algorithms: &[&Toy { kind: 1 }],
     signs_handshakes_13: true,
+    known_answer: ANSWER,
 };
-const ECDSA: SignatureAlgorithm = SignatureAlgorithm {
+static ECDSA: SignatureAlgorithm = SignatureAlgorithm {
     scheme: SignatureScheme::ECDSA_SECP256R1_SHA256,
     name: "toy 2",
     algorithms: &[&Toy { kind: 2 }],
     signs_handshakes_13: true,
+    known_answer: ANSWER,
 };
-const PKCS1: SignatureAlgorithm = SignatureAlgorithm {
+static PKCS1: SignatureAlgorithm = SignatureAlgorithm {
     scheme: SignatureScheme::RSA_PKCS1_SHA256,
     name: "toy 3",
     algorithms: &[&Toy { kind: 3 }],
     signs_handshakes_13: false,
+    known_answer: ANSWER,
 };
 
 /// A kind of keys.

@@ -1,6 +1,6 @@
 //! Providers: the suites and groups from which a host chooses, and their implementations.
 
-use super::signature::SignatureAlgorithm;
+use super::signature::{KeyLoader, PrivateKeyError, SignatureAlgorithm, SigningKey};
 use super::suites::known_answer::{HashAnswer, KnownAnswer, KnownAnswer12};
 use super::{
     Aead, CipherSuiteId, Group, Hash, KeyDerivation, Limits, Pad, PrfProtection, Protection,
@@ -8,7 +8,9 @@ use super::{
 };
 use crate::parts::Dtls12;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
+use pki_types::PrivateKeyDer;
 
 /// A cipher suite of DTLS 1.3.
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +143,16 @@ pub enum Exchange12 {
     Psk,
     /// A pre-shared key and an ephemeral key exchange (RFC 5489).
     EcdhePsk,
+    /// An ephemeral key exchange whose server share is signed with an ECDSA or Ed25519 key (RFC
+    /// 8422, section 2).
+    EcdheEcdsa,
+}
+
+impl Exchange12 {
+    /// Whether the server authenticates itself with a certificate or raw public key.
+    pub const fn is_signed(self) -> bool {
+        matches!(self, Self::EcdheEcdsa)
+    }
 }
 
 #[cfg(feature = "dtls12")]
@@ -219,7 +231,9 @@ pub struct Provider {
     /// The key exchange groups, in order of preference.
     pub groups: &'static [&'static dyn Group],
     /// The signature schemes, in order of preference.
-    pub signatures: &'static [SignatureAlgorithm],
+    pub signatures: &'static [&'static SignatureAlgorithm],
+    /// Loads private keys; `None` if the provider supports none.
+    pub key_loader: Option<KeyLoader>,
 }
 
 impl Provider {
@@ -232,6 +246,7 @@ impl Provider {
             suites_12: &[],
             groups: &[],
             signatures: &[],
+            key_loader: None,
         }
     }
 
@@ -264,8 +279,14 @@ impl Provider {
 
     /// The provider with these signature schemes, in order of preference.
     #[must_use]
-    pub const fn with_signatures(self, signatures: &'static [SignatureAlgorithm]) -> Self {
+    pub const fn with_signatures(self, signatures: &'static [&'static SignatureAlgorithm]) -> Self {
         Self { signatures, ..self }
+    }
+
+    /// The provider with this function that loads private keys.
+    #[must_use]
+    pub const fn with_key_loader(self, load: KeyLoader) -> Self {
+        Self { key_loader: Some(load), ..self }
     }
 
     /// The DTLS 1.3 suite with this code point, if there is one.
@@ -291,14 +312,28 @@ impl Provider {
 
     /// The signature scheme with this code point, if there is one.
     pub fn signature(&self, scheme: SignatureScheme) -> Option<&'static SignatureAlgorithm> {
-        self.signatures.iter().find(|signature| signature.scheme == scheme)
+        self.signatures.iter().copied().find(|signature| signature.scheme == scheme)
     }
 
-    /// Recomputes the known answers of every suite, its hash included, and of every group. A program calls this once, when it
-    /// starts: a faulty build or processor then shows before any key is used.
+    /// Makes a key that signs from a private key in PKCS#8, SEC 1 or PKCS#1.
     ///
     /// # Errors
-    /// Returns the first hash, suite or group with a wrong result. The provider must then not be used.
+    /// Fails if the provider does not support the kind of key or its encoding, or if the key is
+    /// invalid.
+    pub fn load_key(
+        &self,
+        key: &PrivateKeyDer<'_>,
+    ) -> Result<Arc<dyn SigningKey>, PrivateKeyError> {
+        self.key_loader.ok_or(PrivateKeyError::Unsupported)?(key)
+    }
+
+    /// Recomputes the known answers of every suite, its hash included, of every group and of every
+    /// signature scheme. A program calls this once, when it starts: a faulty build or processor then
+    /// shows before any key is used.
+    ///
+    /// # Errors
+    /// Returns the first hash, suite, group or signature scheme with a wrong result. The provider
+    /// must then not be used.
     pub fn self_test(&self) -> Result<(), SelfTestFailed> {
         let suites = self.suites.iter().chain(self.suites_multicast);
         let hashes = suites.clone().map(|suite| suite.hash);
@@ -322,6 +357,11 @@ impl Provider {
                 return Err(SelfTestFailed(group.name()));
             }
         }
+        for signature in self.signatures {
+            if !signature.known_answer.holds(signature, self.key_loader) {
+                return Err(SelfTestFailed(signature.name));
+            }
+        }
         Ok(())
     }
 }
@@ -332,7 +372,7 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// The named hash, suite or group does not compute its known answers.
+/// The named hash, suite, group or signature scheme does not compute its known answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelfTestFailed(pub &'static str);
 

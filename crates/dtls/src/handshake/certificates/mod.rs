@@ -16,7 +16,7 @@ use crate::credential::{
 use crate::crypto::{Signing, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::certificate::{certificate_len, write_certificate};
-use crate::messages::{Certificate, CertificateVerify};
+use crate::messages::{Certificate, DigitallySigned};
 use crate::record::epochs::HANDSHAKE_EPOCH;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -74,7 +74,7 @@ impl Signer {
         transcript: &mut Transcript,
         channel: &mut Channel,
     ) -> Result<(), Fault> {
-        let verify = CertificateVerify { scheme: self.scheme, signature };
+        let verify = DigitallySigned { scheme: self.scheme, signature };
         let body = message_body(4 + signature.len(), |w| w.put(&verify))?;
         send(HandshakeType::CERTIFICATE_VERIFY, body, transcript, channel);
         Ok(())
@@ -172,7 +172,7 @@ impl ClaimedKey {
         message: &Message,
     ) -> Result<PeerKey, Fault> {
         expect_epoch(message, HANDSHAKE_EPOCH)?;
-        let CertificateVerify { scheme, signature } = CertificateVerify::decode(&message.body)?;
+        let DigitallySigned { scheme, signature } = DigitallySigned::decode(&message.body)?;
         let algorithm = settings
             .provider
             .signature(scheme)
