@@ -136,10 +136,6 @@ pub(crate) fn accept(
         ServerCredential::Psk(_, psk) => psk.identity().to_vec(),
         ServerCredential::Certificate(..) => Vec::new(),
     };
-    let asks_client = match &credential {
-        ServerCredential::Psk(..) => false,
-        ServerCredential::Certificate(_, chosen) => chosen.asks_client(),
-    };
     let flight = Box::new(ServerFlight {
         client_random,
         suite,
@@ -147,7 +143,6 @@ pub(crate) fn accept(
         master,
         client,
         server,
-        // Before the client has authenticated itself, it gets no data.
         offered: OfferedSchemes::new((send, &down), (receive, &up)),
         negotiated: Negotiated {
             version: ProtocolVersion::Dtls13,
