@@ -366,6 +366,10 @@ pub enum ConfigError {
     PskIdentityLength(usize),
     /// A PSK must have 16 to 65,535 bytes.
     PskLength(usize),
+    /// More than 16 tickets, or a lifetime of tickets that is not one second to seven days.
+    Tickets,
+    /// The context of an imported PSK has this many bytes, more than 512.
+    PskContextLength(usize),
     /// No cipher suite is configured for any of the versions, or the provider lacks one of them.
     CipherSuites,
     /// No protocol version is configured.
@@ -419,6 +423,10 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PskIdentityLength(n) => write!(f, "PSK identity of {n} bytes, not 1 to 256"),
+            Self::Tickets => {
+                f.write_str("more than 16 tickets, or not for one second to seven days")
+            }
+            Self::PskContextLength(n) => write!(f, "context of {n} bytes is longer than 512"),
             Self::PskLength(n @ ..16) => write!(f, "PSK of {n} bytes is shorter than 16"),
             Self::PskLength(n) => write!(f, "PSK of {n} bytes is longer than 65535"),
             Self::CipherSuites => f.write_str("no usable cipher suite"),

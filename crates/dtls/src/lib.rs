@@ -105,13 +105,16 @@
 )]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "os"))]
 extern crate std;
 
 pub mod codepoints;
 pub mod config;
 mod connection;
+#[cfg(not(feature = "internals"))]
 mod credential;
+#[cfg(feature = "internals")]
+pub mod credential;
 pub mod crypto;
 #[cfg(feature = "server")]
 mod endpoint;
@@ -138,12 +141,14 @@ mod tuning;
 #[cfg(feature = "internals")]
 pub mod tuning;
 
+#[cfg(feature = "os")]
+pub use config::MemorySessions;
 pub use config::{
     Adapt, AdaptRule, AggregationPolicy, BadCertificate, CertificateVerifier, CertifiedKey,
     ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyLog, KeyStore,
     Lookup, NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
     PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordLengths, RecordNumbers,
-    ServerConfig, Session, SessionSlots, Settings, WhenFull,
+    ServerConfig, Session, SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch};
 pub use crypto::ExportError;

@@ -135,7 +135,9 @@ def schedule():
 
     def chain(psk, shared):
         early = extract(bytes(32), psk)
-        binders = [expand_label(expand_label(early, label, empty, 32), b"finished", b"", 32) for label in (b"ext binder", b"res binder")]
+        binders = [expand_label(expand_label(early, label, empty, 32), b"finished", b"", 32) for label in (b"ext binder", b"res binder", b"imp binder")]
+        early_exporter = expand_label(early, b"e exp master", hashes[0], 32)
+        early_exporter = expand_label(early_exporter, b"EXPORTER-x", empty, 32)
         handshake = extract(expand_label(early, b"derived", empty, 32), shared)
         master = extract(expand_label(handshake, b"derived", empty, 32), bytes(32))
         client = expand_label(master, b"c ap traffic", hashes[1], 32)
@@ -151,11 +153,30 @@ def schedule():
             hmac.new(expand_label(client, b"finished", b"", 32), hashes[2], hashlib.sha256).digest(),
             expand_label(exporter, b"exporter", hashlib.sha256(b"context").digest(), 20),
             expand_label(expand_label(master, b"res master", hashes[2], 32), b"resumption", b"\x01\x02", 32),
+            expand_label(early, b"c e traffic", hashes[0], 32),
+            expand_label(early_exporter, b"exporter", hashlib.sha256(b"context").digest(), 20),
         ]
 
     for name, psk, shared in (("psk_ke", b"secret", bytes(32)), ("ecdhe", bytes(32), bytes([9] * 32))):
         for value in chain(psk, shared):
             print(name, value.hex())
+
+
+def importer():
+    """RFC 9258: the ImportedIdentity for DTLS 1.3 with HKDF-SHA256, the imported key, and the binder
+    over a hash of 32 bytes of 1."""
+    empty = hashlib.sha256(b"").digest()
+    for external, context, key in (
+        (b"sensor 7", b"", bytes([0x2a] * 32)),
+        (b"sensor 7", b"client: sensor 7, server: hub", bytes(range(16))),
+    ):
+        identity = b"".join(struct.pack(">H", len(part)) + part for part in (external, context))
+        identity += struct.pack(">HH", 0xFEFC, 1)
+        extracted = extract(b"", key)
+        imported = expand_label(extracted, b"derived psk", hashlib.sha256(identity).digest(), 32)
+        binder = expand_label(extract(bytes(32), imported), b"imp binder", empty, 32)
+        binder = expand_label(binder, b"finished", b"", 32)
+        print("imported", identity.hex(), imported.hex(), hmac.new(binder, bytes([1] * 32), hashlib.sha256).hexdigest())
 
 
 def prf12(secret, label, seed, length):
@@ -217,5 +238,6 @@ suites()
 groups()
 signatures()
 schedule()
+importer()
 suites12()
 schedule12()

@@ -95,8 +95,8 @@ impl Association {
 
     /// Keeps the session for the next connection.
     pub(crate) fn finish(&mut self, flags: &Flags) -> Result<(), Failure> {
-        if let Role::Client(Some(client)) = &self.role {
-            self.session = client.session();
+        if let Role::Client(Some(client)) = &mut self.role {
+            self.session = client.take_session();
             if self.session.is_some() && flags.has("-expect-no-session") {
                 return Err(Failure::Failed("a session, where none is expected".into()));
             }
@@ -215,11 +215,6 @@ impl Association {
     pub(crate) fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> bool {
         self.with_connection(|open| open.export_keying_material(label, context, out).is_ok())
             .unwrap_or(false)
-    }
-
-    /// Whether the association has a session that can be resumed.
-    pub(crate) fn has_session(&self) -> bool {
-        self.with_connection(|open| open.session().is_some()).unwrap_or(false)
     }
 
     pub(crate) fn update_keys(&mut self) {

@@ -51,8 +51,24 @@ pub struct Settings {
     /// Whether a DTLS 1.2 peer must support the extended master secret (RFC 7627), which binds the
     /// keys to the whole handshake.
     pub require_extended_master_secret: bool,
-    /// Whether DTLS 1.2 sessions may be resumed.
+    /// Whether sessions may be resumed, in DTLS 1.3 by tickets (feature `resumption`), in 1.2 by
+    /// session IDs and tickets.
     pub resumption: bool,
+    /// The number of DTLS 1.3 tickets that a server sends after a handshake with certificates or raw
+    /// public keys, at most 16. After a resumed handshake it sends one in place of the one that was
+    /// used. A client that begins several associations needs as many tickets.
+    pub tickets: u8,
+    /// The number of DTLS 1.3 tickets that a server sends after a handshake under an external PSK, at
+    /// most 16. By default there are none: resumption of such a session saves no computation, and a
+    /// ticket takes some 180 bytes. It hides the identity, and allows early data.
+    pub psk_tickets: u8,
+    /// How long the DTLS 1.3 tickets of a server may be used: one second to seven days (RFC 8446,
+    /// section 4.6.1). They end earlier with the endpoint that sealed them.
+    pub ticket_lifetime: Duration,
+    /// Whether a server accepts each of its DTLS 1.3 tickets any number of times. By default it
+    /// accepts each one once: an observer then cannot tell which associations belong to one client
+    /// (RFC 8446, appendix C.4), and a recorded hello resumes nothing.
+    pub reusable_tickets: bool,
     /// Whether DTLS 1.2 sessions may be resumed with tickets, for which the server stores no
     /// session state.
     pub session_tickets: bool,
@@ -157,6 +173,10 @@ impl Settings {
             aggregation_extension: ExtensionType::MAC_AGGREGATION,
             require_extended_master_secret: true,
             resumption: true,
+            tickets: tuning::TICKETS,
+            psk_tickets: 0,
+            ticket_lifetime: tuning::SESSION_LIFETIME,
+            reusable_tickets: false,
             session_tickets: true,
             packing: Packing::default(),
             max_fragment_length: None,
@@ -246,6 +266,11 @@ impl Settings {
         if let Some(bytes) = self.path_mtu.filter(|bytes| *bytes > tuning::MAX_DATAGRAM_BYTES) {
             return Err(ConfigError::DatagramSize { bytes, least });
         }
+        if self.tickets.max(self.psk_tickets) > tuning::MOST_TICKETS
+            || !tuning::TICKET_LIFETIMES.contains(&self.ticket_lifetime)
+        {
+            return Err(ConfigError::Tickets);
+        }
         if self.initial_timeout.min(self.handshake_deadline) < tuning::LEAST_TIMEOUT {
             return Err(ConfigError::Timeout);
         }
@@ -328,7 +353,7 @@ impl Settings {
         })
     }
 
-    /// Whether session tickets may be used.
+    /// Whether session tickets of DTLS 1.2 may be used.
     pub(crate) const fn uses_tickets(&self) -> bool {
         self.resumption && self.session_tickets
     }

@@ -16,6 +16,7 @@
 //! - `adapt`: the choice of the scheme that a receiver requests by itself;
 //! - `pace`: how long a message under shared tags waits for further messages;
 //! - `acks`: records that wait to be acknowledged;
+//! - `tickets`: tickets of DTLS 1.3, sent and received;
 //! - `send`: payloads of the application, sealed at once or queued;
 //! - `queue`: payloads that wait to be sealed.
 
@@ -37,6 +38,7 @@ mod send;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod tickets;
 mod transmit;
 mod update;
 
@@ -47,6 +49,7 @@ pub(crate) use transmit::write_plaintext;
 
 use crate::codepoints::AlertDescription;
 use crate::config::Session;
+use crate::config::session::Session12;
 use crate::config::{ClientConfig, CookiePolicy, ProtocolVersion, ServerConfig, Settings};
 use crate::crypto::ExportError;
 use crate::error::{CloseReason, Fault};
@@ -54,6 +57,7 @@ use crate::handshake::client::WaitServerHello;
 use crate::handshake::dtls12::hello_decision::AcceptedHello12;
 use crate::handshake::hello_decision::AcceptedHello;
 use crate::handshake::reassembly::{ClearMessages, Reassembly};
+use crate::handshake::ticket_keys::TicketId;
 use crate::handshake::{
     Channel, Established, EstablishedKeys, Negotiated, State, Unaccepted, dtls12 as handshake12,
     server,
@@ -138,6 +142,16 @@ impl AdmittedClient<'_> {
     }
 }
 
+impl AdmittedClient<'_> {
+    /// The ticket of DTLS 1.3 that the client may resume.
+    pub(crate) fn ticket(&self) -> Option<TicketId> {
+        match self {
+            Self::Dtls13(accepted) => accepted.tickets.opened.get().map(|ticket| ticket.id),
+            Self::Dtls12(..) => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Role {
     Client(parts::Client, Arc<ClientConfig>),
@@ -199,7 +213,8 @@ impl Connection {
     pub fn client(config: Arc<ClientConfig>, peer: SocketAddr, now: Instant, rng: Random) -> Self {
         let mut channel = Channel::new(rng, &config.settings, 0, 0);
         let part = config.part;
-        let state = WaitServerHello::start(&config, &mut channel);
+        let session = config.session_for(peer, now);
+        let state = WaitServerHello::start(&config, &mut channel, now, session.as_ref());
         let mut connection =
             Self::new(Role::Client(part, config), peer, now, channel, Reassembly::default());
         if state.version() != Some(ProtocolVersion::Dtls13) {
@@ -380,15 +395,40 @@ impl Connection {
         }
     }
 
-    /// The DTLS 1.2 session, for [`ClientConfig::with_session`] of a later association; `None` in 1.3,
-    /// before the handshake is complete, and if the server offered no way to resume.
+    /// The session, for [`ClientConfig::with_session`] of a later association; `None` before the
+    /// handshake is complete, and if the server offered no way to resume. In DTLS 1.3 it is the
+    /// newest ticket of a client, which arrives after the handshake and should be used once:
+    /// [`take_session`](Self::take_session) hands out each ticket once.
     pub fn session(&self) -> Option<Session> {
+        let Stage::Established(Established { keys, .. }) = &self.stage else { return None };
+        match keys {
+            EstablishedKeys::Dtls12 { session, .. } => {
+                Some(Session::of_12((**session).clone())).filter(Session::is_resumable)
+            }
+            EstablishedKeys::Dtls13 { resumption, .. } => resumption.get()?.newest(),
+        }
+    }
+
+    /// The DTLS 1.2 session, once the handshake is complete.
+    pub(crate) fn session_12(&self) -> Option<&Session12> {
         match &self.stage {
             Stage::Established(Established {
                 keys: EstablishedKeys::Dtls12 { session, .. },
                 ..
-            }) => Some(Session::clone(session)).filter(Session::is_resumable),
+            }) => Some(session),
             _ => None,
+        }
+    }
+
+    /// As [`session`](Self::session). In DTLS 1.3 the ticket is forgotten, so that the next call
+    /// returns an older one.
+    pub fn take_session(&mut self) -> Option<Session> {
+        match &mut self.stage {
+            Stage::Established(Established {
+                keys: EstablishedKeys::Dtls13 { resumption, .. },
+                ..
+            }) => resumption.get_mut()?.take(),
+            _ => self.session(),
         }
     }
 
@@ -485,6 +525,14 @@ impl Connection {
     /// Whether the client of this server has proved its key: in DTLS 1.3 with a PSK its hello did.
     pub(crate) fn has_proved_key(&self) -> bool {
         self.is_established() || self.stage.state().is_some_and(State::has_proved_key)
+    }
+
+    /// Whether this is the association of a server that resumes a ticket of DTLS 1.3.
+    pub(crate) fn resumes_ticket(&self) -> bool {
+        match self.stage.state() {
+            Some(State::WaitClientFinished(_, state)) => state.negotiated().resumed,
+            _ => false,
+        }
     }
 
     /// Whether DTLS 1.2 was negotiated.

@@ -571,6 +571,7 @@ impl Connection {
         if let Some(agreed) = self.negotiated().cloned() {
             self.notices.push_back(Notice::Connected(Box::new(agreed)));
         }
+        self.send_tickets();
         self.begin_watching();
     }
 

@@ -49,6 +49,12 @@ pub trait CertificateVerifier: Send + Sync {
         presented: &PresentedCertificate<'_>,
     ) -> Result<(Vec<u8>, Option<String>), BadCertificate>;
 
+    /// Whether a session may be resumed with a peer that proved this key when the session was made,
+    /// and whose certificate is not available any more. By default it may not.
+    fn resumes(&self, _key: &PeerKey) -> bool {
+        false
+    }
+
     /// The distinguished names in DER of the trusted authorities, for a peer that has several
     /// certificates (RFC 8446, section 4.2.4). By default none is sent.
     fn authorities(&self) -> &[Vec<u8>] {
@@ -159,6 +165,10 @@ impl CertificateVerifier for PinnedKeys {
         } else {
             Err(BadCertificate::UnknownKey)
         }
+    }
+
+    fn resumes(&self, key: &PeerKey) -> bool {
+        key.name.is_none() && self.0.contains(&key.spki_sha256)
     }
 }
 

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! EarlySecret ──► HandshakeSecret ──► MasterSecret
-//!   └ BinderKey     └ TrafficSecret     ├ TrafficSecret
-//!                                       ├ ExporterSecret
-//!                                       └ ResumptionSecret
+//!   ├ BinderKey     └ TrafficSecret     ├ TrafficSecret
+//!   ├ TrafficSecret                     ├ ExporterSecret
+//!   └ ExporterSecret                    └ ResumptionSecret
 //! ```
 //!
 //! A stage is consumed by the next one, so a secret lives no longer than the
@@ -183,6 +183,21 @@ impl EarlySecret {
     /// The key of the binder for a resumption pre-shared key.
     pub fn resumption_binder(&self) -> BinderKey {
         BinderKey::new(&self.0, b"res binder")
+    }
+
+    /// The key of the binder for an imported pre-shared key (RFC 9258, section 5.2).
+    pub fn imported_binder(&self) -> BinderKey {
+        BinderKey::new(&self.0, b"imp binder")
+    }
+
+    /// The client's secret for epoch 1, which protects early data; `hash` ends with the ClientHello.
+    pub fn client_early_traffic(&self, hash: &HashValue) -> TrafficSecret {
+        TrafficSecret(self.0.derive(b"c e traffic", hash))
+    }
+
+    /// The exporter's secret for early data; `hash` ends with the ClientHello.
+    pub fn early_exporter(&self, hash: &HashValue) -> ExporterSecret {
+        ExporterSecret(self.0.derive(b"e exp master", hash))
     }
 
     /// The next stage. `shared` is `None` for a handshake with the pre-shared key alone (psk_ke).
@@ -390,7 +405,10 @@ mod tests {
     /// Every output of the schedule, in the order of `tests/known_answers.py`.
     fn outputs(early: EarlySecret, shared: Option<&SharedSecret>) -> Vec<String> {
         let [one, two, three] = [[1; LEN], [2; LEN], [3; LEN]];
-        let binders = [early.external_binder(), early.resumption_binder()];
+        let binders = [early.external_binder(), early.resumption_binder(), early.imported_binder()];
+        let early_traffic = early.client_early_traffic(&one);
+        let mut early_exported = [0; 20];
+        early.early_exporter(&one).export(b"EXPORTER-x", b"context", &mut early_exported).unwrap();
         let handshake = early.into_handshake(shared);
         let traffic = [handshake.client_traffic(&one), handshake.server_traffic(&one)];
         let master = handshake.into_master();
@@ -405,6 +423,8 @@ mod tests {
         outputs.push(hex(&client.finished_key().verify_data(&three)));
         outputs.push(hex(&exported));
         outputs.push(hex(&*master.resumption(&three).psk(&[1, 2])));
+        outputs.push(hex(early_traffic.as_bytes()));
+        outputs.push(hex(&early_exported));
         outputs
     }
 
@@ -413,6 +433,7 @@ mod tests {
         let expected = [
             "3db0fc5a2bdba5d9f04fdf03bd348b9ab548f26dfa345af6923bd10d4e3df8c9",
             "f0b453cc84e8d5269499cc9006706d90a5fa316b2d77387d5d56c67d8dcbbb6a",
+            "2905db0b2f7e7da5e28e1466c032d1ac9ae3330b93d63c2c52c86383c5d6a52f",
             "11d4c9834694d286c55976f481ba67fbc117d8ac60231d56736990c901cfcbef",
             "d9c464ac04315e828d5f7abea5b5af5338a1528063f2e872c0ed278ff8d60742",
             "48dfd465c37c3bff7ad193284da29fa1f73cc24f3b700ff17661e6f3bb6089f7",
@@ -421,6 +442,8 @@ mod tests {
             "1e8d6d3cca96767e9c08547c471e5fe9a54d90c8a704564d70719a414a544e97",
             "3b91de1985f08032e0c373885165030081978015",
             "5db4c889a3d6ade1bf762cfac6aaf30a3af42ac80035ee0c18f540f2b1e9cfbc",
+            "6cbcae5fb5395dbab094262c6a1ec83c32ba32cabb4e499078ed1ecdbeee9982",
+            "bb3e51c093007daf52d1c475ca5e058d68e54d02",
         ];
         assert_eq!(outputs(EarlySecret::from_psk(&Sha256, b"secret"), None), expected);
     }
@@ -430,6 +453,7 @@ mod tests {
         let expected = [
             "5bc2cd8b1787aa835d84ac722dfdf5204a997b29691dba72c57cbd8af7457431",
             "d601ae35e10087f241877a3819de4b6ee400af41f3cc8074d567dff489d9c76f",
+            "8f8ba0eac372d1c9cefc703edb984891caaf0da3a180239bf06afa6bcbfbe839",
             "66822e38edd081e069556c26cb83f304ed170745a9febb56c04800aabc426886",
             "4699cffefec9aaa071a863646e45f6fa3ac6a1b774712192c11c67577774e112",
             "cef735d2490879384cce217e9498a8691e24eb81e852d738f2da8b698b573a28",
@@ -438,6 +462,8 @@ mod tests {
             "5c907b9507eab206c6ac0fa3428d8588a4407a8afdafe5e25ac95a30b2935846",
             "45f06bb9b89a4785be8f6e2fa2d29f54781a553d",
             "7a41c1f1ae5eec6da35f57acfcdb100dc2cedec21f7be4cf25e992a6427a5690",
+            "f520e705a2af1f0c56f19b51cb4ea02313735d3607d1a02fe8c6585588eecda1",
+            "6cb0d670619c64cdbb3df45403d84f663b51e5e8",
         ];
         let shared = SharedSecret::new(&[9; 32]).unwrap();
         assert_eq!(outputs(EarlySecret::without_psk(&Sha256), Some(&shared)), expected);

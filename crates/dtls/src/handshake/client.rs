@@ -4,6 +4,8 @@ use super::certificates::client::{
     Answer, Kinds, WaitCertificate, is_offered, offered_len, write_offer,
 };
 use super::negotiated_extensions::NegotiatedExtensions;
+use super::psk::{HandshakePsk, truncated_hash};
+use super::resumption::{Agreed, Resumption};
 use super::session::Owner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, Progress, State, absorb,
@@ -14,30 +16,73 @@ use crate::codepoints::{
     PskKeyExchangeMode, UNCOMPRESSED_POINTS,
 };
 use crate::config::certificates::ForClient;
-use crate::config::{ClientConfig, ProtocolVersion, Psk, Settings, can_aggregate};
+use crate::config::session::SessionPeer;
+use crate::config::{ClientConfig, ProtocolVersion, Psk, Session, Settings, can_aggregate};
 use crate::crypto::{
-    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, HashValue, KeyExchange,
+    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, Hash, HashValue, KeyExchange,
     MasterSecret, NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
-use crate::messages::fragment::transcript_header;
 use crate::messages::hello::write_client_hello;
 use crate::messages::{EncryptedExtensions, ServerHello, aggregation as aggregation_extension};
-use crate::parts::{self, PartState};
+use crate::parts::{self, Part, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Decode, Reader, Writer};
+use lightseal_core::{Decode, Instant, Reader, Writer};
 
 use super::reassembly::Message;
 
 /// The room in bytes for a ClientHello besides its identity, cookies, ticket and share.
 const HELLO_ROOM: usize = 640;
+
+/// The place of a binder before it is computed.
+const BINDER: HashValue = [0; 32];
+
+/// A ticket that is offered, and the session that it resumes.
+#[derive(Debug)]
+struct OfferedTicket {
+    psk: HandshakePsk,
+    agreed: Agreed,
+}
+
+impl OfferedTicket {
+    /// The ticket of a session, if the session was made with the same credential and its PSK has this
+    /// hash (RFC 8446, section 4.2.11), and it has not expired.
+    fn new(
+        config: &ClientConfig,
+        session: Option<&Session>,
+        hash: &'static dyn Hash,
+        now: Instant,
+    ) -> PartState<parts::Resumption, Self> {
+        let mut offered = PartState::EMPTY;
+        let Some((part, session)) = session.and_then(Session::dtls13) else { return offered };
+        let suite = config.settings.provider.suite(session.suite);
+        let fits = config.settings.resumption
+            && now < session.expires
+            && suite.is_some_and(|suite| suite.hash.algorithm() == hash.algorithm())
+            && config.made(session);
+        if fits {
+            let mut psk = HandshakePsk::of_ticket(part, &session.psk, hash);
+            psk.identity.clone_from(&session.ticket);
+            psk.age = session.obfuscated_age(now);
+            let agreed = Agreed {
+                suite: session.suite,
+                peer: session.peer.clone(),
+                server_name: session.server_name.clone(),
+                alpn: session.alpn.clone(),
+            };
+            offered.set(part, Self { psk, agreed });
+        }
+        offered
+    }
+}
 
 /// A key exchange in progress.
 struct PendingExchange {
@@ -55,8 +100,9 @@ impl core::fmt::Debug for PendingExchange {
 #[derive(Debug)]
 struct Offer {
     part: parts::Client,
-    /// The first stage under the PSK, if there is one.
-    early: Option<EarlySecret>,
+    /// The ticket that is offered before the PSK.
+    ticket: PartState<parts::Resumption, OfferedTicket>,
+    psk: Option<HandshakePsk>,
     share: Option<PendingExchange>,
     transcript: Transcript,
     /// The suite of the HelloRetryRequest, if one came.
@@ -122,8 +168,13 @@ fn start_share(
 }
 
 impl WaitServerHello {
-    /// Sends the first ClientHello.
-    pub(crate) fn start(config: &ClientConfig, channel: &mut Channel) -> Self {
+    /// Sends the first ClientHello. A session is offered if it fits the configuration.
+    pub(crate) fn start(
+        config: &ClientConfig,
+        channel: &mut Channel,
+        now: Instant,
+        session: Option<&Session>,
+    ) -> Self {
         let settings = &config.settings;
         let psk = config.psk.as_ref();
         let certificates = config.certificates.clone();
@@ -137,7 +188,8 @@ impl WaitServerHello {
         let offer_13 = hash.map(|hash| {
             Box::new(Offer {
                 part: config.part,
-                early: psk.map(|psk| EarlySecret::from_psk(hash, psk.key())),
+                ticket: OfferedTicket::new(config, session, hash, now),
+                psk: psk.and_then(|psk| HandshakePsk::of(psk, hash)),
                 share: match settings.groups.first() {
                     Some(group)
                         if certificates.get().is_some()
@@ -152,10 +204,9 @@ impl WaitServerHello {
             })
         });
         let offer_12 = |psk: &Psk, highest, channel: &mut Channel| {
-            let session = config
-                .session
-                .clone()
-                .filter(|session| settings.resumption && session.owner == Owner::of(psk));
+            let session = session.and_then(Session::dtls12).cloned();
+            let session =
+                session.filter(|session| settings.resumption && session.owner == Owner::of(psk));
             Box::new(dtls12::client::Offer::new(
                 config.part,
                 random,
@@ -240,10 +291,11 @@ impl WaitServerHello {
             }
             None => (&[][..], None),
         };
-        let identity = self.psk.as_ref().map(Psk::identity).unwrap_or_default();
-        let variable = [identity, cookie_13, cookie_12, key, ticket.unwrap_or_default()];
+        let variable = [cookie_13, cookie_12, key, ticket.unwrap_or_default()];
+        let psks: usize = offer_13.map_or(0, Offer::psks_len);
         let certificates = self.certificates.get().filter(|_| offer_13.is_some());
         let room = HELLO_ROOM
+            + psks
             + variable.iter().map(|part| part.len()).sum::<usize>()
             + certificates.map_or(0, |offered| offered_len(settings, offered));
         let mut body = alloc::vec![0; room];
@@ -255,7 +307,7 @@ impl WaitServerHello {
             .chain(settings.suites_12().filter(|_| offer_12.is_some()).map(|suite| suite.id.0))
             .chain(renegotiation);
         let ecdhe_12 = offer_12.is_some() && settings.offers_ecdhe_psk();
-        let mut binder_at = None;
+        let mut binders_at = None;
         write_client_hello(&mut w, &self.random, session_id, cookie_12, suites, |w| {
             if offer_13.is_some() {
                 write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| {
@@ -285,9 +337,7 @@ impl WaitServerHello {
                     w.vec8(|w| w.u8(UNCOMPRESSED_POINTS))
                 })?;
             }
-            if offer_13.is_none() {
-                return Ok(());
-            }
+            let Some(offer) = offer_13 else { return Ok(()) };
             if let Some(certificates) = certificates {
                 write_offer(settings, certificates, w)?;
             }
@@ -295,7 +345,9 @@ impl WaitServerHello {
                 let entry = KeyShareEntry { group: share.group, key };
                 write_extension(w, ExtensionType::KEY_SHARE, |w| w.vec16(|w| w.put(&entry)))?;
             }
-            if self.psk.is_some() {
+            // A client that offers no PSK may still get tickets.
+            let takes_tickets = parts::Resumption::IS_INCLUDED && settings.resumption;
+            if takes_tickets || offer.psks().next().is_some() {
                 write_extension(w, ExtensionType::PSK_KEY_EXCHANGE_MODES, |w| {
                     w.vec8(|w| settings.psk_modes.iter().try_for_each(|mode| w.u8(mode.0)))
                 })?;
@@ -306,30 +358,31 @@ impl WaitServerHello {
                     aggregation_extension::write_offer(&wanted.receive, &wanted.send, w)
                 })?;
             }
-            if self.psk.is_none() {
+            if offer.psks().next().is_none() {
                 return Ok(());
             }
             // This extension must be the last one (RFC 8446, section 4.2.11).
             write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| {
                 w.vec16(|w| {
-                    w.vec16(|w| w.bytes(identity))?;
-                    w.u32(0) // obfuscated_ticket_age of an external PSK
-                })?;
-                w.vec16(|w| {
-                    w.vec8(|w| {
-                        binder_at = Some(w.len());
-                        w.bytes(&[0; 32])
+                    offer.psks().try_for_each(|psk| {
+                        w.vec16(|w| w.bytes(&psk.identity))?;
+                        w.u32(psk.age)
                     })
-                })
+                })?;
+                binders_at = Some(w.len());
+                w.vec16(|w| offer.psks().try_for_each(|_| w.vec8(|w| w.bytes(&BINDER))))
             })
         })?;
         let len = w.len();
         body.truncate(len);
-        if let (Some(offer), Some(at)) = (offer_13, binder_at)
-            && let Some(binder) = offer.binder(&body, at)
-            && let Some(slot) = body.get_mut(at..)
-        {
-            slot.copy_from_slice(&binder);
+        if let (Some(offer), Some(at)) = (offer_13, binders_at) {
+            let binders_len = body.len().saturating_sub(at);
+            let hash = truncated_hash(&offer.transcript, &body, binders_len);
+            // The length of the list (2 bytes) and of each binder (1 byte) precede it.
+            let slots = body.get_mut(at + 2..).unwrap_or_default();
+            for (psk, slot) in offer.psks().zip(slots.chunks_exact_mut(1 + BINDER.len())) {
+                slot[1..].copy_from_slice(&psk.binder(&hash));
+            }
         }
         Ok(body)
     }
@@ -472,13 +525,15 @@ fn check_hello_13(
 }
 
 impl Offer {
-    /// The binder over the hello up to the list of binders (RFC 8446, section 4.2.11.2).
-    fn binder(&self, body: &[u8], binder_at: usize) -> Option<HashValue> {
-        let mut transcript = self.transcript.clone();
-        transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, body.len()));
-        // The lengths of the list (2 bytes) and of the binder (1 byte) precede the binder.
-        transcript.update(body.get(..binder_at - 3).unwrap_or_default());
-        Some(self.early.as_ref()?.external_binder().verify_data(&transcript.hash()))
+    /// The offered PSKs, in order of preference.
+    fn psks(&self) -> impl Iterator<Item = &HandshakePsk> {
+        let ticket = self.ticket.get().map(|ticket| &ticket.psk);
+        ticket.into_iter().chain(&self.psk)
+    }
+
+    /// The bytes that the PSKs take in a hello beside those that every hello has room for.
+    fn psks_len(&self) -> usize {
+        self.psks().map(|psk| psk.identity.len() + BINDER.len() + 7).sum()
     }
 
     /// The chosen suite, which must have been offered.
@@ -513,13 +568,26 @@ impl Offer {
         }
         check_hello_13(settings, hello, cid)?;
         let suite = self.suite(settings, hello)?;
-        // The server accepts the only offered PSK, or authenticates itself with a certificate.
-        let chosen = match hello.extensions.get(ExtensionType::PRE_SHARED_KEY) {
-            Some(_) if psk.is_none() => return Err(Misbehaviour::UnsolicitedExtension.into()),
-            Some([0, 0]) => psk,
-            Some(_) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
-            None if certificates.get().is_some() => None,
-            None => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
+        // The server accepts an offered PSK, or authenticates itself with a certificate.
+        let ticket = self.ticket.take();
+        let offers_psks = ticket.is_some() || self.psk.is_some();
+        let chosen = hello.extensions.get(ExtensionType::PRE_SHARED_KEY);
+        let (early, peer, resumed) = match (chosen, ticket, self.psk) {
+            (Some(_), ..) if !offers_psks => {
+                return Err(Misbehaviour::UnsolicitedExtension.into());
+            }
+            (Some([0, 0]), Some(OfferedTicket { psk, agreed }), _) => {
+                (psk.early, agreed.peer, true)
+            }
+            (Some([0, 0]), None, Some(offered)) | (Some([0, 1]), Some(_), Some(offered)) => {
+                let owner = psk.map(Owner::of).ok_or(Misbehaviour::UnsolicitedExtension)?;
+                (offered.early, SessionPeer::Psk(owner), false)
+            }
+            (Some(_), ..) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
+            (None, ..) if certificates.get().is_some() => {
+                (EarlySecret::without_psk(suite.hash), SessionPeer::Key(None), false)
+            }
+            (None, ..) => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
         };
         let key_share = hello.extensions.get(ExtensionType::KEY_SHARE);
         let (group, shared) = match (key_share, self.share.take()) {
@@ -544,8 +612,6 @@ impl Offer {
         };
         absorb(&mut self.transcript, message.kind, &message.body);
         let hash = self.transcript.hash();
-        let early = self.early.filter(|_| chosen.is_some());
-        let early = early.unwrap_or_else(|| EarlySecret::without_psk(suite.hash));
         let handshake = early.into_handshake(shared.as_ref());
         let client = handshake.client_traffic(&hash);
         let server = handshake.server_traffic(&hash);
@@ -560,8 +626,10 @@ impl Offer {
             Box::new(WaitEncryptedExtensions {
                 part: self.part,
                 random,
-                identity: chosen.map(Psk::identity).unwrap_or_default().to_vec(),
-                certificates: if chosen.is_some() { ForClient::EMPTY } else { certificates },
+                peer,
+                resumed,
+                verifies: chosen.is_none(),
+                certificates,
                 agreed,
                 suite,
                 group,
@@ -579,9 +647,10 @@ impl Offer {
 pub(crate) struct WaitEncryptedExtensions {
     part: parts::Client,
     random: [u8; 32],
-    /// The identity of the PSK; empty if the server did not take it.
-    identity: Vec<u8>,
-    /// With what the server's certificate is checked, unless it took the PSK.
+    peer: SessionPeer,
+    resumed: bool,
+    /// Whether the server authenticates itself with a certificate.
+    verifies: bool,
     certificates: ForClient,
     agreed: NegotiatedExtensions,
     suite: &'static CipherSuite,
@@ -641,11 +710,17 @@ impl WaitEncryptedExtensions {
         channel.receive_limit = agreed.receive_limit;
         absorb(&mut self.transcript, message.kind, &message.body);
         let certificates = match self.certificates.get() {
-            Some(certificates) => {
+            Some(certificates) if self.verifies => {
                 Some((Arc::clone(certificates), Kinds::read(certificates, extensions)?))
             }
-            None => None,
+            _ => None,
         };
+        let mut authenticated = PartState::EMPTY;
+        if let (Some(certificates), SessionPeer::Key(Some(key))) =
+            (self.certificates.get(), &self.peer)
+        {
+            authenticated.set(certificates.part, certificates.authenticated(key.clone()));
+        }
         let finished = Box::new(WaitFinished {
             part: self.part,
             random: self.random,
@@ -659,17 +734,18 @@ impl WaitEncryptedExtensions {
                 suite: self.suite.id,
                 suite_name: self.suite.name,
                 group: self.group,
-                psk_identity: self.identity,
+                psk_identity: self.peer.psk_identity(),
                 send,
                 receive,
-                resumed: false,
+                resumed: self.resumed,
                 extended_master: true,
                 record_limit: agreed.record_limit,
                 send_cid: agreed.send_cid,
                 receive_cid: agreed.receive_cid,
                 return_routability: agreed.return_routability,
-                certificates: PartState::EMPTY,
+                certificates: authenticated,
             },
+            peer: self.peer,
             answer: PartState::EMPTY,
         });
         Ok(match certificates {
@@ -692,6 +768,7 @@ pub(crate) struct WaitFinished {
     master: MasterSecret,
     client: TrafficSecret,
     server: TrafficSecret,
+    peer: SessionPeer,
     pub(super) negotiated: Negotiated,
     /// What the client answers a server that has asked for its certificate.
     pub(super) answer: PartState<parts::Certificates, Answer>,
@@ -718,12 +795,22 @@ impl WaitFinished {
         log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &self.random, &send_secret);
         log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &self.random, &receive_secret);
         channel.flight.complete();
+        let peer = match self.negotiated.peer_key() {
+            Some(key) => SessionPeer::Key(Some(key.clone())),
+            None => self.peer,
+        };
+        let mut agreed = PartState::EMPTY;
+        if let Some(part) = parts::Resumption::INCLUDED.filter(|_| settings.resumption) {
+            let server_name = self.negotiated.server_name().map(String::from);
+            agreed.set(part, Agreed { suite: self.suite.id, peer, server_name, alpn: Vec::new() });
+        }
         let established = Established {
             keys: EstablishedKeys::Dtls13 {
                 suite: self.suite,
                 send: send_secret,
                 receive: receive_secret,
                 exporter,
+                resumption: PartState::EMPTY,
             },
             offered: OfferedSchemes::new(
                 (self.negotiated.send, &settings.aggregation.send),
@@ -731,33 +818,51 @@ impl WaitFinished {
             ),
             negotiated: self.negotiated,
         };
+        let flight = Box::new(LastFlight {
+            transcript: self.transcript,
+            client: self.client,
+            master: self.master,
+            agreed,
+            established,
+        });
         match self.answer.take() {
-            Some(answer) => certificates::client::answer(
-                answer,
-                self.transcript,
-                self.client,
-                established,
-                channel,
-            ),
-            None => {
-                finish(&self.transcript, &self.client, &established, channel);
-                Ok(Progress::Complete(established))
-            }
+            Some(answer) => certificates::client::answer(answer, flight, channel),
+            None => Ok(Progress::Complete(flight.finish(channel))),
         }
     }
 }
 
-/// Sends the client's Finished. `transcript` ends before it.
-pub(super) fn finish(
-    transcript: &Transcript,
-    client: &TrafficSecret,
-    established: &Established,
-    channel: &mut Channel,
-) {
-    let finished = client.finished_key().verify_data(&transcript.hash());
-    channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
-    let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
-    if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &established.keys {
-        channel.install(APPLICATION_EPOCH, suite, (send, sends), (receive, receives));
+/// What the client's last flight is made from.
+#[derive(Debug)]
+pub(super) struct LastFlight {
+    /// The transcript; at first it ends with the server's Finished.
+    pub(super) transcript: Transcript,
+    client: TrafficSecret,
+    master: MasterSecret,
+    /// What tickets of the server will carry on.
+    agreed: PartState<parts::Resumption, Agreed>,
+    established: Established,
+}
+
+impl LastFlight {
+    /// Sends the client's Finished: the handshake is complete.
+    pub(super) fn finish(mut self: Box<Self>, channel: &mut Channel) -> Established {
+        let finished = self.client.finished_key().verify_data(&self.transcript.hash());
+        channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
+        let mut established = self.established;
+        let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
+        if let EstablishedKeys::Dtls13 { suite, send, receive, resumption, .. } =
+            &mut established.keys
+        {
+            channel.install(APPLICATION_EPOCH, suite, (send, sends), (receive, receives));
+            if let Some(agreed) = self.agreed.take()
+                && let Some(part) = parts::Resumption::INCLUDED
+            {
+                absorb(&mut self.transcript, HandshakeType::FINISHED, &finished);
+                let secret = self.master.resumption(&self.transcript.hash());
+                *resumption = Resumption::receiver(part, secret, agreed);
+            }
+        }
+        established
     }
 }

@@ -4,6 +4,7 @@ use super::cookie::{CookieJar, Retry};
 use super::dtls12;
 use super::dtls12::hello_decision::{AcceptedHello12, HelloDecision12};
 use super::hello_context::{AddressProof, HelloContext};
+use super::resumption::HelloTickets;
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, ExtensionType, HELLO_RETRY_REQUEST_RANDOM, HandshakeType,
     PskKeyExchangeMode,
@@ -61,6 +62,8 @@ pub(crate) struct AcceptedHello<'a> {
     pub(crate) transcript: Transcript,
     /// When the hello's cookie was made, if it has one: the client has then proved its address.
     pub(crate) cookie: Option<Instant>,
+    /// The ticket to resume, and the tickets for the client.
+    pub(crate) tickets: HelloTickets,
 }
 
 /// What to do with a ClientHello.
@@ -121,7 +124,7 @@ fn consider_13<'a>(
     hello: ClientHello<'a>,
     body: &'a [u8],
 ) -> Result<HelloDecision<'a>, Fault> {
-    let HelloContext { config, jar, rng, now, from, proof, .. } = reception;
+    let HelloContext { config, jar, sessions, rng, now, from, proof } = reception;
     let (now, from, proof) = (*now, *from, *proof);
     let settings = &config.settings;
     let extension = |kind| hello.extensions.get(kind);
@@ -192,6 +195,8 @@ fn consider_13<'a>(
         absorb(&mut transcript, HandshakeType::SERVER_HELLO, &request);
     }
     let (receive, send) = schemes.unwrap_or((Scheme::Plain, Scheme::Plain));
+    let count = settings.psk_tickets;
+    let tickets = HelloTickets::new(settings, sessions, rng, now, count, &hello, psks.as_ref())?;
     Ok(HelloDecision::Accept(Box::new(AcceptedHello {
         hello,
         body,
@@ -205,6 +210,7 @@ fn consider_13<'a>(
         answer_aggregation: schemes.is_some(),
         transcript,
         cookie,
+        tickets,
     })))
 }
 

@@ -27,13 +27,16 @@ pub(crate) mod flight;
 pub(crate) mod hello_context;
 pub(crate) mod hello_decision;
 pub(crate) mod negotiated_extensions;
+pub(crate) mod psk;
 pub(crate) mod ranges;
 pub(crate) mod reassembly;
+pub(crate) mod resumption;
 pub(crate) mod server;
 pub(crate) mod session;
+pub(crate) mod ticket_keys;
 
 use crate::codepoints::{HandshakeType, MAX_CONTENT, PskKeyExchangeMode};
-use crate::config::Session;
+use crate::config::session::Session12;
 use crate::config::{NumberMasks, ProtocolVersion, Settings};
 use crate::credential::PeerKey;
 use crate::crypto::{
@@ -56,6 +59,7 @@ use lightseal_core::wire::BufferFull;
 use lightseal_core::{Random, Writer};
 use negotiated_extensions::NegotiatedExtensions;
 use reassembly::Message;
+use resumption::Resumption;
 
 /// What the handshake states act upon: epochs, flight, and what they negotiate about records.
 #[derive(Debug)]
@@ -272,7 +276,7 @@ pub(crate) enum RenegotiationRefusal {
 pub(crate) enum EstablishedKeys {
     Dtls12 {
         _part: parts::Dtls12,
-        session: Box<Session>,
+        session: Box<Session12>,
         client_random: [u8; 32],
         server_random: [u8; 32],
         refusal: RenegotiationRefusal,
@@ -282,6 +286,8 @@ pub(crate) enum EstablishedKeys {
         send: TrafficSecret,
         receive: TrafficSecret,
         exporter: ExporterSecret,
+        /// The tickets that a server is to send, or that a client has received.
+        resumption: PartState<parts::Resumption, Resumption>,
     },
 }
 
@@ -486,7 +492,7 @@ impl State {
                 return state.finished(settings, channel, message);
             }
             (Self::WaitClientCertificate(_, state), HandshakeType::CERTIFICATE) => {
-                state.certificate(channel, message)
+                state.certificate(settings, channel, message)
             }
             (Self::WaitClientCertificateVerify(_, state), HandshakeType::CERTIFICATE_VERIFY) => {
                 state.verify(settings, channel, message)

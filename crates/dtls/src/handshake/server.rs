@@ -1,15 +1,21 @@
 //! The server's handshake states in DTLS 1.3.
 
-use super::certificates::server::ChosenCertificate;
+use super::certificates::AuthenticatedPeer;
+use super::certificates::server::{ChosenCertificate, offered_name};
 use super::hello_decision::AcceptedHello;
 use super::negotiated_extensions::AcceptedExtensions;
+use super::psk::{self, HandshakePsk, PskKind};
 use super::reassembly::Message;
+use super::resumption::{Agreed, OpenedTicket, Resumption, TicketIssuer, Tickets};
+use super::session::Owner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, Unaccepted, absorb,
     expect_epoch, log_secret, message_body,
 };
 use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
-use crate::config::{Lookup, ProtocolVersion, Psk, ServerConfig, Settings};
+use crate::config::session::SessionPeer;
+use crate::config::{Lookup, ProtocolVersion, ServerConfig, Settings};
+use crate::credential::PeerKey;
 use crate::crypto::{
     ApplicationSecrets, CipherSuite, EarlySecret, HashValue, MasterSecret, TrafficSecret,
     Transcript,
@@ -17,12 +23,12 @@ use crate::crypto::{
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, write_extension};
-use crate::messages::fragment::transcript_header;
 use crate::messages::hello::write_server_hello;
 use crate::parts::{self, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
 use subtle::ConstantTimeEq;
@@ -42,19 +48,19 @@ pub(crate) struct WaitFinished {
 pub(crate) fn accept(
     config: &ServerConfig,
     channel: &mut Channel,
-    accepted: AcceptedHello<'_>,
+    mut accepted: AcceptedHello<'_>,
     cid: Option<ConnectionId>,
 ) -> Result<State, Unaccepted> {
     let settings = &config.settings;
     let offer = accepted.hello.extensions;
     let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
     let hash = accepted.suite.hash;
-    let (credential, early, share) = match find_psk(config, &accepted)? {
-        Some((index, psk)) => {
-            let early = EarlySecret::from_psk(hash, psk.key());
-            check_binder(&accepted, &early, index)?;
+    let (credential, early, share) = match choose_psk(config, &accepted)? {
+        Some(ChosenPsk { index, psk, peer }) => {
+            check_binder(&accepted, &psk, index)?;
             let share = accepted.share.filter(|_| !accepted.psk_alone);
-            (ServerCredential::Psk(index, psk), early, share)
+            let resumed = matches!(psk.kind, PskKind::Resumption(_));
+            (ServerCredential::Psk { index, peer, resumed }, psk.early, share)
         }
         None => {
             let chosen = choose_certificate(config, &accepted)?;
@@ -88,9 +94,9 @@ pub(crate) fn accept(
                 let entry = KeyShareEntry { group, key: &share };
                 write_extension(w, ExtensionType::KEY_SHARE, |w| w.put(&entry))?;
             }
-            match credential {
-                ServerCredential::Psk(index, _) => {
-                    write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(index))?;
+            match &credential {
+                ServerCredential::Psk { index, .. } => {
+                    write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(*index))?;
                 }
                 ServerCredential::Certificate(..) => {}
             }
@@ -132,10 +138,15 @@ pub(crate) fn accept(
     absorb(&mut transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
     channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::ENCRYPTED_EXTENSIONS, extensions);
 
-    let psk_identity = match &credential {
-        ServerCredential::Psk(_, psk) => psk.identity().to_vec(),
-        ServerCredential::Certificate(..) => Vec::new(),
+    let (resumed, peer) = match &credential {
+        ServerCredential::Psk { peer, resumed, .. } => (*resumed, peer.clone()),
+        ServerCredential::Certificate(..) => (false, SessionPeer::Key(None)),
     };
+    let mut authenticated = PartState::EMPTY;
+    if let (Some(certificates), SessionPeer::Key(key)) = (config.certificates.get(), &peer) {
+        let server_name = offered_name(offer)?;
+        authenticated.set(certificates.part, AuthenticatedPeer { key: key.clone(), server_name });
+    }
     let flight = Box::new(ServerFlight {
         client_random,
         suite,
@@ -149,22 +160,23 @@ pub(crate) fn accept(
             suite: suite.id,
             suite_name: suite.name,
             group,
-            psk_identity,
+            psk_identity: peer.psk_identity(),
             send,
             receive,
-            resumed: false,
+            resumed,
             extended_master: true,
             record_limit: answer.agreed.record_limit,
             send_cid: answer.agreed.send_cid,
             receive_cid: answer.agreed.receive_cid,
             return_routability: answer.agreed.return_routability,
-            certificates: PartState::EMPTY,
+            certificates: authenticated,
         },
+        issuer: accepted.tickets.issuer.take(),
+        peer,
     });
     match credential {
-        ServerCredential::Psk(..) => {
-            let (transcript, client, established) = flight.finish(settings, channel);
-            Ok(WaitFinished::after(config.part, &transcript, &client, established, channel))
+        ServerCredential::Psk { .. } => {
+            Ok(flight.finish(settings, channel).wait_finished(config.part, settings, channel))
         }
         ServerCredential::Certificate(part, chosen) => {
             Ok(chosen.send((config.part, part), flight, settings, channel)?)
@@ -174,8 +186,12 @@ pub(crate) fn accept(
 
 /// With what the server authenticates itself.
 enum ServerCredential {
-    /// The client's PSK with this index.
-    Psk(u16, Psk),
+    /// The PSK with this index of the client, which belongs to a ticket if a session is resumed.
+    Psk {
+        index: u16,
+        peer: SessionPeer,
+        resumed: bool,
+    },
     Certificate(parts::Certificates, Box<ChosenCertificate>),
 }
 
@@ -205,17 +221,19 @@ pub(super) struct ServerFlight {
     server: TrafficSecret,
     offered: OfferedSchemes,
     pub(super) negotiated: Negotiated,
+    /// The tickets for the client.
+    issuer: Option<TicketIssuer>,
+    peer: SessionPeer,
 }
 
 impl ServerFlight {
-    /// Sends the server's Finished. Returns the transcript up to it, the client's handshake secret,
-    /// and the state after the client's Finished.
+    /// Sends the server's Finished.
     #[inline(never)]
     pub(super) fn finish(
         self: Box<Self>,
         settings: &Settings,
         channel: &mut Channel,
-    ) -> (Transcript, TrafficSecret, Box<Established>) {
+    ) -> Box<SentFlight> {
         let Self { client_random, suite, mut transcript, master, client, server, .. } = *self;
         let (negotiated, offered) = (self.negotiated, self.offered);
         let finished = server.finished_key().verify_data(&transcript.hash()).to_vec();
@@ -235,23 +253,99 @@ impl ServerFlight {
                 send: send_secret,
                 receive: receive_secret,
                 exporter,
+                resumption: PartState::EMPTY,
             },
             negotiated,
         });
-        (transcript, client, established)
+        let (issuer, peer) = (self.issuer, self.peer);
+        Box::new(SentFlight { transcript, client, master, issuer, peer, established })
     }
 }
 
-/// Finds the first PSK of the client that the server has; `None` if it has none. It waits for the
-/// answer about an earlier identity rather than take a later one.
-fn find_psk(
+/// The server's flight was sent.
+#[derive(Debug)]
+pub(super) struct SentFlight {
+    /// The transcript; at first it ends with the server's Finished.
+    pub(super) transcript: Transcript,
+    client: TrafficSecret,
+    master: MasterSecret,
+    issuer: Option<TicketIssuer>,
+    peer: SessionPeer,
+    established: Box<Established>,
+}
+
+impl SentFlight {
+    /// The client has authenticated itself with this key.
+    pub(super) fn authenticated(&mut self, key: PeerKey) {
+        self.peer = SessionPeer::Key(Some(key.clone()));
+        if let Some(peer) = self.established.negotiated.certificates.get_mut() {
+            peer.key = Some(key);
+        }
+    }
+
+    /// The state in which only the client's Finished is missing.
+    #[inline(never)]
+    pub(super) fn wait_finished(
+        mut self: Box<Self>,
+        part: parts::Server,
+        settings: &Settings,
+        channel: &mut Channel,
+    ) -> State {
+        let client_finished = self.client.finished_key().verify_data(&self.transcript.hash());
+        let negotiated = &self.established.negotiated;
+        let issuer =
+            self.issuer.and_then(|issuer| issuer.limited(settings, &self.peer, negotiated.resumed));
+        let server_name = negotiated.server_name().map(String::from);
+        if let (Some(issuer), Some(part), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
+            (issuer, parts::Resumption::INCLUDED, &mut self.established.keys)
+        {
+            absorb(&mut self.transcript, HandshakeType::FINISHED, &client_finished);
+            let agreed = Agreed { suite: suite.id, peer: self.peer, server_name, alpn: Vec::new() };
+            let secret = self.master.resumption(&self.transcript.hash());
+            let tickets = Tickets::ToSend(issuer);
+            resumption.set(part, Resumption { part, secret, agreed, tickets });
+        }
+        let may_send = channel.send.get(APPLICATION_EPOCH).is_some();
+        let established = self.established;
+        State::WaitClientFinished(
+            part,
+            Box::new(WaitFinished { client_finished, may_send, established }),
+        )
+    }
+}
+
+/// The PSK of a client that the server uses.
+struct ChosenPsk {
+    /// Its place among the offered ones.
+    index: u16,
+    psk: HandshakePsk,
+    /// Who has it.
+    peer: SessionPeer,
+}
+
+/// Finds the ticket that the server resumes, or else the first PSK of the client that the server
+/// has; `None` if there is neither. It waits for the answer about an earlier identity rather than take a later one.
+fn choose_psk(
     config: &ServerConfig,
     accepted: &AcceptedHello<'_>,
-) -> Result<Option<(u16, Psk)>, Unaccepted> {
+) -> Result<Option<ChosenPsk>, Unaccepted> {
     let Some(psks) = &accepted.psks else { return Ok(None) };
-    for (index, (identity, _)) in (0..).zip(psks.iter()) {
-        match config.psks.look_up(identity) {
-            Lookup::Found(psk) => return Ok(Some((index, psk))),
+    let hash = accepted.suite.hash;
+    if let Some(ticket) = accepted.tickets.opened.get()
+        && may_resume(config, accepted, ticket)?
+    {
+        let OpenedTicket { part, index, content, .. } = ticket;
+        let psk = HandshakePsk::of_ticket(*part, &content.psk, hash);
+        let peer = content.agreed.peer.clone();
+        return Ok(Some(ChosenPsk { index: *index, psk, peer }));
+    }
+    for (index, offered) in (0..).zip(psks.iter()) {
+        match psk::look_up(&*config.psks, offered.identity, hash) {
+            Lookup::Found(psk) => {
+                let peer = SessionPeer::Psk(Owner::of(&psk));
+                let psk = HandshakePsk::of(&psk, hash).ok_or(Incompatibility::CipherSuite)?;
+                return Ok(Some(ChosenPsk { index, psk, peer }));
+            }
             Lookup::Unknown => {}
             Lookup::Later => return Err(Unaccepted::Waiting),
         }
@@ -259,19 +353,48 @@ fn find_psk(
     Ok(None)
 }
 
-/// Verifies the client's PSK binder (RFC 8446, section 4.2.11.2).
+/// Whether a ticket may be resumed in this handshake: its PSK has the hash of the suite (RFC 8446,
+/// section 4.2.11), and the server would still accept the peer. A session ends with its PSK.
+fn may_resume(
+    config: &ServerConfig,
+    accepted: &AcceptedHello<'_>,
+    ticket: &OpenedTicket,
+) -> Result<bool, Unaccepted> {
+    let agreed = &ticket.content.agreed;
+    let suite = config.settings.provider.suite(agreed.suite);
+    let algorithm = accepted.suite.hash.algorithm();
+    if suite.is_none_or(|suite| suite.hash.algorithm() != algorithm) {
+        return Ok(false);
+    }
+    match &agreed.peer {
+        SessionPeer::Psk(owner) => match config.psks.look_up(&owner.identity) {
+            Lookup::Found(psk) => Ok(Owner::of(&psk) == *owner),
+            Lookup::Unknown => Ok(false),
+            Lookup::Later => Err(Unaccepted::Waiting),
+        },
+        SessionPeer::Key(key) => {
+            let Some(certificates) = config.certificates.get() else { return Ok(false) };
+            let verifier = certificates.clients.verifier();
+            let accepts_client = match key {
+                Some(key) => verifier.is_some_and(|verifier| verifier.resumes(key)),
+                None => verifier.is_none(),
+            };
+            let name = offered_name(accepted.hello.extensions)?;
+            Ok(accepts_client && name == agreed.server_name)
+        }
+    }
+}
+
+/// Verifies the client's binder for the chosen PSK (RFC 8446, section 4.2.11.2).
 fn check_binder(
     accepted: &AcceptedHello<'_>,
-    early: &EarlySecret,
+    chosen: &HandshakePsk,
     index: u16,
 ) -> Result<(), Fault> {
     let psks = accepted.psks.as_ref().ok_or(Misbehaviour::WrongBinder)?;
-    let (_, binder) = psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
-    let covered = accepted.body.len().saturating_sub(psks.binders_len());
-    let mut transcript = accepted.transcript.clone();
-    transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, accepted.body.len()));
-    transcript.update(accepted.body.get(..covered).unwrap_or_default());
-    if early.external_binder().verify(&transcript.hash(), binder) {
+    let offered = psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
+    let hash = psk::truncated_hash(&accepted.transcript, accepted.body, psks.binders_len());
+    if chosen.verify_binder(&hash, offered.binder) {
         Ok(())
     } else {
         Err(Misbehaviour::WrongBinder.into())
@@ -279,20 +402,6 @@ fn check_binder(
 }
 
 impl WaitFinished {
-    /// The state after a flight of the client that ends with its Finished. `transcript` ends before
-    /// that.
-    pub(super) fn after(
-        part: parts::Server,
-        transcript: &Transcript,
-        client: &TrafficSecret,
-        established: Box<Established>,
-        channel: &mut Channel,
-    ) -> State {
-        let client_finished = client.finished_key().verify_data(&transcript.hash());
-        let may_send = channel.send.get(APPLICATION_EPOCH).is_some();
-        State::WaitClientFinished(part, Box::new(Self { client_finished, may_send, established }))
-    }
-
     /// Whether the server may send data before the client's Finished.
     pub(crate) const fn may_send(&self) -> bool {
         self.may_send
@@ -301,7 +410,7 @@ impl WaitFinished {
     /// Whether the client has proved its key already: the PSK in its hello, or its certificate's.
     pub(crate) fn has_proved_key(&self) -> bool {
         let negotiated = self.negotiated();
-        !negotiated.psk_identity.is_empty() || negotiated.peer_key().is_some()
+        negotiated.resumed || !negotiated.psk_identity.is_empty() || negotiated.peer_key().is_some()
     }
 
     /// The parameters that are negotiated if the client's Finished verifies.

@@ -6,7 +6,8 @@ use crate::crypto::{CipherSuite12, Exchange12, NamedGroup};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::hello_context::{AddressProof, HelloContext};
 use crate::handshake::negotiated_extensions;
-use crate::handshake::session::{Session, TicketSealer};
+use crate::handshake::session::{self, Session};
+use crate::handshake::ticket_keys::TicketSealer;
 use crate::messages::extensions::{cipher_suites, groups};
 use crate::messages::{ClientHello, HelloVerifyRequest};
 use alloc::boxed::Box;
@@ -89,10 +90,10 @@ pub(crate) fn consider<'a>(
     let (suite, group) = choose(config, &hello)?;
 
     let wants_ticket = extension(ExtensionType::SESSION_TICKET);
-    let tickets = sessions.tickets(now, rng, settings.provider).filter(|_| settings.uses_tickets());
+    let tickets = sessions.tickets(now, rng, settings).filter(|_| settings.uses_tickets());
     let session = match wants_ticket {
         Some(ticket) if !ticket.is_empty() => {
-            tickets.as_ref().and_then(|keys| keys.open(now, ticket))
+            tickets.as_ref().and_then(|keys| session::open(keys, now, settings.provider, ticket))
         }
         _ => sessions.by_id(now, hello.legacy_session_id),
     };

@@ -8,7 +8,8 @@ use crate::crypto::{Exchange12, KeyExchange, NamedGroup, PremasterSecret, Transc
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::negotiated_extensions::AcceptedExtensions;
 use crate::handshake::reassembly::Message;
-use crate::handshake::session::{Owner, Session, TicketSealer, fresh_id};
+use crate::handshake::session::{self, Owner, Session, fresh_id};
+use crate::handshake::ticket_keys::TicketSealer;
 use crate::handshake::{Channel, Established, State, expect_epoch, message_body};
 use crate::messages::extensions::write_extension;
 use crate::messages::hello::write_server_hello_12;
@@ -262,7 +263,7 @@ impl KeysInstalled {
             ticket: None,
         };
         // If no ticket can be made, an empty one is sent, because a ticket was announced.
-        let ticket = sealer.seal(now, &session).unwrap_or_default();
+        let ticket = session::seal(sealer, now, &session).unwrap_or_default();
         let message = NewSessionTicket12 {
             lifetime_hint: SESSION_LIFETIME.as_secs() as u32,
             ticket: &ticket,
