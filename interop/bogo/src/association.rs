@@ -93,15 +93,16 @@ impl Association {
         Ok(())
     }
 
-    /// Keeps the session for the next connection.
-    pub(crate) fn finish(&mut self, flags: &Flags) -> Result<(), Failure> {
+    /// Keeps the newest session for the next connection. The association forgets it at its end.
+    pub(crate) fn keep_session(&mut self) {
         if let Role::Client(Some(client)) = &mut self.role {
-            self.session = client.take_session();
-            if self.session.is_some() && flags.has("-expect-no-session") {
-                return Err(Failure::Failed("a session, where none is expected".into()));
-            }
+            self.session = client.take_session().or(self.session.take());
         }
-        Ok(())
+    }
+
+    /// Whether the client has a session for the next connection.
+    pub(crate) const fn has_session(&self) -> bool {
+        self.session.is_some()
     }
 
     pub(crate) fn is_server(&self) -> bool {

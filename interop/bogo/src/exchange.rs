@@ -77,6 +77,7 @@ impl<'a> Exchange<'a> {
                     self.steps = 0;
                     self.note_retry(&datagram);
                     self.association.receive(&mut datagram);
+                    self.association.keep_session();
                 }
                 Frame::Pass(time) => {
                     self.wire.confirm_time();

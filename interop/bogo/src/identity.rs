@@ -5,7 +5,7 @@ use crate::flags::{CredentialFlags, Flags};
 use crate::keys;
 use lightseal_dtls::codepoints::{CertificateType, SignatureScheme};
 use lightseal_dtls::{
-    BadCertificate, CertificateVerifier, CertifiedKey, KeyStore, OfferedCertificates,
+    BadCertificate, CertificateVerifier, CertifiedKey, KeyStore, OfferedCertificates, PeerKey,
     PresentedCertificate,
 };
 use pki_types::CertificateDer;
@@ -149,6 +149,10 @@ impl Verifier {
 impl CertificateVerifier for Verifier {
     fn kinds(&self) -> &[CertificateType] {
         &[CertificateType::X509]
+    }
+
+    fn resumes(&self, _: &PeerKey) -> bool {
+        true
     }
 
     fn verify(

@@ -82,7 +82,9 @@ fn run(arguments: Vec<String>) -> Result<(), Failure> {
             other => other,
         };
         Exchange::new(flags, &mut association, is_resumption)?.run().map_err(failed)?;
-        association.finish(flags)?;
+        if association.has_session() && flags.has("-expect-no-session") {
+            return Err(Failure::Failed("a session, where none is expected".into()));
+        }
     }
     Ok(())
 }
