@@ -27,6 +27,8 @@ lightseal_core::parts! {
     Resumption if feature = "resumption";
     /// Probes that show whether the peer is alive.
     Liveness if feature = "liveness";
+    /// Negotiation of the application protocol (RFC 7301).
+    Alpn if feature = "alpn";
     /// Certificates and raw public keys.
     Certificates if feature = "certificates";
     /// Connection IDs, and peers whose address changes.

@@ -210,6 +210,7 @@ impl ClientConfig {
             (SessionPeer::Psk(owner), Some(psk), _) => Owner::of(psk) == *owner,
             (SessionPeer::Key(Some(key)), _, Some(certificates)) => {
                 certificates.server_name == session.server_name
+                    && session.has_keys(certificates.keys.as_ref())
                     && certificates.verifier.resumes(key)
             }
             _ => false,

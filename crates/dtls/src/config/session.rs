@@ -1,10 +1,11 @@
 //! Sessions that a client offers to resume.
 
-use super::{Lookup, PeerKey, ProtocolVersion, Psk, PskStore};
+use super::{KeyStore, Lookup, PeerKey, ProtocolVersion, Psk, PskStore};
 use crate::crypto::{CipherSuiteId, MasterSecret12};
 use crate::parts;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use lightseal_core::Instant;
@@ -102,10 +103,24 @@ pub(crate) struct Session13 {
     pub(crate) max_early_data: u32,
     /// The server.
     pub(crate) peer: SessionPeer,
+    /// The keys with which the client could authenticate itself.
+    pub(crate) own_keys: Option<Arc<dyn KeyStore>>,
     /// The name of the server that the client asked for.
     pub(crate) server_name: Option<String>,
     /// The application protocol; empty if none was negotiated.
     pub(crate) alpn: Vec<u8>,
+}
+
+impl Session13 {
+    /// Whether these are the client's keys with which the session was made. Keys are told apart by
+    /// the store that holds them, because the store chooses among them anew for each handshake.
+    pub(crate) fn has_keys(&self, keys: Option<&Arc<dyn KeyStore>>) -> bool {
+        match (&self.own_keys, keys) {
+            (None, None) => true,
+            (Some(own), Some(keys)) => Arc::ptr_eq(own, keys),
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Debug for Session13 {

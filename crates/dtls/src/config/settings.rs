@@ -6,7 +6,8 @@ use super::{
 };
 use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, MAX_CONTENT, PskKeyExchangeMode};
 use crate::crypto::{
-    CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, NamedGroup, Provider,
+    CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, HashAlgorithm, Keying, NamedGroup,
+    Provider,
 };
 use crate::error::ConfigError;
 use crate::messages::extensions::MaxFragmentLength;
@@ -72,6 +73,20 @@ pub struct Settings {
     /// Whether DTLS 1.2 sessions may be resumed with tickets, for which the server stores no
     /// session state.
     pub session_tickets: bool,
+    /// The protocols of the application, at most 16 of 1 to 255 bytes each, in order of preference
+    /// (RFC 7301), such as `co` for CoAP (RFC 9952). A client offers them, and a server takes the
+    /// first of its own that the client offers. A server refuses a client that offers none of them,
+    /// and takes clients that offer nothing. If the list is empty, and in a build without the feature
+    /// `alpn`, nothing is negotiated.
+    pub application_protocols: Vec<Vec<u8>>,
+    /// The largest number of bytes of early data (0-RTT, RFC 8446, section 2.3) in DTLS 1.3: a server
+    /// accepts so many with each of its tickets, and a client offers early data if this is not 0 and
+    /// the server accepts some. By default it is 0, because early data can be replayed and has no
+    /// forward secrecy; see [`Connection::send_early`](crate::Connection::send_early). A server that
+    /// asks for a cookie accepts none, so that it also needs
+    /// [`CookiePolicy::WhenRetrying`](crate::CookiePolicy::WhenRetrying). It needs the feature
+    /// `early-data`.
+    pub early_data: u32,
     /// How flights are packed into records and datagrams.
     pub packing: Packing,
     /// The maximum fragment length that a DTLS 1.2 client asks for (RFC 6066, section 4). Servers
@@ -152,19 +167,24 @@ impl Settings {
     pub const LEAST_TIMEOUT: Duration = tuning::LEAST_TIMEOUT;
 
     /// The defaults with `provider`: both versions, all its suites except those with short tags or
-    /// without encryption, all its groups, both PSK modes with preference for the one with key
+    /// without encryption, all its groups but those with ML-KEM, both PSK modes with preference for the one with key
     /// exchange, no aggregation.
+    ///
+    /// A client sends a share for its first group only. A ClientHello with an ML-KEM share takes
+    /// several datagrams, and a PSK alone already withstands quantum computers, so programs choose
+    /// such groups explicitly. Browsers send X25519MLKEM768 first, and X25519 beside it.
     ///
     /// The provider is not tested: a program calls [`Provider::self_test`] once, when it starts.
     pub fn new(provider: &'static Provider) -> Self {
         // Hosts must choose short tags and plaintext explicitly, because of the risk.
         let suites_13 = provider.suites.iter().filter(|s| s.encrypts && s.tag_len >= 16);
         let suites_12 = provider.suites_12.iter().filter(|s| s.tag_len >= 16);
+        let groups = provider.groups.iter().filter(|group| !group.is_kem());
         Self {
             provider,
             versions: alloc::vec![ProtocolVersion::Dtls13, ProtocolVersion::Dtls12],
             suites: suites_13.map(|s| s.id).chain(suites_12.map(|s| s.id)).collect(),
-            groups: provider.groups.iter().map(|group| group.id()).collect(),
+            groups: groups.map(|group| group.id()).collect(),
             psk_modes: alloc::vec![PskKeyExchangeMode::PSK_DHE_KE, PskKeyExchangeMode::PSK_KE],
             aggregation: AggregationPolicy::default(),
             adapt: None,
@@ -178,6 +198,8 @@ impl Settings {
             ticket_lifetime: tuning::SESSION_LIFETIME,
             reusable_tickets: false,
             session_tickets: true,
+            application_protocols: Vec::new(),
+            early_data: 0,
             packing: Packing::default(),
             max_fragment_length: None,
             record_size_limit: None,
@@ -256,6 +278,9 @@ impl Settings {
         if !right {
             return Err(ConfigError::ConnectionIdLength);
         }
+        if self.application_protocols.iter().any(|name| !(1..=255).contains(&name.len())) {
+            return Err(ConfigError::ApplicationProtocol);
+        }
         if self.aggregation.is_wanted() && !self.ordered_suites().any(can_aggregate) {
             return Err(ConfigError::AggregationSuite);
         }
@@ -271,6 +296,9 @@ impl Settings {
         {
             return Err(ConfigError::Tickets);
         }
+        if self.early_data > 0 && self.reusable_tickets {
+            return Err(ConfigError::EarlyData);
+        }
         if self.initial_timeout.min(self.handshake_deadline) < tuning::LEAST_TIMEOUT {
             return Err(ConfigError::Timeout);
         }
@@ -284,6 +312,11 @@ impl Settings {
             ("suites", self.suites.len(), tuning::MOST_SUITES),
             ("groups", self.groups.len(), tuning::MOST_GROUPS),
             ("psk_modes", self.psk_modes.len(), tuning::MOST_PSK_MODES),
+            (
+                "application_protocols",
+                self.application_protocols.len(),
+                tuning::MOST_APPLICATION_PROTOCOLS,
+            ),
             ("aggregation.send", send.len(), tuning::MOST_SCHEMES),
             ("aggregation.receive", receive.len(), tuning::MOST_SCHEMES),
         ];
@@ -353,6 +386,14 @@ impl Settings {
         })
     }
 
+    /// The application protocols, where this build negotiates them.
+    pub(crate) fn protocols(&self) -> &[Vec<u8>] {
+        match parts::Alpn::INCLUDED {
+            Some(_) => &self.application_protocols,
+            None => &[],
+        }
+    }
+
     /// Whether session tickets of DTLS 1.2 may be used.
     pub(crate) const fn uses_tickets(&self) -> bool {
         self.resumption && self.session_tickets
@@ -388,7 +429,10 @@ impl Settings {
         let spoken = self.versions.contains(&ProtocolVersion::Dtls13);
         let suites = move || {
             let suites = self.suites.iter().filter(move |_| spoken);
-            suites.filter_map(|id| self.provider.suite(*id))
+            let suites = suites.filter_map(|id| self.provider.suite(*id));
+            // An external PSK is bound to SHA-256 (RFC 8446, section 4.2.11), and no handshake of
+            // DTLS 1.3 goes without one yet.
+            suites.filter(|suite| suite.hash.algorithm() == HashAlgorithm::Sha256)
         };
         let (mut first, mut rest) = (preferable(), preferable());
         suites()

@@ -3,6 +3,7 @@
 use super::certificates::client::{
     Answer, Kinds, WaitCertificate, is_offered, offered_len, write_offer,
 };
+use super::early::EarlyKeys;
 use super::negotiated_extensions::NegotiatedExtensions;
 use super::psk::{HandshakePsk, truncated_hash};
 use super::resumption::{Agreed, Resumption};
@@ -19,8 +20,8 @@ use crate::config::certificates::ForClient;
 use crate::config::session::SessionPeer;
 use crate::config::{ClientConfig, ProtocolVersion, Psk, Session, Settings, can_aggregate};
 use crate::crypto::{
-    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, Hash, HashValue, KeyExchange,
-    MasterSecret, NamedGroup, TrafficSecret, Transcript,
+    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, Hash, KeyExchange, MasterSecret,
+    NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
@@ -42,14 +43,16 @@ use super::reassembly::Message;
 /// The room in bytes for a ClientHello besides its identity, cookies, ticket and share.
 const HELLO_ROOM: usize = 640;
 
-/// The place of a binder before it is computed.
-const BINDER: HashValue = [0; 32];
+/// The place of a binder before it is computed, at least as long as any.
+const BINDER: [u8; 64] = [0; 64];
 
 /// A ticket that is offered, and the session that it resumes.
 #[derive(Debug)]
 struct OfferedTicket {
     psk: HandshakePsk,
     agreed: Agreed,
+    /// The suite of the early data that is offered with it, and the largest number of its bytes.
+    early_data: Option<(parts::EarlyData, &'static CipherSuite, u32)>,
 }
 
 impl OfferedTicket {
@@ -78,7 +81,14 @@ impl OfferedTicket {
                 server_name: session.server_name.clone(),
                 alpn: session.alpn.clone(),
             };
-            offered.set(part, Self { psk, agreed });
+            // RFC 8446, section 4.2.10: the server can accept it only under the session's suite.
+            let most = config.settings.early_data.min(session.max_early_data);
+            let suite = config.settings.ordered_suites().find(|suite| suite.id == session.suite);
+            let early_data = match (parts::EarlyData::INCLUDED, suite) {
+                (Some(part), Some(suite)) if most > 0 => Some((part, suite, most)),
+                _ => None,
+            };
+            offered.set(part, Self { psk, agreed, early_data });
         }
         offered
     }
@@ -235,6 +245,15 @@ impl WaitServerHello {
         state
     }
 
+    /// The keys of the early data that the first hello offers.
+    pub(crate) fn early_keys(&self, settings: &Settings) -> Option<EarlyKeys> {
+        let offer = self.offers.dtls13()?;
+        let ticket = offer.ticket.get()?;
+        let (part, suite, most) = ticket.early_data?;
+        let (hash, log) = (offer.transcript.hash(), (settings, &self.random));
+        Some(EarlyKeys::new(part, suite, &ticket.psk.early, &hash, most, log))
+    }
+
     /// The version, if only one is still possible.
     pub(crate) const fn version(&self) -> Option<ProtocolVersion> {
         match &self.offers {
@@ -294,8 +313,10 @@ impl WaitServerHello {
         let variable = [cookie_13, cookie_12, key, ticket.unwrap_or_default()];
         let psks: usize = offer_13.map_or(0, Offer::psks_len);
         let certificates = self.certificates.get().filter(|_| offer_13.is_some());
+        let protocols = settings.protocols().iter().map(|name| 1 + name.len()).sum::<usize>();
         let room = HELLO_ROOM
             + psks
+            + protocols
             + variable.iter().map(|part| part.len()).sum::<usize>()
             + certificates.map_or(0, |offered| offered_len(settings, offered));
         let mut body = alloc::vec![0; room];
@@ -361,6 +382,9 @@ impl WaitServerHello {
             if offer.psks().next().is_none() {
                 return Ok(());
             }
+            if offer.offers_early_data() {
+                write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
+            }
             // This extension must be the last one (RFC 8446, section 4.2.11).
             write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| {
                 w.vec16(|w| {
@@ -370,7 +394,11 @@ impl WaitServerHello {
                     })
                 })?;
                 binders_at = Some(w.len());
-                w.vec16(|w| offer.psks().try_for_each(|_| w.vec8(|w| w.bytes(&BINDER))))
+                w.vec16(|w| {
+                    offer.psks().try_for_each(|psk| {
+                        w.vec8(|w| w.bytes(BINDER.get(..psk.binder_len()).unwrap_or(&BINDER)))
+                    })
+                })
             })
         })?;
         let len = w.len();
@@ -379,9 +407,13 @@ impl WaitServerHello {
             let binders_len = body.len().saturating_sub(at);
             let hash = truncated_hash(&offer.transcript, &body, binders_len);
             // The length of the list (2 bytes) and of each binder (1 byte) precede it.
-            let slots = body.get_mut(at + 2..).unwrap_or_default();
-            for (psk, slot) in offer.psks().zip(slots.chunks_exact_mut(1 + BINDER.len())) {
-                slot[1..].copy_from_slice(&psk.binder(&hash));
+            let mut at = at + 2;
+            for psk in offer.psks() {
+                let binder = psk.binder(&hash);
+                if let Some(slot) = body.get_mut(at + 1..at + 1 + binder.len()) {
+                    slot.copy_from_slice(&binder);
+                }
+                at += 1 + binder.len();
             }
         }
         Ok(body)
@@ -531,9 +563,15 @@ impl Offer {
         ticket.into_iter().chain(&self.psk)
     }
 
+    /// Whether the hello offers early data: not after a HelloRetryRequest (RFC 8446, section 4.2.10).
+    fn offers_early_data(&self) -> bool {
+        let offered = self.ticket.get().is_some_and(|ticket| ticket.early_data.is_some());
+        offered && self.retried.is_none()
+    }
+
     /// The bytes that the PSKs take in a hello beside those that every hello has room for.
     fn psks_len(&self) -> usize {
-        self.psks().map(|psk| psk.identity.len() + BINDER.len() + 7).sum()
+        self.psks().map(|psk| psk.identity.len() + psk.binder_len() + 7).sum()
     }
 
     /// The chosen suite, which must have been offered.
@@ -572,11 +610,15 @@ impl Offer {
         let ticket = self.ticket.take();
         let offers_psks = ticket.is_some() || self.psk.is_some();
         let chosen = hello.extensions.get(ExtensionType::PRE_SHARED_KEY);
+        let first = self.retried.is_none();
+        let mut may_be_early = false;
         let (early, peer, resumed) = match (chosen, ticket, self.psk) {
             (Some(_), ..) if !offers_psks => {
                 return Err(Misbehaviour::UnsolicitedExtension.into());
             }
-            (Some([0, 0]), Some(OfferedTicket { psk, agreed }), _) => {
+            (Some([0, 0]), Some(OfferedTicket { psk, agreed, early_data }), _) => {
+                may_be_early =
+                    first && early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id);
                 (psk.early, agreed.peer, true)
             }
             (Some([0, 0]), None, Some(offered)) | (Some([0, 1]), Some(_), Some(offered)) => {
@@ -628,6 +670,7 @@ impl Offer {
                 random,
                 peer,
                 resumed,
+                may_be_early,
                 verifies: chosen.is_none(),
                 certificates,
                 agreed,
@@ -649,6 +692,8 @@ pub(crate) struct WaitEncryptedExtensions {
     random: [u8; 32],
     peer: SessionPeer,
     resumed: bool,
+    /// Whether the server may accept early data.
+    may_be_early: bool,
     /// Whether the server authenticates itself with a certificate.
     verifies: bool,
     certificates: ForClient,
@@ -674,10 +719,14 @@ impl WaitEncryptedExtensions {
         let extensions = EncryptedExtensions::decode(&message.body)?.extensions;
         let wanted = &settings.aggregation;
         let mut schemes = (Scheme::Plain, Scheme::Plain);
+        let mut early_data = false;
         for (kind, content) in extensions.iter() {
             match kind {
                 kind if kind == settings.aggregation_extension && wanted.is_wanted() => {
                     schemes = aggregation_extension::read_answer(content)?;
+                }
+                ExtensionType::EARLY_DATA if self.may_be_early && content.is_empty() => {
+                    early_data = true;
                 }
                 // The server's preferred groups are meant for later handshakes (RFC 8446, section
                 // 4.2.7).
@@ -738,12 +787,14 @@ impl WaitEncryptedExtensions {
                 send,
                 receive,
                 resumed: self.resumed,
+                early_data,
                 extended_master: true,
                 record_limit: agreed.record_limit,
                 send_cid: agreed.send_cid,
                 receive_cid: agreed.receive_cid,
                 return_routability: agreed.return_routability,
                 certificates: authenticated,
+                protocol: agreed.application_protocol(settings),
             },
             peer: self.peer,
             answer: PartState::EMPTY,
@@ -802,7 +853,8 @@ impl WaitFinished {
         let mut agreed = PartState::EMPTY;
         if let Some(part) = parts::Resumption::INCLUDED.filter(|_| settings.resumption) {
             let server_name = self.negotiated.server_name().map(String::from);
-            agreed.set(part, Agreed { suite: self.suite.id, peer, server_name, alpn: Vec::new() });
+            let alpn = self.negotiated.application_protocol().unwrap_or_default().to_vec();
+            agreed.set(part, Agreed { suite: self.suite.id, peer, server_name, alpn });
         }
         let established = Established {
             keys: EstablishedKeys::Dtls13 {

@@ -64,6 +64,11 @@ impl HandshakePsk {
         }
     }
 
+    /// The length of the binder in bytes.
+    pub(crate) fn binder_len(&self) -> usize {
+        self.early.output_len()
+    }
+
     /// The binder over `hash`, the [hash of a truncated hello](truncated_hash).
     pub(crate) fn binder(&self, hash: &HashValue) -> HashValue {
         self.binder_key().verify_data(hash)

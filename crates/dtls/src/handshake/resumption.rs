@@ -5,7 +5,7 @@ use super::session::Sessions;
 use super::ticket_keys::{TicketId, TicketKeys, TicketSealer};
 use crate::codepoints::ExtensionType;
 use crate::config::session::{KEY_CHECK, Owner, Session, Session13, SessionPeer};
-use crate::config::{PeerKey, Settings};
+use crate::config::{KeyStore, PeerKey, Settings};
 use crate::crypto::{CipherSuiteId, ResumptionSecret};
 use crate::messages::ClientHello;
 use crate::messages::extensions::{OfferedPsk, OfferedPsks, psk_modes};
@@ -13,6 +13,7 @@ use crate::messages::ticket::NewSessionTicket13;
 use crate::parts::{self, PartState};
 use crate::tuning::{LONGEST_TICKET, MAX_KEPT_TICKETS, MAX_OFFERED_TICKETS};
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -219,7 +220,9 @@ impl HelloTickets {
         drop(opened);
         let sealers = (0..count).filter_map(|_| sessions.sealer()).collect();
         let lifetime = settings.ticket_lifetime.as_secs() as u32;
-        tickets.issuer.set(part, TicketIssuer { sealers, lifetime, max_early_data: 0 });
+        let max_early_data =
+            if parts::EarlyData::INCLUDED.is_some() { settings.early_data } else { 0 };
+        tickets.issuer.set(part, TicketIssuer { sealers, lifetime, max_early_data });
         Ok(tickets)
     }
 }
@@ -316,10 +319,12 @@ impl Resumption {
         }
     }
 
-    /// A client has received a ticket. Returns it, unless it is of no use.
+    /// A client has received a ticket. Returns it, unless it is of no use. `own_keys` are the keys
+    /// with which the client could authenticate itself.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
+        own_keys: Option<&Arc<dyn KeyStore>>,
         message: &NewSessionTicket13<'_>,
     ) -> Option<Session> {
         let Tickets::Received(kept) = &mut self.tickets else { return None };
@@ -337,6 +342,7 @@ impl Resumption {
             expires: now + Duration::from_secs(lifetime.into()),
             max_early_data: message.max_early_data.unwrap_or(0),
             peer: self.agreed.peer.clone(),
+            own_keys: own_keys.cloned(),
             server_name: self.agreed.server_name.clone(),
             alpn: self.agreed.alpn.clone(),
         };

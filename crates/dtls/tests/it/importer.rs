@@ -26,7 +26,7 @@ fn handshake(
     change: impl Fn(&mut Configs),
 ) -> Pair<'static> {
     let mut configs = Configs::new();
-    configs.client.credential = client.into();
+    configs.client.psk = Some(client);
     configs.server.psks = server;
     for settings in [&mut configs.client.settings, &mut configs.server.settings] {
         settings.handshake_deadline = Duration::from_secs(30);
@@ -150,7 +150,7 @@ impl PskStore for Late {
 fn imported_keys_may_be_looked_up_later() {
     let store = Arc::new(Late::default());
     let mut configs = Configs::new();
-    configs.client.credential = imported(CONTEXT).into();
+    configs.client.psk = Some(imported(CONTEXT));
     configs.server.psks = Arc::clone(&store) as Arc<dyn PskStore>;
     let mut pair = configs.pair(8);
     pair.run_for(Duration::from_millis(500));

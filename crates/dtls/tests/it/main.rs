@@ -12,6 +12,8 @@ mod data;
 mod delivery;
 mod dialogue;
 mod dtls12;
+mod early_data;
+mod groups;
 mod half_rtt;
 mod handshake;
 mod hashes;

@@ -27,6 +27,8 @@ use lightseal_core::wire::BufferFull;
 pub(in crate::handshake) struct ChosenCertificate {
     signer: Signer,
     request: Option<Request>,
+    /// Whether the certificate was chosen by the name that the client has sent.
+    answers_name: bool,
     /// Whether the client has sent lists of kinds, which are then answered.
     answers_server_kind: bool,
     answers_client_kind: bool,
@@ -70,6 +72,10 @@ impl ChosenCertificate {
             None => Vec::new(),
         };
         let server_name = offered_name(offer)?;
+        let known = server_name.as_deref().and_then(|name| certificates.keys.has_name(name));
+        if known == Some(false) {
+            return Err(Incompatibility::ServerName.into());
+        }
         let default = [CertificateType::X509];
         let kinds = offered_kinds(offer, ExtensionType::SERVER_CERTIFICATE_TYPE)?;
         let answers_server_kind = kinds.is_some();
@@ -97,11 +103,15 @@ impl ChosenCertificate {
             }
         };
         let answers_client_kind = request.is_some() && kinds.is_some();
-        Ok(Self { signer, request, answers_server_kind, answers_client_kind })
+        let answers_name = known == Some(true);
+        Ok(Self { signer, request, answers_name, answers_server_kind, answers_client_kind })
     }
 
     /// Writes the answer in EncryptedExtensions.
     pub(in crate::handshake) fn write_answer(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        if self.answers_name {
+            write_extension(w, ExtensionType::SERVER_NAME, |_| Ok(()))?;
+        }
         if self.answers_server_kind {
             let kind = self.signer.key.kind();
             write_extension(w, ExtensionType::SERVER_CERTIFICATE_TYPE, |w| w.u8(kind.0))?;

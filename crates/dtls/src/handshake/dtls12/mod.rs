@@ -28,7 +28,7 @@ use crate::config::{ProtocolVersion, Settings};
 use crate::crypto::{CipherSuite12, MasterSecret12, NamedGroup, PremasterSecret, Transcript};
 use crate::error::{Fault, Misbehaviour};
 use crate::messages::fragment::transcript_header_12;
-use crate::parts::{Dtls12, PartState};
+use crate::parts::{self, Dtls12, PartState};
 use crate::record::epochs::EPOCH_12;
 use crate::record::{ReceiveEpoch, SendEpoch};
 use alloc::boxed::Box;
@@ -103,6 +103,7 @@ pub(crate) struct KeysInstalled {
     /// The session ID, and for a client the ticket if it receives one.
     session_id: Vec<u8>,
     ticket: Option<Ticket>,
+    protocol: PartState<parts::Alpn, Vec<u8>>,
 }
 
 impl KeysInstalled {
@@ -128,7 +129,8 @@ impl KeysInstalled {
         channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, agreed.send_cid));
         let receive = ReceiveEpoch::dtls12(EPOCH_12, suite, receive, agreed.receive_cid);
         channel.receive.install(receive).limit(agreed.receive_limit);
-        Self { hellos, end, master, group, owner, session_id, ticket: None }
+        let protocol = hellos.agreed.application_protocol(settings);
+        Self { hellos, end, master, group, owner, session_id, ticket: None, protocol }
     }
 
     /// Sends our Finished.
@@ -194,12 +196,14 @@ impl KeysInstalled {
                 send: Scheme::Plain,
                 receive: Scheme::Plain,
                 resumed,
+                early_data: false,
                 extended_master,
                 record_limit: agreed.record_limit,
                 send_cid: agreed.send_cid,
                 receive_cid: agreed.receive_cid,
                 return_routability: agreed.return_routability,
                 certificates: PartState::EMPTY,
+                protocol: self.protocol,
             },
         }
     }

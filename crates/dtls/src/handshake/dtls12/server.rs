@@ -79,7 +79,7 @@ pub(crate) fn accept(
     let suite = accepted.suite;
     let mut transcript = Transcript::new(suite.hash);
     absorb(&mut transcript, HandshakeType::CLIENT_HELLO, accepted.sequence, accepted.body);
-    let body = message_body(512, |w| {
+    let body = message_body(768, |w| {
         write_server_hello_12(w, &random, &id, suite.id, |w| {
             if accepted.secure_renegotiation {
                 write_extension(w, ExtensionType::RENEGOTIATION_INFO, |w| w.u8(0))?;
@@ -95,7 +95,7 @@ pub(crate) fn accept(
             {
                 write_extension(w, ExtensionType::EC_POINT_FORMATS, |w| w.vec8(|w| w.u8(0)))?;
             }
-            answer.write_limits(w)?;
+            answer.write_limits(settings, w)?;
             answer.write_cid(w)
         })
     })?;
