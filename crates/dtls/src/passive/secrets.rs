@@ -1,6 +1,6 @@
 //! The secrets in a key log.
 
-use crate::crypto::{MasterSecret12, Sha256, TrafficSecret};
+use crate::crypto::{Hash, MasterSecret12, TrafficSecret};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
@@ -146,6 +146,7 @@ fn hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crypto::Sha256;
     use std::format;
     use std::string::String;
 
