@@ -9,6 +9,7 @@ use lightseal_dtls::{
 };
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What an association wants next, without borrowing from it.
 #[derive(Debug)]
@@ -128,6 +129,11 @@ impl Association {
                 }
             }
         }
+    }
+
+    /// Lets time pass in which the host is not called.
+    pub(crate) fn wait(&mut self, time: Duration) {
+        self.now = self.now + time;
     }
 
     pub(crate) fn receive(&mut self, datagram: &mut [u8]) {

@@ -32,6 +32,10 @@ pub(crate) fn after_handshake(
     if flags.has("-expect-no-hrr") {
         same("a HelloRetryRequest", has_retried, false)?;
     }
+    if let Some(protocol) = flags.text("-expect-alpn").or(flags.text("-select-alpn")) {
+        let negotiated = negotiated.application_protocol().unwrap_or_default();
+        same("the application protocol", negotiated, protocol.as_bytes())?;
+    }
     let log = association.identities.entries();
     if let Some(expected) = flags.number("-expect-selected-credential")? {
         same("the selected credential", log.selected.unwrap_or(-1), expected)?;

@@ -3,12 +3,13 @@
 use crate::Failure;
 use crate::flags::Flags;
 use crate::identity::{Credentials, Log, Verifier};
-use crate::provider::PROVIDER;
+
 use lightseal_dtls::codepoints::{DTLS_1_2, DTLS_1_3, NamedGroup};
 use lightseal_dtls::{
     ClientAuthentication, ClientConfig, CookiePolicy, ProtocolVersion, Psk, RecordLengths,
     ServerConfig, Settings,
 };
+use lightseal_dtls_aws_lc::PROVIDER;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ fn settings(flags: &Flags) -> Result<Settings, Failure> {
     if let Some(millis) = flags.number("-initial-timeout-duration-ms")? {
         settings.initial_timeout = Duration::from_millis(millis);
     }
+    settings.application_protocols = protocols(flags)?;
     let groups = flags.numbers("-curves")?;
     if !groups.is_empty() {
         settings.groups = groups.into_iter().map(NamedGroup).collect();
@@ -45,6 +47,26 @@ fn settings(flags: &Flags) -> Result<Settings, Failure> {
         }
     }
     Ok(settings)
+}
+
+/// The application protocols: a client's list has a length before each, a server selects one.
+fn protocols(flags: &Flags) -> Result<Vec<Vec<u8>>, Failure> {
+    if flags.has("-decline-alpn") || flags.has("-reject-alpn") || flags.has("-select-empty-alpn") {
+        return Err(Failure::Unimplemented("an answer to ALPN by the application".into()));
+    }
+    if let Some(selected) = flags.text("-select-alpn") {
+        return Ok(vec![selected.as_bytes().to_vec()]);
+    }
+    let mut rest = flags.text("-advertise-alpn").unwrap_or_default().as_bytes();
+    let mut protocols = Vec::new();
+    while let [len, after @ ..] = rest {
+        let (name, after) = after
+            .split_at_checked(usize::from(*len))
+            .ok_or_else(|| Failure::Failed("a bad list of protocols".into()))?;
+        protocols.push(name.to_vec());
+        rest = after;
+    }
+    Ok(protocols)
 }
 
 /// The versions that the flags leave.

@@ -8,7 +8,6 @@
 //! - [`configuration`]: what the flags mean for our engine;
 //! - [`identity`]: certificates and the verifier;
 //! - [`keys`]: private keys;
-//! - [`provider`]: the cryptography;
 //! - [`association`]: a client or a server, driven in the same way;
 //! - [`wire`]: the connection to the runner;
 //! - [`exchange`]: what one connection does from its first flight to its end;
@@ -22,7 +21,6 @@ mod exchange;
 mod flags;
 mod identity;
 mod keys;
-mod provider;
 mod wire;
 
 use association::Association;
