@@ -7,17 +7,13 @@ use std::process::Command;
 /// part of this repository.
 const RUNNER: &str = "LIGHTSEAL_BOGO_RUNNER";
 
-/// A few cases for each part of the engine, with either version.
-const CASES: &str = "DTLS-Replay-TLS1[23];\
-                     DTLS-Retransmit-Client-Basic-TLS1[23];\
+/// A few cases for each part of the engine that the suite tests in DTLS 1.3.
+const CASES: &str = "CertificateVerificationSucceed-Client-TLS13-DTLS-*;\
                      DTLS13RecordHeader-*;\
-                     WrongMessageType-*-DTLS;\
-                     TrailingMessageData-*-DTLS;\
-                     ReorderHandshakeFragments-*-DTLS-TLS1[23];\
-                     KeyUpdate-*-DTLS;\
-                     ExportKeyingMaterial-*DTLS-TLS1[23];\
-                     ClientAuth-*-DTLS-Sync;\
-                     VersionNegotiation-*-DTLS";
+                     ExportKeyingMaterial*DTLS-TLS13;\
+                     KeyUpdate-FromClient-DTLS;\
+                     KeyUpdate-ToServer-DTLS;\
+                     TLS13-1RTT-*-DTLS-*";
 
 #[test]
 fn a_sample_of_bogo_passes() {
@@ -39,7 +35,7 @@ fn a_sample_of_bogo_passes() {
         .expect("the runner starts");
     let printed = String::from_utf8_lossy(&output.stdout);
     let count = |word: &str| printed.lines().filter(|line| line.starts_with(word)).count();
-    assert!(count("PASSED (") >= 100, "{printed}");
+    assert!(count("PASSED (") >= 20, "{printed}");
     // Known failures are left out of the sample.
     assert_eq!(count("FAILED (") + count("UNIMPLEMENTED ("), 0, "{printed}");
 }

@@ -133,7 +133,9 @@ fn list(suite: &Suite) -> Result<Vec<String>, Failure> {
 
 fn runner_of(suite: &Suite, cases: &str) -> Command {
     let mut runner = Command::new(&suite.runner);
-    runner.args(["-pipe", "-allow-unimplemented", "-num-workers", "2", "-test", cases]);
+    // Which error it was shows in the alert, which the runner compares; the texts are our own.
+    runner.args(["-pipe", "-allow-unimplemented", "-loose-errors", "-idle-timeout", "5s"]);
+    runner.args(["-num-workers", "2", "-test", cases]);
     runner.arg("-shim-path").arg(&suite.shim);
     // The runner's own folder: it writes next to itself.
     runner.current_dir(suite.runner.parent().expect("it is in a folder"));

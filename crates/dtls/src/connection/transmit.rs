@@ -3,8 +3,7 @@
 use super::pace::{Pace, Wait};
 use super::{Connection, Ending};
 use crate::codepoints::{AlertDescription, ContentType};
-use crate::config::Packing;
-use crate::config::RecordLengths;
+use crate::config::{Packing, RecordLengths};
 use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit};
 use crate::messages::{Alert, RecordNumber, ack};
