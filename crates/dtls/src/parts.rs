@@ -57,6 +57,10 @@ pub(crate) type Client12 = (Client, Dtls12);
 pub(crate) type Server12 = (Server, Dtls12);
 /// Handshakes with certificates as client.
 pub(crate) type CertificateClient = (Client, Certificates);
+/// Handshakes of DTLS 1.2 with certificates as client.
+pub(crate) type CertificateClient12 = (Client12, Certificates);
+/// Handshakes of DTLS 1.2 with certificates as server.
+pub(crate) type CertificateServer12 = (Server12, Certificates);
 /// Handshakes with certificates as server.
 pub(crate) type CertificateServer = (Server, Certificates);
 

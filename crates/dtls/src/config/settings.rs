@@ -412,9 +412,19 @@ impl Settings {
         let spoken =
             parts::Dtls12::INCLUDED.is_some() && self.versions.contains(&ProtocolVersion::Dtls12);
         let suites = self.suites.iter().filter(move |_| spoken);
-        let suites = suites.filter_map(|id| self.provider.suite_12(*id));
-        // No handshake of DTLS 1.2 signs its key exchange yet.
-        suites.filter(|suite| !suite.exchange.is_signed())
+        suites.filter_map(|id| self.provider.suite_12(*id))
+    }
+
+    /// The suites of DTLS 1.2 of an end with these credentials, in order of preference.
+    pub(crate) fn suites_12_with(
+        &self,
+        psks: bool,
+        certificates: bool,
+    ) -> impl Iterator<Item = &'static CipherSuite12> + Clone + use<'_> {
+        self.suites_12().filter(move |suite| match suite.exchange.is_signed() {
+            true => certificates,
+            false => psks,
+        })
     }
 
     /// Whether an ECDHE_PSK suite of DTLS 1.2 may be negotiated.

@@ -442,7 +442,7 @@ mod tests {
         outputs.push(hex(client.next().as_bytes()));
         outputs.push(hex(&client.finished_key().verify_data(&three)));
         outputs.push(hex(&exported));
-        outputs.push(hex(&*master.resumption(&three).psk(&[1, 2])));
+        outputs.push(hex(&master.resumption(&three).psk(&[1, 2])));
         outputs.push(hex(early_traffic.as_bytes()));
         outputs.push(hex(&early_exported));
         outputs

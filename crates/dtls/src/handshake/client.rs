@@ -7,7 +7,7 @@ use super::early::EarlyKeys;
 use super::negotiated_extensions::NegotiatedExtensions;
 use super::psk::{HandshakePsk, truncated_hash};
 use super::resumption::{Agreed, Resumption};
-use super::session::Owner;
+use super::session::PskOwner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, Progress, State, absorb,
     certificates, dtls12, expect_epoch, log_secret, negotiated_extensions,
@@ -213,29 +213,35 @@ impl WaitServerHello {
                 retried: None,
             })
         });
-        let offer_12 = |psk: &Psk, highest, channel: &mut Channel| {
-            let session = session.and_then(Session::dtls12).cloned();
-            let session =
-                session.filter(|session| settings.resumption && session.owner == Owner::of(psk));
+        let verifies = certificates.get().is_some();
+        let offer_12 = |highest, channel: &mut Channel| {
+            let owned = certificates.get().map(|certificates| &**certificates);
+            let session = session.and_then(Session::dtls12).cloned().filter(|session| {
+                settings.resumption
+                    && session.owner.is_of_client(psk, owned)
+                    && settings.suites_12().any(|suite| suite.id == session.suite)
+            });
             Box::new(dtls12::client::Offer::new(
                 config.part,
                 random,
                 psk,
+                &certificates,
                 highest,
                 session,
                 cid,
                 channel,
             ))
         };
-        let part_12 = parts::Dtls12::INCLUDED.filter(|_| settings.speaks(ProtocolVersion::Dtls12));
-        let offers = match (offer_13, part_12.zip(psk)) {
+        let part_12 = parts::Dtls12::INCLUDED
+            .filter(|_| settings.suites_12_with(psk.is_some(), verifies).next().is_some());
+        let offers = match (offer_13, part_12) {
             (Some(offer), None) => Offers::Dtls13(offer),
-            (Some(offer), Some((part, psk))) => {
-                Offers::Both(offer, part, offer_12(psk, ProtocolVersion::Dtls13, channel))
+            (Some(offer), Some(part)) => {
+                Offers::Both(offer, part, offer_12(ProtocolVersion::Dtls13, channel))
             }
             (None, offered) => {
-                let (part, psk) = offered.expect("the configuration has a version that it can use");
-                Offers::Dtls12(part, offer_12(psk, ProtocolVersion::Dtls12, channel))
+                let part = offered.expect("the configuration has a version that it can use");
+                Offers::Dtls12(part, offer_12(ProtocolVersion::Dtls12, channel))
             }
         };
         let psk = psk.cloned();
@@ -312,7 +318,7 @@ impl WaitServerHello {
         };
         let variable = [cookie_13, cookie_12, key, ticket.unwrap_or_default()];
         let psks: usize = offer_13.map_or(0, Offer::psks_len);
-        let certificates = self.certificates.get().filter(|_| offer_13.is_some());
+        let certificates = self.certificates.get();
         let protocols = settings.protocols().iter().map(|name| 1 + name.len()).sum::<usize>();
         let room = HELLO_ROOM
             + psks
@@ -325,9 +331,14 @@ impl WaitServerHello {
         let suites = settings
             .ordered_suites()
             .map(|suite| suite.id.0)
-            .chain(settings.suites_12().filter(|_| offer_12.is_some()).map(|suite| suite.id.0))
+            .chain(
+                offer_12
+                    .into_iter()
+                    .flat_map(|offer| offer.suites(settings))
+                    .map(|suite| suite.id.0),
+            )
             .chain(renegotiation);
-        let ecdhe_12 = offer_12.is_some() && settings.offers_ecdhe_psk();
+        let ecdhe_12 = offer_12.is_some_and(|offer| offer.offers_ecdhe(settings));
         let mut binders_at = None;
         write_client_hello(&mut w, &self.random, session_id, cookie_12, suites, |w| {
             if offer_13.is_some() {
@@ -358,10 +369,10 @@ impl WaitServerHello {
                     w.vec8(|w| w.u8(UNCOMPRESSED_POINTS))
                 })?;
             }
-            let Some(offer) = offer_13 else { return Ok(()) };
             if let Some(certificates) = certificates {
                 write_offer(settings, certificates, w)?;
             }
+            let Some(offer) = offer_13 else { return Ok(()) };
             if let Some(share) = share {
                 let entry = KeyShareEntry { group: share.group, key };
                 write_extension(w, ExtensionType::KEY_SHARE, |w| w.vec16(|w| w.put(&entry)))?;
@@ -622,7 +633,7 @@ impl Offer {
                 (psk.early, agreed.peer, true)
             }
             (Some([0, 0]), None, Some(offered)) | (Some([0, 1]), Some(_), Some(offered)) => {
-                let owner = psk.map(Owner::of).ok_or(Misbehaviour::UnsolicitedExtension)?;
+                let owner = psk.map(PskOwner::of).ok_or(Misbehaviour::UnsolicitedExtension)?;
                 (offered.early, SessionPeer::Psk(owner), false)
             }
             (Some(_), ..) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),

@@ -45,7 +45,9 @@ use crate::crypto::{
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::fragment::transcript_header;
-use crate::parts::{self, CertificateClient, CertificateServer, PartState};
+use crate::parts::{
+    self, CertificateClient, CertificateClient12, CertificateServer, CertificateServer12, PartState,
+};
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::own_ids::OwnIds;
 use crate::record::{ConnectionId, ReceiveEpoch, ReceiveEpochs, SendEpoch, SendEpochs};
@@ -395,7 +397,30 @@ pub(crate) enum State {
     ),
     WaitClientFinished(parts::Server, Box<server::WaitFinished>),
     WaitHelloDone12(parts::Client12, Box<dtls12::client::WaitHelloDone>),
+    WaitServerCertificate12(
+        CertificateClient12,
+        Box<dtls12::certificates::client::WaitCertificate>,
+    ),
+    WaitServerKeyExchange12(
+        CertificateClient12,
+        Box<dtls12::certificates::client::WaitKeyExchange>,
+    ),
+    WaitServerHelloDone12(CertificateClient12, Box<dtls12::certificates::client::WaitHelloDone>),
+    WaitClientSignature12(CertificateClient12, Box<dtls12::certificates::client::WaitSignature>),
     WaitServerFinished12(parts::Client12, Box<dtls12::client::WaitFinished>),
+    WaitServerSignature12(CertificateServer12, Box<dtls12::certificates::server::WaitSignature>),
+    WaitClientCertificate12(
+        CertificateServer12,
+        Box<dtls12::certificates::server::WaitCertificate>,
+    ),
+    WaitClientKeyExchange12(
+        CertificateServer12,
+        Box<dtls12::certificates::server::WaitKeyExchange>,
+    ),
+    WaitClientCertificateVerify12(
+        CertificateServer12,
+        Box<dtls12::certificates::server::WaitCertificateVerify>,
+    ),
     WaitKeyExchange12(parts::Server12, Box<dtls12::server::WaitKeyExchange>),
     WaitClientFinished12(parts::Server12, Box<dtls12::server::WaitFinished>),
 }
@@ -424,6 +449,14 @@ impl State {
             | Self::WaitClientCertificateVerify(..)
             | Self::WaitClientFinished(..) => Some(ProtocolVersion::Dtls13),
             Self::WaitHelloDone12(..)
+            | Self::WaitServerCertificate12(..)
+            | Self::WaitServerKeyExchange12(..)
+            | Self::WaitServerHelloDone12(..)
+            | Self::WaitClientSignature12(..)
+            | Self::WaitServerSignature12(..)
+            | Self::WaitClientCertificate12(..)
+            | Self::WaitClientKeyExchange12(..)
+            | Self::WaitClientCertificateVerify12(..)
             | Self::WaitServerFinished12(..)
             | Self::WaitKeyExchange12(..)
             | Self::WaitClientFinished12(..) => Some(ProtocolVersion::Dtls12),
@@ -444,10 +477,22 @@ impl State {
         matches!(self, Self::WaitClientFinished(_, state) if state.has_proved_key())
     }
 
+    /// Whether the ends of DTLS 1.2 share a PSK and have derived keys from it.
+    pub(crate) const fn has_psk_12(&self) -> bool {
+        match self {
+            Self::WaitServerFinished12(_, state) => state.has_psk(),
+            Self::WaitClientFinished12(_, state) => state.has_psk(),
+            _ => false,
+        }
+    }
+
     /// Whether the state waits for the answer of a store of PSKs or of this end's private key.
     pub(crate) const fn awaits_answer(&self) -> bool {
         match self {
-            Self::WaitClientSignature(..) | Self::WaitServerSignature(..) => true,
+            Self::WaitClientSignature(..)
+            | Self::WaitServerSignature(..)
+            | Self::WaitClientSignature12(..)
+            | Self::WaitServerSignature12(..) => true,
             Self::WaitKeyExchange12(_, state) => state.is_waiting(),
             _ => false,
         }
@@ -462,6 +507,10 @@ impl State {
         match self {
             Self::WaitClientSignature(_, state) => state.sign(channel),
             Self::WaitServerSignature(_, state) => {
+                state.sign(settings, channel).map(Progress::Wait)
+            }
+            Self::WaitClientSignature12(_, state) => state.sign(channel).map(Progress::Wait),
+            Self::WaitServerSignature12(_, state) => {
                 state.sign(settings, channel).map(Progress::Wait)
             }
             other => Ok(Progress::Wait(other)),
@@ -490,6 +539,27 @@ impl State {
             }
             (Self::WaitHelloDone12(_, state), HandshakeType::SERVER_HELLO_DONE) => {
                 state.hello_done(settings, channel, message)
+            }
+            (Self::WaitServerCertificate12(_, state), HandshakeType::CERTIFICATE) => {
+                state.certificate(message)
+            }
+            (Self::WaitServerKeyExchange12(_, state), HandshakeType::SERVER_KEY_EXCHANGE) => {
+                state.key_exchange(settings, channel, message)
+            }
+            (Self::WaitServerHelloDone12(_, state), HandshakeType::CERTIFICATE_REQUEST) => {
+                state.request(message)
+            }
+            (Self::WaitServerHelloDone12(_, state), HandshakeType::SERVER_HELLO_DONE) => {
+                state.hello_done(settings, channel, message)
+            }
+            (Self::WaitClientCertificate12(_, state), HandshakeType::CERTIFICATE) => {
+                state.certificate(message)
+            }
+            (Self::WaitClientKeyExchange12(_, state), HandshakeType::CLIENT_KEY_EXCHANGE) => {
+                state.key_exchange(settings, channel, message)
+            }
+            (Self::WaitClientCertificateVerify12(_, state), HandshakeType::CERTIFICATE_VERIFY) => {
+                state.verify(settings, message)
             }
             (Self::WaitServerFinished12(_, state), HandshakeType::NEW_SESSION_TICKET) => {
                 state.ticket(message)

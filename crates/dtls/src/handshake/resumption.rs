@@ -4,7 +4,7 @@
 use super::session::Sessions;
 use super::ticket_keys::{TicketId, TicketKeys, TicketSealer};
 use crate::codepoints::ExtensionType;
-use crate::config::session::{KEY_CHECK, Owner, Session, Session13, SessionPeer};
+use crate::config::session::{KEY_CHECK, PskOwner, Session, Session13, SessionPeer};
 use crate::config::{KeyStore, PeerKey, Settings};
 use crate::crypto::{CipherSuiteId, ResumptionSecret};
 use crate::messages::ClientHello;
@@ -105,7 +105,7 @@ impl TicketContent {
             0 => SessionPeer::Key(None),
             1 => {
                 let key_check: [u8; KEY_CHECK] = r.array().ok()?;
-                SessionPeer::Psk(Owner { key_check, identity: r.vec16().ok()?.to_vec() })
+                SessionPeer::Psk(PskOwner { key_check, identity: r.vec16().ok()?.to_vec() })
             }
             2 => {
                 let (spki_sha256, name) = (r.array().ok()?, text(r.vec16().ok()?)?);
@@ -381,7 +381,7 @@ mod tests {
     use crate::crypto::rustcrypto::PROVIDER;
 
     fn contents() -> Vec<TicketContent> {
-        let owner = Owner::of(&Psk::external(b"sensor", &[7; 32]).unwrap());
+        let owner = PskOwner::of(&Psk::external(b"sensor", &[7; 32]).unwrap());
         let key =
             |name: Option<&str>| PeerKey { spki_sha256: [9; 32], name: name.map(String::from) };
         let peers = [

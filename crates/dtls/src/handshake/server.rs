@@ -8,7 +8,7 @@ use super::negotiated_extensions::AcceptedExtensions;
 use super::psk::{self, HandshakePsk, PskKind};
 use super::reassembly::Message;
 use super::resumption::{Agreed, OpenedTicket, Resumption, TicketIssuer, Tickets};
-use super::session::Owner;
+use super::session::PskOwner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, Unaccepted, absorb,
     expect_epoch, log_secret, message_body,
@@ -369,7 +369,7 @@ fn choose_psk(
     for (index, offered) in (0..).zip(psks.iter()) {
         match psk::look_up(&*config.psks, offered.identity, hash) {
             Lookup::Found(psk) => {
-                let peer = SessionPeer::Psk(Owner::of(&psk));
+                let peer = SessionPeer::Psk(PskOwner::of(&psk));
                 let psk = HandshakePsk::of(&psk, hash).ok_or(Incompatibility::CipherSuite)?;
                 return Ok(Some(ChosenPsk { index, psk, peer, early_data: None }));
             }
@@ -395,7 +395,7 @@ fn may_resume(
     }
     match &agreed.peer {
         SessionPeer::Psk(owner) => match config.psks.look_up(&owner.identity) {
-            Lookup::Found(psk) => Ok(Owner::of(&psk) == *owner),
+            Lookup::Found(psk) => Ok(PskOwner::of(&psk) == *owner),
             Lookup::Unknown => Ok(false),
             Lookup::Later => Err(Unaccepted::Waiting),
         },
@@ -403,7 +403,7 @@ fn may_resume(
             let Some(certificates) = config.certificates.get() else { return Ok(false) };
             let verifier = certificates.clients.verifier();
             let accepts_client = match key {
-                Some(key) => verifier.is_some_and(|verifier| verifier.resumes(key)),
+                Some(key) => verifier.is_some_and(|verifier| verifier.still_accepts(key)),
                 None => verifier.is_none(),
             };
             let name = offered_name(accepted.hello.extensions)?;

@@ -5,6 +5,8 @@ mod addresses;
 mod attack;
 mod attack_tags;
 mod certificates;
+mod certificates12;
+mod certificates_lossy;
 mod chaos;
 mod connection_ids;
 mod cuts;

@@ -4,7 +4,7 @@ use super::{
     CLIENT_CONTEXT, ClaimedKey, SERVER_CONTEXT, Signer, accepted_schemes, common_kind,
     for_handshakes, read_certificate, send, send_certificate,
 };
-use crate::codepoints::{CertificateType, ExtensionType, HandshakeType};
+use crate::codepoints::{CertificateType, ExtensionType, HandshakeType, SignatureScheme};
 use crate::config::certificates::ServerCertificates;
 use crate::config::{ClientAuthentication, Settings};
 use crate::credential::{OfferedCertificates, PresentedCertificate};
@@ -24,9 +24,11 @@ use lightseal_core::wire::BufferFull;
 
 /// The certificate with which the server answers a client, and whether it asks for the client's.
 #[derive(Debug)]
-pub(in crate::handshake) struct ChosenCertificate {
-    signer: Signer,
-    request: Option<Request>,
+pub(crate) struct ChosenCertificate {
+    pub(in crate::handshake) signer: Signer,
+    pub(in crate::handshake) request: Option<Request>,
+    /// The name of the server that the client wants, in lower case.
+    pub(in crate::handshake) server_name: Option<String>,
     /// Whether the certificate was chosen by the name that the client has sent.
     answers_name: bool,
     /// Whether the client has sent lists of kinds, which are then answered.
@@ -36,9 +38,9 @@ pub(in crate::handshake) struct ChosenCertificate {
 
 /// What the server asks of the client.
 #[derive(Debug)]
-struct Request {
-    clients: ClientAuthentication,
-    kind: CertificateType,
+pub(in crate::handshake) struct Request {
+    pub(in crate::handshake) clients: ClientAuthentication,
+    pub(in crate::handshake) kind: CertificateType,
 }
 
 /// The kinds of certificates in an extension of the ClientHello: X.509 alone if it is absent.
@@ -58,7 +60,7 @@ pub(in crate::handshake) fn offered_name(offer: Extensions<'_>) -> Result<Option
 }
 
 impl ChosenCertificate {
-    /// Chooses for a ClientHello with these extensions.
+    /// Chooses for a ClientHello of DTLS 1.3 with these extensions.
     pub(in crate::handshake) fn new(
         certificates: &ServerCertificates,
         offer: Extensions<'_>,
@@ -67,6 +69,15 @@ impl ChosenCertificate {
             .get(ExtensionType::SIGNATURE_ALGORITHMS)
             .ok_or(Misbehaviour::MissingExtension("signature_algorithms"))?;
         let schemes = for_handshakes(extensions::read_schemes(schemes)?);
+        Self::with_schemes(certificates, offer, &schemes)
+    }
+
+    /// Chooses for a ClientHello with these extensions, whose client accepts these schemes.
+    pub(in crate::handshake) fn with_schemes(
+        certificates: &ServerCertificates,
+        offer: Extensions<'_>,
+        schemes: &[SignatureScheme],
+    ) -> Result<Self, Fault> {
         let authorities = match offer.get(ExtensionType::CERTIFICATE_AUTHORITIES) {
             Some(content) => extensions::read_authorities(content)?,
             None => Vec::new(),
@@ -83,7 +94,7 @@ impl ChosenCertificate {
         let offered = OfferedCertificates {
             server_name: server_name.as_deref(),
             kinds,
-            schemes: &schemes,
+            schemes,
             authorities: &authorities,
         };
         common_kind(&certificates.keys.kinds(), kinds)?;
@@ -104,7 +115,14 @@ impl ChosenCertificate {
         };
         let answers_client_kind = request.is_some() && kinds.is_some();
         let answers_name = known == Some(true);
-        Ok(Self { signer, request, answers_name, answers_server_kind, answers_client_kind })
+        Ok(Self {
+            signer,
+            request,
+            server_name,
+            answers_name,
+            answers_server_kind,
+            answers_client_kind,
+        })
     }
 
     /// Writes the answer in EncryptedExtensions.
