@@ -47,8 +47,9 @@ const WITHOUT_EFFECT: &[&str] = &[
     "-use-old-client-cert-callback",
 ];
 
-/// Flags with a parameter.
+/// Flags with a parameter. BoringSSL does not check the reason about early data in DTLS either.
 const WITH_PARAMETER: &[&str] = &[
+    "-expect-early-data-reason",
     "-port",
     "-shim-id",
     "-resume-count",
