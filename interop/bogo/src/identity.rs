@@ -151,7 +151,7 @@ impl CertificateVerifier for Verifier {
         &[CertificateType::X509]
     }
 
-    fn resumes(&self, _: &PeerKey) -> bool {
+    fn still_accepts(&self, _: &PeerKey) -> bool {
         true
     }
 
