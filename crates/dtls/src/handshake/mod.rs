@@ -25,6 +25,7 @@ pub mod cookie;
 pub(crate) mod dtls12;
 pub(crate) mod early;
 pub(crate) mod flight;
+pub(crate) mod grease;
 pub(crate) mod hello_context;
 pub(crate) mod hello_decision;
 pub(crate) mod negotiated_extensions;

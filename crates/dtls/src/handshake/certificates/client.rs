@@ -4,12 +4,13 @@ use super::{
     AuthenticatedPeer, CLIENT_CONTEXT, ClaimedKey, SERVER_CONTEXT, Signer, absorb_certificate,
     accepted_schemes, for_handshakes, read_certificate, send_certificate,
 };
-use crate::codepoints::{CertificateType, ExtensionType};
+use crate::codepoints::{CertificateType, ExtensionType, SignatureScheme};
 use crate::config::Settings;
 use crate::config::certificates::{ClientCertificates, is_default};
 use crate::credential::{OfferedCertificates, PresentedCertificate};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::client::{LastFlight, WaitFinished};
+use crate::handshake::grease::{Grease, List};
 use crate::handshake::reassembly::Message;
 use crate::handshake::{Channel, Progress, State, absorb, expect_epoch};
 use crate::messages::CertificateRequest;
@@ -44,13 +45,15 @@ fn own_kinds(certificates: &ClientCertificates) -> Vec<CertificateType> {
 pub(in crate::handshake) fn write_offer(
     settings: &Settings,
     certificates: &ClientCertificates,
+    grease: Option<Grease>,
     w: &mut Writer<'_>,
 ) -> Result<(), BufferFull> {
     if let Some(name) = certificates.sent_name() {
         write_extension(w, ExtensionType::SERVER_NAME, |w| extensions::write_server_name(name, w))?;
     }
     write_extension(w, ExtensionType::SIGNATURE_ALGORITHMS, |w| {
-        extensions::write_schemes(accepted_schemes(settings), w)
+        let grease = grease.map(|grease| SignatureScheme(grease.value(List::Schemes)));
+        extensions::write_schemes(grease.into_iter().chain(accepted_schemes(settings)), w)
     })?;
     for (extension, kinds) in offered_kinds(certificates) {
         if !is_default(&kinds) {
@@ -275,5 +278,39 @@ impl WaitSignature {
         send_certificate(signer.key.entries(), &mut flight.transcript, channel)?;
         signer.send_signature(&signature, &mut flight.transcript, channel)?;
         Ok(Progress::Complete(flight.finish(channel)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::PinnedKeys;
+    use crate::parts;
+
+    #[test]
+    fn the_server_answers_only_kinds_that_were_offered() {
+        let certificates = ClientCertificates {
+            part: parts::Certificates::INCLUDED.unwrap(),
+            verifier: Arc::new(PinnedKeys::default()),
+            keys: None,
+            server_name: Some("192.0.2.1".into()),
+        };
+        let read = |block: &[u8]| {
+            Kinds::read(&certificates, Extensions::decode(block).unwrap()).map(|kinds| kinds.server)
+        };
+        let raw = CertificateType::RAW_PUBLIC_KEY;
+        assert_eq!(read(&[0, 5, 0, 20, 0, 1, 2]), Ok(raw));
+        let illegal = Misbehaviour::IllegalParameter("certificate type");
+        assert_eq!(read(&[0, 5, 0, 20, 0, 1, 0]), Err(illegal.into()), "X.509");
+        assert_eq!(read(&[0, 5, 0, 20, 0, 1, 3]), Err(illegal.into()));
+        assert!(matches!(read(&[0, 6, 0, 20, 0, 2, 2, 2]), Err(Fault::Malformed(_))));
+        // Without an answer the server sends X.509, which this client does not accept.
+        assert_eq!(read(&[0, 0]), Err(Incompatibility::CertificateType.into()));
+
+        let offered = |extension| is_offered(&certificates, extension);
+        assert!(offered(ExtensionType::SERVER_CERTIFICATE_TYPE));
+        assert!(!offered(ExtensionType::CLIENT_CERTIFICATE_TYPE), "it has no keys");
+        assert!(!offered(ExtensionType::SERVER_NAME), "an address is not sent");
+        assert!(!offered(ExtensionType::COOKIE));
     }
 }
