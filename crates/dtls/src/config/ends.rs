@@ -544,6 +544,8 @@ mod tests {
         settings.connection_ids = ConnectionIds::Bytes(32);
         settings.max_fragment_length = MaxFragmentLength::of_bytes(512);
         settings.record_size_limit = Some(512);
+        settings.grease = true;
+        settings.application_protocols = vec![vec![b'a'; 255]; tuning::MOST_APPLICATION_PROTOCOLS];
         let config = ClientConfig::with(psk.clone(), settings.clone()).unwrap();
         assert!(config.settings().speaks(ProtocolVersion::Dtls12));
         assert!(config.settings().speaks(ProtocolVersion::Dtls13));

@@ -73,6 +73,10 @@ pub struct Settings {
     /// Whether DTLS 1.2 sessions may be resumed with tickets, for which the server stores no
     /// session state.
     pub session_tickets: bool,
+    /// Whether a client adds values to its hello that no standard defines, one to each list of suites,
+    /// versions, groups, signature schemes and application protocols, and an extension (RFC 8701).
+    /// Servers must ignore them, and these keep them from forgetting that. It costs about 30 bytes.
+    pub grease: bool,
     /// The protocols of the application, at most 16 of 1 to 255 bytes each, in order of preference
     /// (RFC 7301), such as `co` for CoAP (RFC 9952). A client offers them, and a server takes the
     /// first of its own that the client offers. A server refuses a client that offers none of them,
@@ -198,6 +202,7 @@ impl Settings {
             ticket_lifetime: tuning::SESSION_LIFETIME,
             reusable_tickets: false,
             session_tickets: true,
+            grease: false,
             application_protocols: Vec::new(),
             early_data: 0,
             packing: Packing::default(),
