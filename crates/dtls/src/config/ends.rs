@@ -35,9 +35,11 @@ impl ClientConfig {
     /// A client with these settings and no session to resume.
     ///
     /// # Errors
-    /// The settings must pass [`Settings::check`].
+    /// The settings must pass [`Settings::check`], and a PSK that is not imported needs a suite with
+    /// SHA-256 or of DTLS 1.2.
     pub fn with(psk: Psk, settings: Settings) -> Result<Self, ConfigError> {
         settings.check()?;
+        check_hash(&settings, &psk)?;
         Ok(Self::unchecked(Some(psk), settings))
     }
 
@@ -129,6 +131,15 @@ impl ClientConfig {
     }
 }
 
+/// Checks that a version has a suite with which the PSK may be used (RFC 8446, section 4.2.11).
+fn check_hash(settings: &Settings, psk: &Psk) -> Result<(), ConfigError> {
+    let mut hashes = settings.ordered_suites().map(|suite| suite.hash.algorithm());
+    let fits = psk.context().is_some()
+        || settings.speaks(ProtocolVersion::Dtls12)
+        || hashes.any(|algorithm| algorithm == crate::crypto::HashAlgorithm::Sha256);
+    if fits { Ok(()) } else { Err(ConfigError::CipherSuites) }
+}
+
 /// Checks the settings of a client that accepts certificates.
 fn check_client(settings: &Settings, has_psk: bool) -> Result<(), ConfigError> {
     certificates::check(settings)?;
@@ -148,6 +159,8 @@ impl ClientConfig {
         settings.check()?;
         if self.certificates.get().is_some() {
             check_client(&settings, self.psk.is_some())?;
+        } else if let Some(psk) = &self.psk {
+            check_hash(&settings, psk)?;
         }
         Ok(Self { settings, ..self })
     }

@@ -146,19 +146,24 @@ impl Settings {
     pub const LEAST_TIMEOUT: Duration = tuning::LEAST_TIMEOUT;
 
     /// The defaults with `provider`: both versions, all its suites except those with short tags or
-    /// without encryption, all its groups, both PSK modes with preference for the one with key
+    /// without encryption, all its groups but those with ML-KEM, both PSK modes with preference for the one with key
     /// exchange, no aggregation.
+    ///
+    /// A client sends a share for its first group only. A ClientHello with an ML-KEM share takes
+    /// several datagrams, and a PSK alone already withstands quantum computers, so programs choose
+    /// such groups explicitly. Browsers send X25519MLKEM768 first, and X25519 beside it.
     ///
     /// The provider is not tested: a program calls [`Provider::self_test`] once, when it starts.
     pub fn new(provider: &'static Provider) -> Self {
         // Hosts must choose short tags and plaintext explicitly, because of the risk.
         let suites_13 = provider.suites.iter().filter(|s| s.encrypts && s.tag_len >= 16);
         let suites_12 = provider.suites_12.iter().filter(|s| s.tag_len >= 16);
+        let groups = provider.groups.iter().filter(|group| !group.is_kem());
         Self {
             provider,
             versions: alloc::vec![ProtocolVersion::Dtls13, ProtocolVersion::Dtls12],
             suites: suites_13.map(|s| s.id).chain(suites_12.map(|s| s.id)).collect(),
-            groups: provider.groups.iter().map(|group| group.id()).collect(),
+            groups: groups.map(|group| group.id()).collect(),
             psk_modes: alloc::vec![PskKeyExchangeMode::PSK_DHE_KE, PskKeyExchangeMode::PSK_KE],
             aggregation: AggregationPolicy::default(),
             adapt: None,

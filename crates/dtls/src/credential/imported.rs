@@ -65,6 +65,8 @@ impl<'a> ImportedIdentity<'a> {
 const fn target_kdf(algorithm: HashAlgorithm) -> u16 {
     match algorithm {
         HashAlgorithm::Sha256 => 1,
+        #[cfg(feature = "sha384")]
+        HashAlgorithm::Sha384 => 2,
     }
 }
 

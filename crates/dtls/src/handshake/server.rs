@@ -72,10 +72,8 @@ pub(crate) fn accept(
         None => (None, Vec::new(), None),
         Some(entry) => {
             let group = settings.provider.group(entry.group).ok_or(Incompatibility::Group)?;
-            let exchange = group.start(&mut channel.rng);
-            let public = exchange.public_key().to_vec();
-            let shared = exchange
-                .complete(entry.key)
+            let (public, shared) = group
+                .answer(&mut channel.rng, entry.key)
                 .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
             (Some(entry.group), public, Some(shared))
         }
@@ -344,7 +342,9 @@ fn choose_psk(
         let peer = content.agreed.peer.clone();
         return Ok(Some(ChosenPsk { index: *index, psk, peer }));
     }
-    for (index, offered) in (0..).zip(psks.iter()) {
+    let len = hash.algorithm().output_len();
+    let offered = (0..).zip(psks.iter());
+    for (index, offered) in offered.filter(|(_, offered)| offered.binder.len() == len) {
         match psk::look_up(&*config.psks, offered.identity, hash) {
             Lookup::Found(psk) => {
                 let peer = SessionPeer::Psk(Owner::of(&psk));
@@ -398,7 +398,8 @@ fn check_binder(
 ) -> Result<(), Fault> {
     let psks = accepted.psks.as_ref().ok_or(Misbehaviour::WrongBinder)?;
     let offered = psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
-    let hash = psk::truncated_hash(&accepted.transcript, accepted.body, psks.binders_len());
+    let hash =
+        psk::truncated_hash(&accepted.transcript, accepted.body, psks.binders_len(), chosen.hash());
     if chosen.verify_binder(&hash, offered.binder) {
         Ok(())
     } else {

@@ -12,6 +12,7 @@ mod data;
 mod delivery;
 mod dialogue;
 mod dtls12;
+mod groups;
 mod half_rtt;
 mod handshake;
 mod hashes;

@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(signed.len(), 64 + 33 + 1 + 32);
         assert!(signed.starts_with(&[0x20; 64]));
         assert_eq!(signed[64..98], *b"TLS 1.3, server CertificateVerify\0");
-        assert_eq!(signed[98..], transcript.hash());
+        assert_eq!(signed[98..], *transcript.hash());
     }
 
     #[test]

@@ -240,15 +240,14 @@ impl WaitHelloDone {
                 let group = Some(params.group)
                     .filter(|group| settings.groups.contains(group))
                     .and_then(|group| settings.provider.group(group))
+                    .filter(|group| !group.is_kem())
                     .ok_or(Misbehaviour::IllegalParameter("key exchange group"))?;
-                let exchange = group.start(&mut channel.rng);
-                let public = exchange.public_key().to_vec();
-                let shared = exchange
-                    .complete(params.point)
+                let (public, shared) = group
+                    .answer(&mut channel.rng, params.point)
                     .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
                 self.exchange = Some(ClientExchange { group: params.group, public, shared });
             }
-            Exchange12::EcdheEcdsa => return Err(SIGNED),
+            Exchange12::EcdheEcdsa | Exchange12::EcdheRsa => return Err(SIGNED),
         }
         absorb_message(&mut self.hellos.transcript, message);
         Ok(State::WaitHelloDone12(self.part, self))
@@ -282,7 +281,7 @@ impl WaitHelloDone {
                 let premaster = PremasterSecret::ecdhe_psk(hash, &exchanged.shared, key);
                 (premaster, Some(exchanged.group), body)
             }
-            (Exchange12::EcdheEcdsa, _) => return Err(SIGNED),
+            (Exchange12::EcdheEcdsa | Exchange12::EcdheRsa, _) => return Err(SIGNED),
             (Exchange12::EcdhePsk, None) => return Err(Misbehaviour::UnexpectedMessage.into()),
         };
         channel.flight.complete();

@@ -143,7 +143,10 @@ fn choose(
     let group = match hello.extensions.get(ExtensionType::SUPPORTED_GROUPS) {
         Some(content) => {
             let theirs = groups(content)?;
-            settings.groups.iter().copied().find(|group| theirs.clone().any(|g| g == *group))
+            let mut ours = settings.groups.iter().copied().filter(|group| {
+                settings.provider.group(*group).is_some_and(|group| !group.is_kem())
+            });
+            ours.find(|group| theirs.clone().any(|g| g == *group))
         }
         // RFC 8422, section 4: the client leaves the choice to the server, and every client
         // supports P-256.
@@ -155,7 +158,7 @@ fn choose(
     let suite = common.find(|suite| match suite.exchange {
         Exchange12::Psk => true,
         // `Settings::suites_12` has no such suite.
-        Exchange12::EcdheEcdsa => false,
+        Exchange12::EcdheEcdsa | Exchange12::EcdheRsa => false,
         Exchange12::EcdhePsk => {
             failure = Incompatibility::Group;
             group.is_some()
