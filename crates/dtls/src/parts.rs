@@ -27,6 +27,8 @@ lightseal_core::parts! {
     Resumption if feature = "resumption";
     /// Probes that show whether the peer is alive.
     Liveness if feature = "liveness";
+    /// Negotiation of the application protocol (RFC 7301).
+    Alpn if feature = "alpn";
     /// Certificates and raw public keys.
     Certificates if feature = "certificates";
     /// Connection IDs, and peers whose address changes.
@@ -55,6 +57,10 @@ pub(crate) type Client12 = (Client, Dtls12);
 pub(crate) type Server12 = (Server, Dtls12);
 /// Handshakes with certificates as client.
 pub(crate) type CertificateClient = (Client, Certificates);
+/// Handshakes of DTLS 1.2 with certificates as client.
+pub(crate) type CertificateClient12 = (Client12, Certificates);
+/// Handshakes of DTLS 1.2 with certificates as server.
+pub(crate) type CertificateServer12 = (Server12, Certificates);
 /// Handshakes with certificates as server.
 pub(crate) type CertificateServer = (Server, Certificates);
 

@@ -57,6 +57,8 @@ pub const MOST_SUITES: usize = 32;
 pub const MOST_GROUPS: usize = 16;
 /// The largest number of configured PSK key exchange modes.
 pub const MOST_PSK_MODES: usize = 16;
+/// The largest number of configured application protocols.
+pub const MOST_APPLICATION_PROTOCOLS: usize = 16;
 /// The largest number of configured aggregation schemes for one direction.
 pub const MOST_SCHEMES: usize = 32;
 /// The longest ticket that a client keeps, in bytes: with it a ClientHello remains far
@@ -230,6 +232,13 @@ pub const MAX_KEPT_TICKETS: usize = 4;
 /// The number of PSKs in a ClientHello that a server tries to open as tickets. A client offers one
 /// or two, and each costs an attacker's hello one decryption.
 pub const MAX_OFFERED_TICKETS: usize = 4;
+/// How far the age that a client states for its ticket may be from the age that the server measures
+/// for early data to be accepted: it bounds for how long a ClientHello that was held back counts as
+/// fresh (RFC 8446, section 8.3, finds ten seconds suitable for the Internet).
+pub const EARLY_DATA_WINDOW: Duration = Duration::from_secs(10);
+/// The number of payloads of early data in one association: with the number of their bytes this
+/// bounds the memory that they take before the application has them.
+pub const MAX_EARLY_PAYLOADS: usize = 64;
 /// The number of sessions that [`MemorySessions`](crate::MemorySessions) keeps of one server: as many
 /// as one association keeps.
 pub const MAX_CACHED_SESSIONS: usize = MAX_KEPT_TICKETS;

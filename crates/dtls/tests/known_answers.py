@@ -225,21 +225,22 @@ def schedule(function, suffix):
             print(name + suffix, value.hex())
 
 
-def importer():
-    """RFC 9258: the ImportedIdentity for DTLS 1.3 with HKDF-SHA256, the imported key, and the binder
-    over a hash of 32 bytes of 1."""
-    empty = hashlib.sha256(b"").digest()
+def importer(function, kdf):
+    """RFC 9258: the ImportedIdentity for DTLS 1.3, the imported key, and the binder over a hash whose
+    bytes are 1."""
+    length = function().digest_size
     for external, context, key in (
         (b"sensor 7", b"", bytes([0x2a] * 32)),
         (b"sensor 7", b"client: sensor 7, server: hub", bytes(range(16))),
     ):
         identity = b"".join(struct.pack(">H", len(part)) + part for part in (external, context))
-        identity += struct.pack(">HH", 0xFEFC, 1)
-        extracted = extract(b"", key)
-        imported = expand_label(extracted, b"derived psk", hashlib.sha256(identity).digest(), 32)
-        binder = expand_label(extract(bytes(32), imported), b"imp binder", empty, 32)
-        binder = expand_label(binder, b"finished", b"", 32)
-        print("imported", identity.hex(), imported.hex(), hmac.new(binder, bytes([1] * 32), hashlib.sha256).hexdigest())
+        identity += struct.pack(">HH", 0xFEFC, kdf)
+        # The hash of the external PSK is SHA-256, whatever the target is.
+        imported = expand_label(extract(b"", key), b"derived psk", hashlib.sha256(identity).digest(), length)
+        early = extract(bytes(length), imported, function)
+        binder = expand_label(early, b"imp binder", function(b"").digest(), length, function)
+        binder = expand_label(binder, b"finished", b"", length, function)
+        print("imported", identity.hex(), imported.hex(), hmac.new(binder, bytes([1] * length), function).hexdigest())
 
 
 def prf12(secret, label, seed, length, hash=hashlib.sha256):
@@ -308,6 +309,7 @@ groups()
 signatures()
 schedule(hashlib.sha256, "")
 schedule(hashlib.sha384, "_sha384")
-importer()
+importer(hashlib.sha256, 1)
+importer(hashlib.sha384, 2)
 suites12()
 schedule12()

@@ -10,7 +10,7 @@ use lightseal_dtls::crypto::{
     SigningKey, rustcrypto,
 };
 use lightseal_dtls::{
-    BadCertificate, CertificateVerifier, CertifiedKey, PresentedCertificate,
+    BadCertificate, CertificateVerifier, CertifiedKey, PeerKey, PresentedCertificate,
     codepoints::CertificateType,
 };
 use pki_types::{AlgorithmIdentifier, InvalidSignature, SignatureVerificationAlgorithm};
@@ -24,31 +24,30 @@ pub static PROVIDER: Provider = Provider::new("toy signatures")
     .with_groups(rustcrypto::PROVIDER.groups)
     .with_signatures(&[&ED25519, &ECDSA, &PKCS1]);
 
-/// The provider of these schemes is not tested.
-const ANSWER: SignatureAnswer =
-    SignatureAnswer { private_key: &[], public_key: &[], signature: &[] };
-
 static ED25519: SignatureAlgorithm = SignatureAlgorithm {
     scheme: SignatureScheme::ED25519,
     name: "toy 1",
     algorithms: &[&Toy { kind: 1 }],
     signs_handshakes_13: true,
-    known_answer: ANSWER,
+    known_answer: NONE,
 };
 static ECDSA: SignatureAlgorithm = SignatureAlgorithm {
     scheme: SignatureScheme::ECDSA_SECP256R1_SHA256,
     name: "toy 2",
     algorithms: &[&Toy { kind: 2 }],
     signs_handshakes_13: true,
-    known_answer: ANSWER,
+    known_answer: NONE,
 };
 static PKCS1: SignatureAlgorithm = SignatureAlgorithm {
     scheme: SignatureScheme::RSA_PKCS1_SHA256,
     name: "toy 3",
     algorithms: &[&Toy { kind: 3 }],
     signs_handshakes_13: false,
-    known_answer: ANSWER,
+    known_answer: NONE,
 };
+
+/// Toys have no known answers.
+const NONE: SignatureAnswer = SignatureAnswer { private_key: &[], public_key: &[], signature: &[] };
 
 /// A kind of keys.
 #[derive(Debug)]
@@ -205,6 +204,10 @@ impl CertificateVerifier for ToyVerifier {
             return Err(BadCertificate::WrongName);
         }
         Ok((spki.to_vec(), Some(name)))
+    }
+
+    fn still_accepts(&self, _: &PeerKey) -> bool {
+        true
     }
 
     fn authorities(&self) -> &[Vec<u8>] {

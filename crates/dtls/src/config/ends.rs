@@ -2,7 +2,7 @@
 
 use super::ProtocolVersion;
 use super::certificates::{self, ClientCertificates, PartState, ServerCertificates};
-use super::session::{Owner, Session, Session13, SessionPeer};
+use super::session::{PskOwner, Session, Session13, SessionPeer};
 use super::session_cache::{SessionCache, SessionKey};
 use super::{CertificateVerifier, ClientAuthentication, KeyStore, Psk, PskStore, Settings};
 use crate::error::ConfigError;
@@ -143,7 +143,8 @@ fn check_hash(settings: &Settings, psk: &Psk) -> Result<(), ConfigError> {
 /// Checks the settings of a client that accepts certificates.
 fn check_client(settings: &Settings, has_psk: bool) -> Result<(), ConfigError> {
     certificates::check(settings)?;
-    if has_psk || settings.speaks(ProtocolVersion::Dtls13) {
+    let speaks_12 = settings.suites_12_with(has_psk, true).next().is_some();
+    if speaks_12 || settings.speaks(ProtocolVersion::Dtls13) {
         Ok(())
     } else {
         Err(ConfigError::Versions)
@@ -220,10 +221,11 @@ impl ClientConfig {
     /// Whether an association with this configuration made the session.
     pub(crate) fn made(&self, session: &Session13) -> bool {
         match (&session.peer, self.psk(), self.certificates.get()) {
-            (SessionPeer::Psk(owner), Some(psk), _) => Owner::of(psk) == *owner,
+            (SessionPeer::Psk(owner), Some(psk), _) => PskOwner::of(psk) == *owner,
             (SessionPeer::Key(Some(key)), _, Some(certificates)) => {
                 certificates.server_name == session.server_name
-                    && certificates.verifier.resumes(key)
+                    && session.has_keys(certificates.keys.as_ref())
+                    && certificates.verifier.still_accepts(key)
             }
             _ => false,
         }
@@ -260,7 +262,8 @@ pub enum CookiePolicy {
     /// or keep state for them.
     #[default]
     Always,
-    /// Only if a HelloRetryRequest is needed for another reason; in DTLS 1.2 never. Anybody can
+    /// Only if a HelloRetryRequest is needed for another reason; in DTLS 1.2 only if the server's
+    /// certificates are longer than what it may send to an unproved address. Anybody can
     /// then make the server keep state, and send to a forged address at most three bytes for each
     /// byte received from there (RFC 9147, section 5.1). For closed networks.
     WhenRetrying,

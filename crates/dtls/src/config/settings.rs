@@ -72,6 +72,20 @@ pub struct Settings {
     /// Whether DTLS 1.2 sessions may be resumed with tickets, for which the server stores no
     /// session state.
     pub session_tickets: bool,
+    /// The protocols of the application, at most 16 of 1 to 255 bytes each, in order of preference
+    /// (RFC 7301), such as `co` for CoAP (RFC 9952). A client offers them, and a server takes the
+    /// first of its own that the client offers. A server refuses a client that offers none of them,
+    /// and takes clients that offer nothing. If the list is empty, and in a build without the feature
+    /// `alpn`, nothing is negotiated.
+    pub application_protocols: Vec<Vec<u8>>,
+    /// The largest number of bytes of early data (0-RTT, RFC 8446, section 2.3) in DTLS 1.3: a server
+    /// accepts so many with each of its tickets, and a client offers early data if this is not 0 and
+    /// the server accepts some. By default it is 0, because early data can be replayed and has no
+    /// forward secrecy; see [`Connection::send_early`](crate::Connection::send_early). A server that
+    /// asks for a cookie accepts none, so that it also needs
+    /// [`CookiePolicy::WhenRetrying`](crate::CookiePolicy::WhenRetrying). It needs the feature
+    /// `early-data`.
+    pub early_data: u32,
     /// How flights are packed into records and datagrams.
     pub packing: Packing,
     /// The maximum fragment length that a DTLS 1.2 client asks for (RFC 6066, section 4). Servers
@@ -177,6 +191,8 @@ impl Settings {
             ticket_lifetime: tuning::SESSION_LIFETIME,
             reusable_tickets: false,
             session_tickets: true,
+            application_protocols: Vec::new(),
+            early_data: 0,
             packing: Packing::default(),
             max_fragment_length: None,
             record_size_limit: None,
@@ -253,6 +269,9 @@ impl Settings {
         if !right {
             return Err(ConfigError::ConnectionIdLength);
         }
+        if self.application_protocols.iter().any(|name| !(1..=255).contains(&name.len())) {
+            return Err(ConfigError::ApplicationProtocol);
+        }
         if self.aggregation.is_wanted() && !self.ordered_suites().any(can_aggregate) {
             return Err(ConfigError::AggregationSuite);
         }
@@ -268,6 +287,9 @@ impl Settings {
         {
             return Err(ConfigError::Tickets);
         }
+        if self.early_data > 0 && self.reusable_tickets {
+            return Err(ConfigError::EarlyData);
+        }
         if self.initial_timeout.min(self.handshake_deadline) < tuning::LEAST_TIMEOUT {
             return Err(ConfigError::Timeout);
         }
@@ -281,6 +303,11 @@ impl Settings {
             ("suites", self.suites.len(), tuning::MOST_SUITES),
             ("groups", self.groups.len(), tuning::MOST_GROUPS),
             ("psk_modes", self.psk_modes.len(), tuning::MOST_PSK_MODES),
+            (
+                "application_protocols",
+                self.application_protocols.len(),
+                tuning::MOST_APPLICATION_PROTOCOLS,
+            ),
             ("aggregation.send", send.len(), tuning::MOST_SCHEMES),
             ("aggregation.receive", receive.len(), tuning::MOST_SCHEMES),
         ];
@@ -341,6 +368,14 @@ impl Settings {
         })
     }
 
+    /// The application protocols, where this build negotiates them.
+    pub(crate) fn protocols(&self) -> &[Vec<u8>] {
+        match parts::Alpn::INCLUDED {
+            Some(_) => &self.application_protocols,
+            None => &[],
+        }
+    }
+
     /// Whether session tickets of DTLS 1.2 may be used.
     pub(crate) const fn uses_tickets(&self) -> bool {
         self.resumption && self.session_tickets
@@ -359,9 +394,19 @@ impl Settings {
         let spoken =
             parts::Dtls12::INCLUDED.is_some() && self.versions.contains(&ProtocolVersion::Dtls12);
         let suites = self.suites.iter().filter(move |_| spoken);
-        let suites = suites.filter_map(|id| self.provider.suite_12(*id));
-        // No handshake of DTLS 1.2 signs its key exchange yet.
-        suites.filter(|suite| !suite.exchange.is_signed())
+        suites.filter_map(|id| self.provider.suite_12(*id))
+    }
+
+    /// The suites of DTLS 1.2 of an end with these credentials, in order of preference.
+    pub(crate) fn suites_12_with(
+        &self,
+        psks: bool,
+        certificates: bool,
+    ) -> impl Iterator<Item = &'static CipherSuite12> + Clone + use<'_> {
+        self.suites_12().filter(move |suite| match suite.exchange.is_signed() {
+            true => certificates,
+            false => psks,
+        })
     }
 
     /// Whether an ECDHE_PSK suite of DTLS 1.2 may be negotiated.

@@ -2,6 +2,7 @@
 //!
 //! - `stage`: the handshake, whose memory is given back, and the session that remains of it;
 //! - `early`: records that arrived before their keys;
+//! - `early_data`: data in the client's first flight;
 //! - `receive`: parses datagrams into verified payloads and handshake messages;
 //! - `transmit`: builds datagrams from queued payloads and flights;
 //! - `deadlines`: acts on timers that have expired;
@@ -25,6 +26,7 @@ mod adapt;
 mod deadlines;
 mod dtls12;
 mod early;
+mod early_data;
 mod event;
 mod ids;
 mod liveness;
@@ -42,6 +44,7 @@ mod tickets;
 mod transmit;
 mod update;
 
+pub use early_data::WhenRejected;
 pub use event::Event;
 pub(crate) use liveness::HINT_EPOCH;
 pub use liveness::Watch;
@@ -79,6 +82,7 @@ use alloc::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
 use deadlines::FinishedProgress;
 use early::EarlyRecords;
+use early_data::EarlyDataState;
 use ids::Ids;
 use lightseal_aggregation::Scheme;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
@@ -95,6 +99,7 @@ use update::{KeyUpdateState, LossMeter};
 #[derive(Debug)]
 pub(crate) enum Notice {
     MaySend(Box<Negotiated>),
+    EarlyData(Box<[u8]>),
     /// Carries the negotiated parameters, because the association may have ended before the event
     /// is taken.
     Connected(Box<Negotiated>),
@@ -181,6 +186,7 @@ pub struct Connection {
     incoming: Reassembly,
     acks: Acks,
     early: EarlyRecords,
+    early_data: EarlyDataState,
     timers: Timers,
     retransmission: Retransmission,
     held: ReceiveBuffer,
@@ -221,6 +227,9 @@ impl Connection {
             connection.incoming.accept_clear(ClearMessages::AnyOrder);
         }
         connection.cid = state.cid();
+        if let Some(keys) = state.early_keys(connection.settings()) {
+            connection.begin_early_sending(keys);
+        }
         connection.stage = Stage::handshake(State::WaitServerHello(part, Box::new(state)));
         connection
     }
@@ -254,7 +263,7 @@ impl Connection {
         let unproved = admitted.cookie().is_none().then_some(hello);
         let mut channel = Channel::new(rng, &config.settings, sequence, record_number);
         let mut incoming = Reassembly::starting_at(sequence.wrapping_add(1));
-        let state = match admitted {
+        let mut state = match admitted {
             AdmittedClient::Dtls13(accepted) => {
                 server::accept(&config, &mut channel, *accepted, cid)?
             }
@@ -266,6 +275,11 @@ impl Connection {
         let role = Role::Server(config.part, config);
         let mut connection = Box::new(Self::new(role, peer, now, channel, incoming));
         connection.cid = cid.unwrap_or_default();
+        if let State::WaitClientFinished(_, state) = &mut state
+            && let Some(keys) = state.take_early_keys()
+        {
+            connection.begin_early_receiving(keys);
+        }
         connection.stage = Stage::handshake(state);
         connection.path.limit(unproved);
         connection.note_may_send();
@@ -301,6 +315,7 @@ impl Connection {
             incoming,
             acks: Acks::default(),
             early: EarlyRecords::default(),
+            early_data: EarlyDataState::EMPTY,
             timers,
             taken: None,
             notices: VecDeque::new(),
@@ -471,6 +486,13 @@ impl Connection {
         self.farewell(AlertDescription::CLOSE_NOTIFY, CloseReason::Local);
     }
 
+    /// Ends the association because its peer, though authenticated, is not welcome: it is sent
+    /// `access_denied` (RFC 8446, section 6.2).
+    pub fn refuse(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.farewell(AlertDescription::ACCESS_DENIED, CloseReason::Refused);
+    }
+
     /// Ends the association without an alert to the peer.
     pub(crate) fn abandon(&mut self, reason: CloseReason) {
         self.end(reason);
@@ -552,7 +574,11 @@ impl Connection {
         if let Some(slot) = self.taken.take() {
             self.held.release(slot);
         }
-        if matches!(self.notices.front(), Some(Notice::Connected(_) | Notice::MaySend(_)))
+        // These events come before the data that follows them.
+        let first = |notice: &Notice| {
+            matches!(notice, Notice::Connected(_) | Notice::MaySend(_) | Notice::EarlyData(_))
+        };
+        if self.notices.front().is_some_and(first)
             && let Some(notice) = self.next_notice()
         {
             return Step::Notice(notice);
@@ -618,6 +644,7 @@ impl Connection {
                 Some(Event::Resolved(record, resolution))
             }
             Step::Notice(Notice::MaySend(agreed)) => Some(Event::MaySend(agreed)),
+            Step::Notice(Notice::EarlyData(data)) => Some(Event::EarlyData(data)),
             Step::Notice(Notice::Connected(agreed)) => Some(Event::Connected(agreed)),
             Step::Notice(Notice::PeerMoved { from, to }) => Some(Event::PeerMoved { from, to }),
             Step::Notice(Notice::AggregationChanged { send, receive }) => {

@@ -45,11 +45,13 @@ impl Connection {
         else {
             return Ok(());
         };
-        let Some(state) = resumption.get_mut() else { return Ok(()) };
-        let Some(session) = state.receive(self.now, &ticket) else { return Ok(()) };
-        if let Role::Client(_, config) = &self.role
-            && let Some(cache) = &config.cache
-        {
+        let (Some(state), Role::Client(_, config)) = (resumption.get_mut(), &self.role) else {
+            return Ok(());
+        };
+        let own_keys =
+            config.certificates.get().and_then(|certificates| certificates.keys.as_ref());
+        let Some(session) = state.receive(self.now, own_keys, &ticket) else { return Ok(()) };
+        if let Some(cache) = &config.cache {
             // The cache hands the ticket out, and nobody else does.
             drop(state.take());
             cache.put(&config.session_key(self.path.to.peer), session, self.now);

@@ -130,6 +130,21 @@ mod tests {
         }
     }
 
+    /// The external key is hashed with SHA-256, whatever the target's hash is.
+    #[cfg(feature = "sha384")]
+    #[test]
+    fn a_second_implementation_imports_the_same_key_for_sha_384() {
+        use crate::crypto::Sha384;
+        let own = ImportedIdentity::new(b"sensor 7", b"", HashAlgorithm::Sha384);
+        assert_eq!(hex(&own.to_bytes()), "000873656e736f7220370000fefc0002");
+        let key = own.import(&[0x2a; 32], HashAlgorithm::Sha384);
+        let imported = "7ca7df582ea196f1667814f7d003840bcda8738dd62f61343a9c8edb92516b0aeb4fc4257eea1be1296cd3a63e599fb6";
+        assert_eq!(hex(&key), imported);
+        let early = EarlySecret::from_psk(&Sha384, &key);
+        let binder = "87ec71a14c11944c999897b965148d55fc1690ea506cc5074f8cd7f1f48d5642f1918169ab71e7141674c79fda685343";
+        assert_eq!(hex(&early.imported_binder().verify_data(&[1; 48])), binder);
+    }
+
     #[test]
     fn round_trip_and_every_cut() {
         let identity = ImportedIdentity::new(b"a", b"bc", HashAlgorithm::Sha256);

@@ -128,6 +128,12 @@ pub trait PskStore: Send + Sync {
             answer => answer,
         }
     }
+
+    /// Whether the store has no PSK at all, so that a server does not choose suites with PSKs. By
+    /// default it may have some.
+    fn is_empty(&self) -> bool {
+        false
+    }
 }
 
 impl PskStore for Psk {
@@ -144,5 +150,9 @@ impl PskStore for Vec<Psk> {
 
     fn look_up_imported(&self, identity: &[u8], context: &[u8]) -> Lookup {
         self.iter().find(|psk| psk.is_for(identity, Some(context))).cloned().into()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.as_slice().is_empty()
     }
 }

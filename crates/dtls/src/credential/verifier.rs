@@ -49,9 +49,9 @@ pub trait CertificateVerifier: Send + Sync {
         presented: &PresentedCertificate<'_>,
     ) -> Result<(Vec<u8>, Option<String>), BadCertificate>;
 
-    /// Whether a session may be resumed with a peer that proved this key when the session was made,
-    /// and whose certificate is not available any more. By default it may not.
-    fn resumes(&self, _key: &PeerKey) -> bool {
+    /// Whether a session may be resumed that was made with this verified key, and for which the
+    /// peer's certificate is not available any more. By default it may not.
+    fn still_accepts(&self, _peer: &PeerKey) -> bool {
         false
     }
 
@@ -147,6 +147,10 @@ impl PinnedKeys {
     pub const fn new(hashes: Vec<[u8; 32]>) -> Self {
         Self(hashes)
     }
+
+    fn contains(&self, hash: &[u8; 32]) -> bool {
+        self.0.iter().any(|pinned| bool::from(pinned.ct_eq(hash)))
+    }
 }
 
 impl CertificateVerifier for PinnedKeys {
@@ -159,16 +163,15 @@ impl CertificateVerifier for PinnedKeys {
         presented: &PresentedCertificate<'_>,
     ) -> Result<(Vec<u8>, Option<String>), BadCertificate> {
         let [spki] = presented.entries else { return Err(BadCertificate::Malformed) };
-        let hash = spki_sha256(spki);
-        if self.0.iter().any(|pinned| bool::from(pinned.ct_eq(&hash))) {
+        if self.contains(&spki_sha256(spki)) {
             Ok((spki.to_vec(), None))
         } else {
             Err(BadCertificate::UnknownKey)
         }
     }
 
-    fn resumes(&self, key: &PeerKey) -> bool {
-        key.name.is_none() && self.0.contains(&key.spki_sha256)
+    fn still_accepts(&self, peer: &PeerKey) -> bool {
+        self.contains(&peer.spki_sha256)
     }
 }
 

@@ -193,6 +193,11 @@ impl EarlySecret {
         BinderKey::new(&self.0, b"res binder")
     }
 
+    /// The length in bytes of a secret and of a binder.
+    pub fn output_len(&self) -> usize {
+        self.0.bytes.len()
+    }
+
     /// The key of the binder for an imported pre-shared key (RFC 9258, section 5.2).
     pub fn imported_binder(&self) -> BinderKey {
         BinderKey::new(&self.0, b"imp binder")
@@ -372,6 +377,11 @@ impl BinderKey {
 pub struct ExporterSecret(Secret);
 
 impl ExporterSecret {
+    /// The bytes of the secret, for a key log only.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0.bytes
+    }
+
     /// Fills `out` with keying material for `label` and `context`.
     ///
     /// # Errors
@@ -418,7 +428,8 @@ mod tests {
     /// Every output of the schedule, in the order of `tests/known_answers.py`.
     fn outputs(early: EarlySecret, shared: Option<&SharedSecret>) -> Vec<String> {
         let len = early.0.bytes.len();
-        let [one, two, three] = [1, 2, 3].map(|byte| std::vec![byte; len]);
+        let value = |byte| HashValue::from_bytes(&std::vec![byte; len]).unwrap();
+        let [one, two, three] = [1, 2, 3].map(value);
         let binders = [early.external_binder(), early.resumption_binder(), early.imported_binder()];
         let early_traffic = early.client_early_traffic(&one);
         let mut early_exported = [0; 20];

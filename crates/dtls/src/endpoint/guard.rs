@@ -96,6 +96,11 @@ impl ConnectionMut<'_> {
         self.connection().take_session()
     }
 
+    /// Calls [`Connection::refuse`].
+    pub fn refuse(&mut self, now: Instant) {
+        self.connection().refuse(now);
+    }
+
     /// Calls [`Connection::close`].
     pub fn close(&mut self, now: Instant) {
         self.connection().close(now);

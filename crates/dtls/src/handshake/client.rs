@@ -3,10 +3,11 @@
 use super::certificates::client::{
     Answer, Kinds, WaitCertificate, is_offered, offered_len, write_offer,
 };
+use super::early::EarlyKeys;
 use super::negotiated_extensions::NegotiatedExtensions;
 use super::psk::{HandshakePsk, truncated_hash};
 use super::resumption::{Agreed, Resumption};
-use super::session::Owner;
+use super::session::PskOwner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, Progress, State, absorb,
     certificates, dtls12, expect_epoch, log_secret, negotiated_extensions,
@@ -49,6 +50,8 @@ const HELLO_ROOM: usize = 640;
 struct OfferedTicket {
     psk: HandshakePsk,
     agreed: Agreed,
+    /// The suite of the early data that is offered with it, and the largest number of its bytes.
+    early_data: Option<(parts::EarlyData, &'static CipherSuite, u32)>,
 }
 
 impl OfferedTicket {
@@ -78,7 +81,14 @@ impl OfferedTicket {
                 server_name: session.server_name.clone(),
                 alpn: session.alpn.clone(),
             };
-            offered.set(part, Self { psk, agreed });
+            // RFC 8446, section 4.2.10: the server can accept it only under the session's suite.
+            let most = config.settings.early_data.min(session.max_early_data);
+            let suite = config.settings.ordered_suites().find(|suite| suite.id == session.suite);
+            let early_data = match (parts::EarlyData::INCLUDED, suite) {
+                (Some(part), Some(suite)) if most > 0 => Some((part, suite, most)),
+                _ => None,
+            };
+            offered.set(part, Self { psk, agreed, early_data });
         }
         offered
     }
@@ -212,29 +222,35 @@ impl WaitServerHello {
         let offer_13 = offer_13.filter(|offer| {
             settings.ordered_suites().any(|suite| offer.fits(&certificates, suite))
         });
-        let offer_12 = |psk: &Psk, highest, channel: &mut Channel| {
-            let session = session.and_then(Session::dtls12).cloned();
-            let session =
-                session.filter(|session| settings.resumption && session.owner == Owner::of(psk));
+        let verifies = certificates.get().is_some();
+        let offer_12 = |highest, channel: &mut Channel| {
+            let owned = certificates.get().map(|certificates| &**certificates);
+            let session = session.and_then(Session::dtls12).cloned().filter(|session| {
+                settings.resumption
+                    && session.owner.is_of_client(psk, owned)
+                    && settings.suites_12().any(|suite| suite.id == session.suite)
+            });
             Box::new(dtls12::client::Offer::new(
                 config.part,
                 random,
                 psk,
+                &certificates,
                 highest,
                 session,
                 cid,
                 channel,
             ))
         };
-        let part_12 = parts::Dtls12::INCLUDED.filter(|_| settings.speaks(ProtocolVersion::Dtls12));
-        let offers = match (offer_13, part_12.zip(psk)) {
+        let part_12 = parts::Dtls12::INCLUDED
+            .filter(|_| settings.suites_12_with(psk.is_some(), verifies).next().is_some());
+        let offers = match (offer_13, part_12) {
             (Some(offer), None) => Offers::Dtls13(offer),
-            (Some(offer), Some((part, psk))) => {
-                Offers::Both(offer, part, offer_12(psk, ProtocolVersion::Dtls13, channel))
+            (Some(offer), Some(part)) => {
+                Offers::Both(offer, part, offer_12(ProtocolVersion::Dtls13, channel))
             }
             (None, offered) => {
-                let (part, psk) = offered.expect("the configuration has a version that it can use");
-                Offers::Dtls12(part, offer_12(psk, ProtocolVersion::Dtls12, channel))
+                let part = offered.expect("the configuration has a version that it can use");
+                Offers::Dtls12(part, offer_12(ProtocolVersion::Dtls12, channel))
             }
         };
         let psk = psk.cloned();
@@ -242,6 +258,15 @@ impl WaitServerHello {
         let sent = state.send_hello(settings, channel, &[], &[]);
         sent.expect("Settings::check and LONGEST_TICKET keep the first hello short enough");
         state
+    }
+
+    /// The keys of the early data that the first hello offers.
+    pub(crate) fn early_keys(&self, settings: &Settings) -> Option<EarlyKeys> {
+        let offer = self.offers.dtls13()?;
+        let ticket = offer.ticket.get()?;
+        let (part, suite, most) = ticket.early_data?;
+        let (hash, log) = (offer.transcript.hash(), (settings, &self.random));
+        Some(EarlyKeys::new(part, suite, &ticket.psk.early, &hash, most, log))
     }
 
     /// The version, if only one is still possible.
@@ -302,9 +327,11 @@ impl WaitServerHello {
         };
         let variable = [cookie_13, cookie_12, key, ticket.unwrap_or_default()];
         let psks: usize = offer_13.map_or(0, Offer::psks_len);
-        let certificates = self.certificates.get().filter(|_| offer_13.is_some());
+        let certificates = self.certificates.get();
+        let protocols = settings.protocols().iter().map(|name| 1 + name.len()).sum::<usize>();
         let room = HELLO_ROOM
             + psks
+            + protocols
             + variable.iter().map(|part| part.len()).sum::<usize>()
             + certificates.map_or(0, |offered| offered_len(settings, offered));
         let mut body = alloc::vec![0; room];
@@ -314,9 +341,14 @@ impl WaitServerHello {
             .ordered_suites()
             .filter(|suite| offer_13.is_some_and(|offer| offer.fits(&self.certificates, suite)))
             .map(|suite| suite.id.0)
-            .chain(settings.suites_12().filter(|_| offer_12.is_some()).map(|suite| suite.id.0))
+            .chain(
+                offer_12
+                    .into_iter()
+                    .flat_map(|offer| offer.suites(settings))
+                    .map(|suite| suite.id.0),
+            )
             .chain(renegotiation);
-        let ecdhe_12 = offer_12.is_some() && settings.offers_ecdhe_psk();
+        let ecdhe_12 = offer_12.is_some_and(|offer| offer.offers_ecdhe(settings));
         let mut binders_at = None;
         write_client_hello(&mut w, &self.random, session_id, cookie_12, suites, |w| {
             if offer_13.is_some() {
@@ -347,10 +379,10 @@ impl WaitServerHello {
                     w.vec8(|w| w.u8(UNCOMPRESSED_POINTS))
                 })?;
             }
-            let Some(offer) = offer_13 else { return Ok(()) };
             if let Some(certificates) = certificates {
                 write_offer(settings, certificates, w)?;
             }
+            let Some(offer) = offer_13 else { return Ok(()) };
             if let Some(share) = share {
                 let entry = KeyShareEntry { group: share.group, key };
                 write_extension(w, ExtensionType::KEY_SHARE, |w| w.vec16(|w| w.put(&entry)))?;
@@ -370,6 +402,9 @@ impl WaitServerHello {
             }
             if offer.psks().next().is_none() {
                 return Ok(());
+            }
+            if offer.offers_early_data() {
+                write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
             }
             // This extension must be the last one (RFC 8446, section 4.2.11).
             write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| {
@@ -550,6 +585,12 @@ impl Offer {
         ticket.into_iter().chain(&self.psk)
     }
 
+    /// Whether the hello offers early data: not after a HelloRetryRequest (RFC 8446, section 4.2.10).
+    fn offers_early_data(&self) -> bool {
+        let offered = self.ticket.get().is_some_and(|ticket| ticket.early_data.is_some());
+        offered && self.retried.is_none()
+    }
+
     /// The bytes that the PSKs take in a hello beside those that every hello has room for.
     fn psks_len(&self) -> usize {
         self.psks().map(|psk| psk.identity.len() + psk.binder_len() + 7).sum()
@@ -613,15 +654,19 @@ impl Offer {
         let ticket = self.ticket.take();
         let offers_psks = ticket.is_some() || self.psk.is_some();
         let chosen = hello.extensions.get(ExtensionType::PRE_SHARED_KEY);
+        let first = self.retried.is_none();
+        let mut may_be_early = false;
         let (early, peer, resumed) = match (chosen, ticket, self.psk) {
             (Some(_), ..) if !offers_psks => {
                 return Err(Misbehaviour::UnsolicitedExtension.into());
             }
-            (Some([0, 0]), Some(OfferedTicket { psk, agreed }), _) => {
+            (Some([0, 0]), Some(OfferedTicket { psk, agreed, early_data }), _) => {
+                may_be_early =
+                    first && early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id);
                 (psk.early, agreed.peer, true)
             }
             (Some([0, 0]), None, Some(offered)) | (Some([0, 1]), Some(_), Some(offered)) => {
-                let owner = psk.map(Owner::of).ok_or(Misbehaviour::UnsolicitedExtension)?;
+                let owner = psk.map(PskOwner::of).ok_or(Misbehaviour::UnsolicitedExtension)?;
                 (offered.early, SessionPeer::Psk(owner), false)
             }
             (Some(_), ..) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
@@ -673,6 +718,7 @@ impl Offer {
                 random,
                 peer,
                 resumed,
+                may_be_early,
                 verifies: chosen.is_none(),
                 certificates,
                 agreed,
@@ -694,6 +740,8 @@ pub(crate) struct WaitEncryptedExtensions {
     random: [u8; 32],
     peer: SessionPeer,
     resumed: bool,
+    /// Whether the server may accept early data.
+    may_be_early: bool,
     /// Whether the server authenticates itself with a certificate.
     verifies: bool,
     certificates: ForClient,
@@ -719,10 +767,14 @@ impl WaitEncryptedExtensions {
         let extensions = EncryptedExtensions::decode(&message.body)?.extensions;
         let wanted = &settings.aggregation;
         let mut schemes = (Scheme::Plain, Scheme::Plain);
+        let mut early_data = false;
         for (kind, content) in extensions.iter() {
             match kind {
                 kind if kind == settings.aggregation_extension && wanted.is_wanted() => {
                     schemes = aggregation_extension::read_answer(content)?;
+                }
+                ExtensionType::EARLY_DATA if self.may_be_early && content.is_empty() => {
+                    early_data = true;
                 }
                 // The server's preferred groups are meant for later handshakes (RFC 8446, section
                 // 4.2.7).
@@ -783,12 +835,14 @@ impl WaitEncryptedExtensions {
                 send,
                 receive,
                 resumed: self.resumed,
+                early_data,
                 extended_master: true,
                 record_limit: agreed.record_limit,
                 send_cid: agreed.send_cid,
                 receive_cid: agreed.receive_cid,
                 return_routability: agreed.return_routability,
                 certificates: authenticated,
+                protocol: agreed.application_protocol(settings),
             },
             peer: self.peer,
             answer: PartState::EMPTY,
@@ -847,7 +901,8 @@ impl WaitFinished {
         let mut agreed = PartState::EMPTY;
         if let Some(part) = parts::Resumption::INCLUDED.filter(|_| settings.resumption) {
             let server_name = self.negotiated.server_name().map(String::from);
-            agreed.set(part, Agreed { suite: self.suite.id, peer, server_name, alpn: Vec::new() });
+            let alpn = self.negotiated.application_protocol().unwrap_or_default().to_vec();
+            agreed.set(part, Agreed { suite: self.suite.id, peer, server_name, alpn });
         }
         let established = Established {
             keys: EstablishedKeys::Dtls13 {

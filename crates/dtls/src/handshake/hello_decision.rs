@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Decode, Instant, Random, Reader, Writer};
+use lightseal_core::{Decode, DecodeError, Instant, Random, Reader, Writer};
 use sha2::{Digest, Sha256};
 
 use super::absorb;
@@ -64,6 +64,8 @@ pub(crate) struct AcceptedHello<'a> {
     pub(crate) cookie: Option<Instant>,
     /// The ticket to resume, and the tickets for the client.
     pub(crate) tickets: HelloTickets,
+    /// Whether the client offers early data.
+    pub(crate) offers_early_data: bool,
 }
 
 /// What to do with a ClientHello.
@@ -197,7 +199,17 @@ fn consider_13<'a>(
         absorb(&mut transcript, HandshakeType::SERVER_HELLO, &request);
     }
     let (receive, send) = schemes.unwrap_or((Scheme::Plain, Scheme::Plain));
-    let count = settings.psk_tickets;
+    let offers_early_data = match extension(ExtensionType::EARLY_DATA) {
+        Some([]) => true,
+        Some(_) => return Err(DecodeError::Invalid("early_data").into()),
+        None => false,
+    };
+    // RFC 8446, section 4.1.2: the second hello has no early data.
+    if offers_early_data && cookie.is_some() {
+        return Err(Misbehaviour::IllegalParameter("early_data").into());
+    }
+    let tickets = config.certificates.get().map_or(0, |_| settings.tickets);
+    let count = settings.psk_tickets.max(tickets);
     let tickets = HelloTickets::new(settings, sessions, rng, now, count, &hello, psks.as_ref())?;
     Ok(HelloDecision::Accept(Box::new(AcceptedHello {
         hello,
@@ -213,6 +225,7 @@ fn consider_13<'a>(
         transcript,
         cookie,
         tickets,
+        offers_early_data,
     })))
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod certificates;
 pub(crate) mod client;
 pub mod cookie;
 pub(crate) mod dtls12;
+pub(crate) mod early;
 pub(crate) mod flight;
 pub(crate) mod hello_context;
 pub(crate) mod hello_decision;
@@ -38,13 +39,15 @@ pub(crate) mod ticket_keys;
 use crate::codepoints::{HandshakeType, MAX_CONTENT, PskKeyExchangeMode};
 use crate::config::session::Session12;
 use crate::config::{NumberMasks, ProtocolVersion, Settings};
-use crate::credential::PeerKey;
+use crate::credential::{Identity, PeerKey};
 use crate::crypto::{
     CipherSuite, CipherSuiteId, ExportError, ExporterSecret, NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::fragment::transcript_header;
-use crate::parts::{self, CertificateClient, CertificateServer, PartState};
+use crate::parts::{
+    self, CertificateClient, CertificateClient12, CertificateServer, CertificateServer12, PartState,
+};
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::own_ids::OwnIds;
 use crate::record::{ConnectionId, ReceiveEpoch, ReceiveEpochs, SendEpoch, SendEpochs};
@@ -195,6 +198,8 @@ pub struct Negotiated {
     pub receive: Scheme,
     /// Whether a session was resumed.
     pub resumed: bool,
+    /// Whether the server accepted early data (RFC 8446, section 4.2.10).
+    pub early_data: bool,
     /// Whether the keys are bound to the whole handshake (RFC 7627). In DTLS 1.3 they always are.
     pub extended_master: bool,
     /// The longest content of a record that this end may send, in bytes.
@@ -207,6 +212,7 @@ pub struct Negotiated {
     pub return_routability: bool,
     /// What is known of the peer after a handshake with certificates.
     pub(crate) certificates: PartState<parts::Certificates, AuthenticatedPeer>,
+    pub(crate) protocol: PartState<parts::Alpn, Vec<u8>>,
 }
 
 impl Negotiated {
@@ -214,6 +220,29 @@ impl Negotiated {
     /// key; `None` with a PSK, and at a server whose client has not authenticated itself.
     pub fn peer_key(&self) -> Option<&PeerKey> {
         self.certificates.get()?.key.as_ref()
+    }
+
+    /// Who the peer is: the name that its certificate proves, or else its raw public key, or the
+    /// identity of the PSK; `None` for a client that has not authenticated itself. Access lists
+    /// compare with all of [`peer_identities`](Self::peer_identities).
+    pub fn peer_identity(&self) -> Option<Identity> {
+        self.peer_identities().next()
+    }
+
+    /// All identities of the peer: of a certificate the name and the hash of the public key.
+    pub fn peer_identities(&self) -> impl Iterator<Item = Identity> + '_ {
+        let psk = Some(&self.psk_identity).filter(|identity| !identity.is_empty());
+        let key = self.peer_key();
+        let name = key.and_then(|key| key.name.clone());
+        psk.map(|identity| Identity::Psk(identity.clone()))
+            .into_iter()
+            .chain(name.map(Identity::Subject))
+            .chain(key.map(|key| Identity::Key(key.spki_sha256)))
+    }
+
+    /// The application protocol (RFC 7301); `None` if none was negotiated.
+    pub fn application_protocol(&self) -> Option<&[u8]> {
+        self.protocol.get().map(Vec::as_slice)
     }
 
     /// The name of the server that the client asked for, in lower case; `None` with a PSK.
@@ -368,7 +397,30 @@ pub(crate) enum State {
     ),
     WaitClientFinished(parts::Server, Box<server::WaitFinished>),
     WaitHelloDone12(parts::Client12, Box<dtls12::client::WaitHelloDone>),
+    WaitServerCertificate12(
+        CertificateClient12,
+        Box<dtls12::certificates::client::WaitCertificate>,
+    ),
+    WaitServerKeyExchange12(
+        CertificateClient12,
+        Box<dtls12::certificates::client::WaitKeyExchange>,
+    ),
+    WaitServerHelloDone12(CertificateClient12, Box<dtls12::certificates::client::WaitHelloDone>),
+    WaitClientSignature12(CertificateClient12, Box<dtls12::certificates::client::WaitSignature>),
     WaitServerFinished12(parts::Client12, Box<dtls12::client::WaitFinished>),
+    WaitServerSignature12(CertificateServer12, Box<dtls12::certificates::server::WaitSignature>),
+    WaitClientCertificate12(
+        CertificateServer12,
+        Box<dtls12::certificates::server::WaitCertificate>,
+    ),
+    WaitClientKeyExchange12(
+        CertificateServer12,
+        Box<dtls12::certificates::server::WaitKeyExchange>,
+    ),
+    WaitClientCertificateVerify12(
+        CertificateServer12,
+        Box<dtls12::certificates::server::WaitCertificateVerify>,
+    ),
     WaitKeyExchange12(parts::Server12, Box<dtls12::server::WaitKeyExchange>),
     WaitClientFinished12(parts::Server12, Box<dtls12::server::WaitFinished>),
 }
@@ -397,6 +449,14 @@ impl State {
             | Self::WaitClientCertificateVerify(..)
             | Self::WaitClientFinished(..) => Some(ProtocolVersion::Dtls13),
             Self::WaitHelloDone12(..)
+            | Self::WaitServerCertificate12(..)
+            | Self::WaitServerKeyExchange12(..)
+            | Self::WaitServerHelloDone12(..)
+            | Self::WaitClientSignature12(..)
+            | Self::WaitServerSignature12(..)
+            | Self::WaitClientCertificate12(..)
+            | Self::WaitClientKeyExchange12(..)
+            | Self::WaitClientCertificateVerify12(..)
             | Self::WaitServerFinished12(..)
             | Self::WaitKeyExchange12(..)
             | Self::WaitClientFinished12(..) => Some(ProtocolVersion::Dtls12),
@@ -417,10 +477,22 @@ impl State {
         matches!(self, Self::WaitClientFinished(_, state) if state.has_proved_key())
     }
 
+    /// Whether the ends of DTLS 1.2 share a PSK and have derived keys from it.
+    pub(crate) const fn has_psk_12(&self) -> bool {
+        match self {
+            Self::WaitServerFinished12(_, state) => state.has_psk(),
+            Self::WaitClientFinished12(_, state) => state.has_psk(),
+            _ => false,
+        }
+    }
+
     /// Whether the state waits for the answer of a store of PSKs or of this end's private key.
     pub(crate) const fn awaits_answer(&self) -> bool {
         match self {
-            Self::WaitClientSignature(..) | Self::WaitServerSignature(..) => true,
+            Self::WaitClientSignature(..)
+            | Self::WaitServerSignature(..)
+            | Self::WaitClientSignature12(..)
+            | Self::WaitServerSignature12(..) => true,
             Self::WaitKeyExchange12(_, state) => state.is_waiting(),
             _ => false,
         }
@@ -435,6 +507,10 @@ impl State {
         match self {
             Self::WaitClientSignature(_, state) => state.sign(channel),
             Self::WaitServerSignature(_, state) => {
+                state.sign(settings, channel).map(Progress::Wait)
+            }
+            Self::WaitClientSignature12(_, state) => state.sign(channel).map(Progress::Wait),
+            Self::WaitServerSignature12(_, state) => {
                 state.sign(settings, channel).map(Progress::Wait)
             }
             other => Ok(Progress::Wait(other)),
@@ -463,6 +539,27 @@ impl State {
             }
             (Self::WaitHelloDone12(_, state), HandshakeType::SERVER_HELLO_DONE) => {
                 state.hello_done(settings, channel, message)
+            }
+            (Self::WaitServerCertificate12(_, state), HandshakeType::CERTIFICATE) => {
+                state.certificate(message)
+            }
+            (Self::WaitServerKeyExchange12(_, state), HandshakeType::SERVER_KEY_EXCHANGE) => {
+                state.key_exchange(settings, channel, message)
+            }
+            (Self::WaitServerHelloDone12(_, state), HandshakeType::CERTIFICATE_REQUEST) => {
+                state.request(message)
+            }
+            (Self::WaitServerHelloDone12(_, state), HandshakeType::SERVER_HELLO_DONE) => {
+                state.hello_done(settings, channel, message)
+            }
+            (Self::WaitClientCertificate12(_, state), HandshakeType::CERTIFICATE) => {
+                state.certificate(message)
+            }
+            (Self::WaitClientKeyExchange12(_, state), HandshakeType::CLIENT_KEY_EXCHANGE) => {
+                state.key_exchange(settings, channel, message)
+            }
+            (Self::WaitClientCertificateVerify12(_, state), HandshakeType::CERTIFICATE_VERIFY) => {
+                state.verify(settings, message)
             }
             (Self::WaitServerFinished12(_, state), HandshakeType::NEW_SESSION_TICKET) => {
                 state.ticket(message)

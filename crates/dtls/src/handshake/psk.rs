@@ -61,17 +61,17 @@ impl HandshakePsk {
         self.early.hash()
     }
 
-    /// The length of its binder in bytes.
-    pub(crate) fn binder_len(&self) -> usize {
-        self.hash().algorithm().output_len()
-    }
-
     fn binder_key(&self) -> BinderKey {
         match self.kind {
             PskKind::External => self.early.external_binder(),
             PskKind::Imported(_) => self.early.imported_binder(),
             PskKind::Resumption(_) => self.early.resumption_binder(),
         }
+    }
+
+    /// The length of the binder in bytes.
+    pub(crate) fn binder_len(&self) -> usize {
+        self.early.output_len()
     }
 
     /// The binder over `hash`, the [hash of a truncated hello](truncated_hash).

@@ -4,8 +4,8 @@
 use super::session::Sessions;
 use super::ticket_keys::{TicketId, TicketKeys, TicketSealer};
 use crate::codepoints::ExtensionType;
-use crate::config::session::{KEY_CHECK, Owner, Session, Session13, SessionPeer};
-use crate::config::{PeerKey, Settings};
+use crate::config::session::{KEY_CHECK, PskOwner, Session, Session13, SessionPeer};
+use crate::config::{KeyStore, PeerKey, Settings};
 use crate::crypto::{CipherSuiteId, ResumptionSecret};
 use crate::messages::ClientHello;
 use crate::messages::extensions::{OfferedPsk, OfferedPsks, psk_modes};
@@ -13,6 +13,7 @@ use crate::messages::ticket::NewSessionTicket13;
 use crate::parts::{self, PartState};
 use crate::tuning::{LONGEST_TICKET, MAX_KEPT_TICKETS, MAX_OFFERED_TICKETS};
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -104,7 +105,7 @@ impl TicketContent {
             0 => SessionPeer::Key(None),
             1 => {
                 let key_check: [u8; KEY_CHECK] = r.array().ok()?;
-                SessionPeer::Psk(Owner { key_check, identity: r.vec16().ok()?.to_vec() })
+                SessionPeer::Psk(PskOwner { key_check, identity: r.vec16().ok()?.to_vec() })
             }
             2 => {
                 let (spki_sha256, name) = (r.array().ok()?, text(r.vec16().ok()?)?);
@@ -219,7 +220,9 @@ impl HelloTickets {
         drop(opened);
         let sealers = (0..count).filter_map(|_| sessions.sealer()).collect();
         let lifetime = settings.ticket_lifetime.as_secs() as u32;
-        tickets.issuer.set(part, TicketIssuer { sealers, lifetime, max_early_data: 0 });
+        let max_early_data =
+            if parts::EarlyData::INCLUDED.is_some() { settings.early_data } else { 0 };
+        tickets.issuer.set(part, TicketIssuer { sealers, lifetime, max_early_data });
         Ok(tickets)
     }
 }
@@ -316,10 +319,12 @@ impl Resumption {
         }
     }
 
-    /// A client has received a ticket. Returns it, unless it is of no use.
+    /// A client has received a ticket. Returns it, unless it is of no use. `own_keys` are the keys
+    /// with which the client could authenticate itself.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
+        own_keys: Option<&Arc<dyn KeyStore>>,
         message: &NewSessionTicket13<'_>,
     ) -> Option<Session> {
         let Tickets::Received(kept) = &mut self.tickets else { return None };
@@ -337,6 +342,7 @@ impl Resumption {
             expires: now + Duration::from_secs(lifetime.into()),
             max_early_data: message.max_early_data.unwrap_or(0),
             peer: self.agreed.peer.clone(),
+            own_keys: own_keys.cloned(),
             server_name: self.agreed.server_name.clone(),
             alpn: self.agreed.alpn.clone(),
         };
@@ -375,7 +381,7 @@ mod tests {
     use crate::crypto::rustcrypto::PROVIDER;
 
     fn contents() -> Vec<TicketContent> {
-        let owner = Owner::of(&Psk::external(b"sensor", &[7; 32]).unwrap());
+        let owner = PskOwner::of(&Psk::external(b"sensor", &[7; 32]).unwrap());
         let key =
             |name: Option<&str>| PeerKey { spki_sha256: [9; 32], name: name.map(String::from) };
         let peers = [

@@ -2,12 +2,13 @@
 
 use super::certificates::AuthenticatedPeer;
 use super::certificates::server::{ChosenCertificate, offered_name};
+use super::early::{self, EarlyKeys};
 use super::hello_decision::AcceptedHello;
 use super::negotiated_extensions::AcceptedExtensions;
 use super::psk::{self, HandshakePsk, PskKind};
 use super::reassembly::Message;
 use super::resumption::{Agreed, OpenedTicket, Resumption, TicketIssuer, Tickets};
-use super::session::Owner;
+use super::session::PskOwner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, Unaccepted, absorb,
     expect_epoch, log_secret, message_body,
@@ -37,6 +38,8 @@ use subtle::ConstantTimeEq;
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
     client_finished: HashValue,
+    /// The keys of the early data that the server accepts, until the association takes them.
+    early_keys: PartState<parts::EarlyData, EarlyKeys>,
     /// Whether the server has keys for data already, before the client's Finished.
     may_send: bool,
     /// The state after the client's Finished.
@@ -55,9 +58,11 @@ pub(crate) fn accept(
     let offer = accepted.hello.extensions;
     let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
     let hash = accepted.suite.hash;
-    let (credential, early, share) = match choose_psk(config, &accepted)? {
-        Some(ChosenPsk { index, psk, peer }) => {
+    let mut early_data = None;
+    let (credential, secret, share) = match choose_psk(config, &accepted)? {
+        Some(ChosenPsk { index, psk, peer, early_data: accepted_early }) => {
             check_binder(&accepted, &psk, index)?;
+            early_data = accepted_early;
             let share = accepted.share.filter(|_| !accepted.psk_alone);
             let resumed = matches!(psk.kind, PskKind::Resumption(_));
             (ServerCredential::Psk { index, peer, resumed }, psk.early, share)
@@ -83,6 +88,11 @@ pub(crate) fn accept(
     let client_random = *accepted.hello.random;
     let mut transcript = accepted.transcript;
     absorb(&mut transcript, HandshakeType::CLIENT_HELLO, accepted.body);
+    let mut early_keys = PartState::EMPTY;
+    if let Some((part, most)) = early_data {
+        let (hash, log) = (transcript.hash(), (settings, &client_random));
+        early_keys.set(part, EarlyKeys::new(part, suite, &secret, &hash, most, log));
+    }
 
     let random = channel.rng.array();
     let hello = message_body(256 + share.len(), |w| {
@@ -105,7 +115,7 @@ pub(crate) fn accept(
     channel.flight.push(0, HandshakeType::SERVER_HELLO, hello);
 
     let hash = transcript.hash();
-    let handshake = early.into_handshake(shared.as_ref());
+    let handshake = secret.into_handshake(shared.as_ref());
     let client = handshake.client_traffic(&hash);
     let server = handshake.server_traffic(&hash);
     let master = handshake.into_master();
@@ -120,17 +130,20 @@ pub(crate) fn accept(
     let (send, receive) = (accepted.send, accepted.receive);
     let schemes = offer.get(settings.aggregation_extension).unwrap_or_default();
     let (down, up) = aggregation_extension::Offer::new(schemes).lists();
-    let extensions = message_body(128, |w| {
+    let extensions = message_body(512, |w| {
         w.vec16(|w| {
             if accepted.answer_aggregation {
                 write_extension(w, settings.aggregation_extension, |w| {
                     aggregation_extension::write_answer(send, receive, w)
                 })?;
             }
+            if early_data.is_some() {
+                write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
+            }
             if let ServerCredential::Certificate(_, chosen) = &credential {
                 chosen.write_answer(w)?;
             }
-            answer.write_limits(w)
+            answer.write_limits(settings, w)
         })
     })?;
     absorb(&mut transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
@@ -166,19 +179,26 @@ pub(crate) fn accept(
             send,
             receive,
             resumed,
+            early_data: early_data.is_some(),
             extended_master: true,
             record_limit: answer.agreed.record_limit,
             send_cid: answer.agreed.send_cid,
             receive_cid: answer.agreed.receive_cid,
             return_routability: answer.agreed.return_routability,
             certificates: authenticated,
+            protocol: answer.agreed.application_protocol(settings),
         },
         issuer: accepted.tickets.issuer.take(),
         peer,
     });
     match credential {
         ServerCredential::Psk { .. } => {
-            Ok(flight.finish(settings, channel).wait_finished(config.part, settings, channel))
+            let sent = flight.finish(settings, channel);
+            let mut state = sent.wait_finished(config.part, settings, channel);
+            if let State::WaitClientFinished(_, waiting) = &mut state {
+                waiting.early_keys = early_keys;
+            }
+            Ok(state)
         }
         ServerCredential::Certificate(part, chosen) => {
             Ok(chosen.send((config.part, part), flight, settings, channel)?)
@@ -299,11 +319,12 @@ impl SentFlight {
         let issuer =
             self.issuer.and_then(|issuer| issuer.limited(settings, &self.peer, negotiated.resumed));
         let server_name = negotiated.server_name().map(String::from);
+        let alpn = negotiated.application_protocol().unwrap_or_default().to_vec();
         if let (Some(issuer), Some(part), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
             (issuer, parts::Resumption::INCLUDED, &mut self.established.keys)
         {
             absorb(&mut self.transcript, HandshakeType::FINISHED, &client_finished);
-            let agreed = Agreed { suite: suite.id, peer: self.peer, server_name, alpn: Vec::new() };
+            let agreed = Agreed { suite: suite.id, peer: self.peer, server_name, alpn };
             let secret = self.master.resumption(&self.transcript.hash());
             let tickets = Tickets::ToSend(issuer);
             resumption.set(part, Resumption { part, secret, agreed, tickets });
@@ -312,7 +333,12 @@ impl SentFlight {
         let established = self.established;
         State::WaitClientFinished(
             part,
-            Box::new(WaitFinished { client_finished, may_send, established }),
+            Box::new(WaitFinished {
+                client_finished,
+                early_keys: PartState::EMPTY,
+                may_send,
+                established,
+            }),
         )
     }
 }
@@ -324,6 +350,8 @@ struct ChosenPsk {
     psk: HandshakePsk,
     /// Who has it.
     peer: SessionPeer,
+    /// The number of bytes of early data that the server accepts.
+    early_data: Option<(parts::EarlyData, u32)>,
 }
 
 /// Finds the ticket that the server resumes, or else the first PSK of the client that the server
@@ -339,17 +367,18 @@ fn choose_psk(
     {
         let OpenedTicket { part, index, content, .. } = ticket;
         let psk = HandshakePsk::of_ticket(*part, &content.psk, hash);
-        let peer = content.agreed.peer.clone();
-        return Ok(Some(ChosenPsk { index: *index, psk, peer }));
+        let early_data = early::accepts(config, accepted, ticket);
+        let (index, peer) = (*index, content.agreed.peer.clone());
+        return Ok(Some(ChosenPsk { index, psk, peer, early_data }));
     }
     let len = hash.algorithm().output_len();
     let offered = (0..).zip(psks.iter());
     for (index, offered) in offered.filter(|(_, offered)| offered.binder.len() == len) {
         match psk::look_up(&*config.psks, offered.identity, hash) {
             Lookup::Found(psk) => {
-                let peer = SessionPeer::Psk(Owner::of(&psk));
+                let peer = SessionPeer::Psk(PskOwner::of(&psk));
                 let psk = HandshakePsk::of(&psk, hash).ok_or(Incompatibility::CipherSuite)?;
-                return Ok(Some(ChosenPsk { index, psk, peer }));
+                return Ok(Some(ChosenPsk { index, psk, peer, early_data: None }));
             }
             Lookup::Unknown => {}
             Lookup::Later => return Err(Unaccepted::Waiting),
@@ -373,7 +402,7 @@ fn may_resume(
     }
     match &agreed.peer {
         SessionPeer::Psk(owner) => match config.psks.look_up(&owner.identity) {
-            Lookup::Found(psk) => Ok(Owner::of(&psk) == *owner),
+            Lookup::Found(psk) => Ok(PskOwner::of(&psk) == *owner),
             Lookup::Unknown => Ok(false),
             Lookup::Later => Err(Unaccepted::Waiting),
         },
@@ -381,7 +410,7 @@ fn may_resume(
             let Some(certificates) = config.certificates.get() else { return Ok(false) };
             let verifier = certificates.clients.verifier();
             let accepts_client = match key {
-                Some(key) => verifier.is_some_and(|verifier| verifier.resumes(key)),
+                Some(key) => verifier.is_some_and(|verifier| verifier.still_accepts(key)),
                 None => verifier.is_none(),
             };
             let name = offered_name(accepted.hello.extensions)?;
@@ -408,6 +437,11 @@ fn check_binder(
 }
 
 impl WaitFinished {
+    /// The keys of the early data that the server accepts. They are handed out once.
+    pub(crate) fn take_early_keys(&mut self) -> Option<EarlyKeys> {
+        self.early_keys.take()
+    }
+
     /// Whether the server may send data before the client's Finished.
     pub(crate) const fn may_send(&self) -> bool {
         self.may_send
@@ -436,6 +470,8 @@ impl WaitFinished {
             return Err(Misbehaviour::WrongFinished.into());
         }
         channel.flight.complete();
+        // Early data ends with the client's Finished.
+        drop(channel.receive.take_before(HANDSHAKE_EPOCH));
         let established = *self.established;
         let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
         if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &established.keys {

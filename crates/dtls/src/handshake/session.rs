@@ -3,14 +3,20 @@
 
 use super::ticket_keys::{TicketId, TicketKeys, TicketSealer, UsedTickets, first_number};
 use crate::config::{Settings, session};
+use crate::credential::PeerKey;
 use crate::crypto::{CipherSuiteId, MasterSecret12, Provider};
+use crate::parts;
 use crate::tuning::SESSION_LIFETIME;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Instant, Random, Reader, Writer};
-pub(crate) use session::{KEY_CHECK, Owner, Session12 as Session, Ticket};
+pub(crate) use session::{
+    CertificateOwner, KEY_CHECK, OwnCredential, Owner, PskOwner, Session12 as Session, Ticket,
+};
 use zeroize::Zeroizing;
 
 /// The length in bytes of the session IDs that this crate assigns.
@@ -24,30 +30,120 @@ pub(crate) fn fresh_id(rng: &mut Random) -> Vec<u8> {
 /// The first byte of the content of a DTLS 1.2 ticket:
 ///
 /// ```text
-/// | 1 (1) | expiry (8) | suite (2) | flags (1) | master (48) | key check (8) | identity |
+/// | 3 (1) | expiry (8) | suite (2) | flags (1) | master (48) | owner |
+///
+/// owner, PSK:          | 0 | key check (8) | identity |
+/// owner, certificates: | 1 | hash of the server's key (32) | length (1), name of the server |
+///                      | nothing, or the client: hash of its key (32), its name if it has one |
 /// ```
-const FORMAT: u8 = 1;
-/// The bytes of the content besides the identity.
-const FIXED: usize = 1 + 8 + 2 + 1 + 48 + KEY_CHECK;
+///
+/// A flag tells whether the client has a name.
+const FORMAT: u8 = 3;
+/// The bytes of the content besides the owner.
+const FIXED: usize = 1 + 8 + 2 + 1 + 48;
+/// The session has an extended master secret.
+const EXTENDED_MASTER: u8 = 1;
+/// The certificate of the client has a name.
+const NAMED_CLIENT: u8 = 2;
+
+impl Owner {
+    /// The room in bytes for what [`Self::write`] writes.
+    fn room(&self) -> usize {
+        match self {
+            Self::Psk(owner) => 1 + KEY_CHECK + owner.identity.len(),
+            Self::Certificates(_, owner) => {
+                let name = owner.server_name.as_ref().map_or(0, String::len);
+                let peer = owner.peer.as_ref().and_then(|peer| peer.name.as_ref());
+                1 + 32 + 1 + name + 32 + peer.map_or(0, String::len)
+            }
+        }
+    }
+
+    fn flags(&self) -> u8 {
+        match self {
+            Self::Certificates(_, owner)
+                if owner.peer.as_ref().is_some_and(|peer| peer.name.is_some()) =>
+            {
+                NAMED_CLIENT
+            }
+            _ => 0,
+        }
+    }
+
+    /// Writes the owner of a server's session into a ticket.
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        match self {
+            Self::Psk(owner) => {
+                w.u8(0)?;
+                w.bytes(&owner.key_check)?;
+                w.bytes(&owner.identity)
+            }
+            Self::Certificates(_, owner) => {
+                let OwnCredential::Server(key) = &owner.own else { return Err(BufferFull) };
+                w.u8(1)?;
+                w.bytes(key)?;
+                let name = owner.server_name.as_deref().unwrap_or_default();
+                w.vec8(|w| w.bytes(name.as_bytes()))?;
+                let Some(peer) = &owner.peer else { return Ok(()) };
+                w.bytes(&peer.spki_sha256)?;
+                w.bytes(peer.name.as_deref().unwrap_or_default().as_bytes())
+            }
+        }
+    }
+
+    /// Reads the owner from the rest of a ticket with these flags.
+    fn read(flags: u8, r: &mut Reader<'_>) -> Option<Self> {
+        let text = |bytes: &[u8]| Some(core::str::from_utf8(bytes).ok()?.into());
+        match r.u8().ok()? {
+            0 => {
+                let key_check = r.array().ok()?;
+                Some(Self::Psk(PskOwner { key_check, identity: r.rest().to_vec() }))
+            }
+            _ => {
+                let part = parts::Certificates::INCLUDED?;
+                let own = OwnCredential::Server(r.array().ok()?);
+                let server_name = match r.vec8().ok()? {
+                    [] => None,
+                    name => Some(text(name)?),
+                };
+                let peer = if r.is_empty() {
+                    None
+                } else {
+                    let spki_sha256 = r.array().ok()?;
+                    let name = match flags & NAMED_CLIENT {
+                        0 => None,
+                        _ => Some(text(r.rest())?),
+                    };
+                    Some(PeerKey { spki_sha256, name })
+                };
+                let owner = CertificateOwner { own, peer, server_name };
+                Some(Self::Certificates(part, Box::new(owner)))
+            }
+        }
+    }
+}
 
 /// Seals a ticket for `session`.
 pub(crate) fn seal(sealer: TicketSealer, now: Instant, session: &Session) -> Option<Vec<u8>> {
-    let mut content = Zeroizing::new(alloc::vec![0; FIXED + session.owner.identity.len()]);
+    let mut content = Zeroizing::new(alloc::vec![0; FIXED + session.owner.room()]);
     let mut w = Writer::new(&mut content);
     let mut write = || -> Result<(), BufferFull> {
         w.u8(FORMAT)?;
         w.u64((now + SESSION_LIFETIME).as_micros())?;
         w.u16(session.suite.0)?;
-        w.u8(session.extended_master.into())?;
+        let extended = if session.extended_master { EXTENDED_MASTER } else { 0 };
+        w.u8(extended | session.owner.flags())?;
         w.bytes(session.master.as_bytes())?;
-        w.bytes(&session.owner.key_check)?;
-        w.bytes(&session.owner.identity)
+        session.owner.write(&mut w)
     };
     write().ok()?;
+    let len = w.len();
+    content.truncate(len);
     Some(sealer.seal(&content))
 }
 
-/// Opens a ticket; `None` if it is not ours or has expired.
+/// Opens a ticket; `None` if it is not ours or has expired, or if the provider does not have its
+/// suite.
 pub(crate) fn open(
     keys: &TicketKeys,
     now: Instant,
@@ -61,9 +157,11 @@ pub(crate) fn open(
         return None;
     }
     let suite = CipherSuiteId(r.u16().ok()?);
-    let extended_master = r.u8().ok()? == 1;
-    let master = MasterSecret12::from_bytes(provider.suite_12(suite)?.hash, r.array().ok()?);
-    let owner = Owner { key_check: r.array().ok()?, identity: r.rest().to_vec() };
+    let hash = provider.suite_12(suite)?.hash;
+    let flags = r.u8().ok()?;
+    let extended_master = flags & EXTENDED_MASTER != 0;
+    let master = MasterSecret12::from_bytes(hash, r.array().ok()?);
+    let owner = Owner::read(flags, &mut r)?;
     Some(Session { suite, extended_master, master, owner, id: Vec::new(), ticket: None })
 }
 
@@ -178,7 +276,8 @@ mod tests {
         let one = |_| {
             let keys = sessions.tickets(now, rng, &Settings::new(&PROVIDER)).unwrap();
             let ticket = seal(sessions.sealer().unwrap(), now, &session()).unwrap();
-            assert_eq!(open(&keys, now, &PROVIDER, &ticket).unwrap().owner, session().owner);
+            let opened = open(&keys, now, &PROVIDER, &ticket).unwrap();
+            assert!(matches!(opened.owner, Owner::Psk(owner) if owner.identity == b"sensor"));
             *ticket.first_chunk().unwrap()
         };
         (0..count).map(one).collect()
@@ -203,6 +302,37 @@ mod tests {
         let names: BTreeSet<_> =
             seen.iter().map(|head| *head.first_chunk::<4>().unwrap()).collect();
         assert_eq!(names.len(), 6, "each with a key of its own");
+    }
+
+    #[test]
+    fn a_ticket_keeps_who_the_client_is() {
+        let rng = &mut Random::insecure(3);
+        let now = Instant::from_micros(1);
+        let mut sessions = Sessions::new();
+        let keys = sessions.tickets(now, rng, &Settings::new(&PROVIDER)).unwrap();
+        let part = parts::Certificates::INCLUDED.unwrap();
+        let names = [None, Some(String::new()), Some("a.example".into())];
+        for server_name in [None, Some("b.example".into())] {
+            for peer in core::iter::once(None)
+                .chain(names.clone().map(|name| Some(PeerKey { spki_sha256: [7; 32], name })))
+            {
+                let server_name: Option<String> = server_name.clone();
+                let own = OwnCredential::Server([9; 32]);
+                let owner = CertificateOwner { own, peer: peer.clone(), server_name };
+                let owner = Owner::Certificates(part, Box::new(owner));
+                let session = Session { owner, ..session() };
+                let ticket = seal(sessions.sealer().unwrap(), now, &session).unwrap();
+                let opened = open(&keys, now, &PROVIDER, &ticket).unwrap();
+                let (Owner::Certificates(_, read), Owner::Certificates(_, written)) =
+                    (&opened.owner, &session.owner)
+                else {
+                    panic!("another owner")
+                };
+                assert_eq!((&read.peer, &read.server_name), (&peer, &written.server_name));
+                assert!(matches!(read.own, OwnCredential::Server(key) if key == [9; 32]));
+                assert!(opened.extended_master);
+            }
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Certificate and CertificateRequest of DTLS 1.3 (RFC 8446, sections 4.3.2 and
-//! 4.4.2).
+//! Certificate, CertificateVerify and CertificateRequest of DTLS 1.3 (RFC 8446, sections 4.3.2 and
+//! 4.4).
 
 use super::extensions::{Extensions, write_extension};
 use crate::codepoints::{ExtensionType, SignatureScheme};
@@ -7,7 +7,7 @@ use crate::messages::certificate_extensions as extensions;
 use crate::tuning::MAX_CERTIFICATES;
 use alloc::vec::Vec;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Decode, DecodeError, Reader, Writer};
+use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// A Certificate message: a chain of X.509 certificates, or one raw public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,29 @@ pub fn write_certificate(entries: &[Vec<u8>], w: &mut Writer<'_>) -> Result<(), 
             w.vec16(|_| Ok(()))
         })
     })
+}
+
+/// A CertificateVerify message. DTLS 1.2 has the same form (RFC 5246, section 7.4.8), also for the
+/// signature of a ServerKeyExchange (section 4.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CertificateVerify<'a> {
+    /// The signature scheme.
+    pub scheme: SignatureScheme,
+    /// The signature.
+    pub signature: &'a [u8],
+}
+
+impl<'a> Decode<'a> for CertificateVerify<'a> {
+    fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { scheme: SignatureScheme(r.u16()?), signature: r.vec16()? })
+    }
+}
+
+impl Encode for CertificateVerify<'_> {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.u16(self.scheme.0)?;
+        w.vec16(|w| w.bytes(self.signature))
+    }
 }
 
 /// A CertificateRequest message of DTLS 1.3.
@@ -128,8 +151,17 @@ mod tests {
     }
 
     #[test]
-    fn request_round_trip_and_every_cut() {
+    fn verify_and_request_round_trip_and_every_cut() {
+        let verify =
+            CertificateVerify { scheme: SignatureScheme::ED25519, signature: b"signature" };
         let mut buf = [0; 64];
+        let mut w = Writer::new(&mut buf);
+        w.put(&verify).unwrap();
+        let bytes = w.finish();
+        assert_eq!(CertificateVerify::decode(bytes), Ok(verify));
+        for cut in 0..bytes.len() {
+            assert!(CertificateVerify::decode(&bytes[..cut]).is_err());
+        }
         let mut w = Writer::new(&mut buf);
         let schemes = [SignatureScheme::ED25519, SignatureScheme::ECDSA_SECP256R1_SHA256];
         let authorities = [b"an authority".to_vec()];

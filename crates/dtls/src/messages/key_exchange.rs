@@ -1,7 +1,7 @@
 //! Key exchange messages of DTLS 1.2: with PSKs (RFC 4279, section 2; RFC 5489, section 2), and with
 //! certificates (RFC 8422, sections 5.4 and 5.7).
 
-use super::signed::DigitallySigned;
+use super::certificate::CertificateVerify;
 use crate::codepoints::{NAMED_CURVE, NamedGroup};
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
@@ -69,11 +69,11 @@ impl Encode for EcdheServerParams<'_> {
 /// Parses a ServerKeyExchange with a certificate: the key share, its encoding, and the signature.
 pub fn read_signed_server_key_exchange(
     body: &[u8],
-) -> Result<(EcdheServerParams<'_>, &[u8], DigitallySigned<'_>), DecodeError> {
+) -> Result<(EcdheServerParams<'_>, &[u8], CertificateVerify<'_>), DecodeError> {
     let mut r = Reader::new(body);
     let params = EcdheServerParams::read(&mut r)?;
     let encoded = body.len() - r.rest().len();
-    let signed = DigitallySigned::read(&mut r)?;
+    let signed = CertificateVerify::read(&mut r)?;
     r.finish()?;
     Ok((params, body.get(..encoded).unwrap_or_default(), signed))
 }
@@ -154,7 +154,7 @@ mod tests {
     fn signed_params_round_trip_and_every_cut() {
         let params = EcdheServerParams { group: NamedGroup::P256, point: &[4; 65] };
         let scheme = SignatureScheme::ECDSA_SECP256R1_SHA256;
-        let signed = DigitallySigned { scheme, signature: &[5; 70] };
+        let signed = CertificateVerify { scheme, signature: &[5; 70] };
         let mut buf = [0; 160];
         let mut w = Writer::new(&mut buf);
         w.put(&params).unwrap();

@@ -89,8 +89,8 @@ pub(in crate::handshake) fn is_offered(
 /// The kinds of certificates that were negotiated.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::handshake) struct Kinds {
-    server: CertificateType,
-    client: CertificateType,
+    pub(in crate::handshake) server: CertificateType,
+    pub(in crate::handshake) client: CertificateType,
 }
 
 impl Kinds {
@@ -275,5 +275,39 @@ impl WaitSignature {
         send_certificate(signer.key.entries(), &mut flight.transcript, channel)?;
         signer.send_signature(&signature, &mut flight.transcript, channel)?;
         Ok(Progress::Complete(flight.finish(channel)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::PinnedKeys;
+    use crate::parts;
+
+    #[test]
+    fn the_server_answers_only_kinds_that_were_offered() {
+        let certificates = ClientCertificates {
+            part: parts::Certificates::INCLUDED.unwrap(),
+            verifier: Arc::new(PinnedKeys::default()),
+            keys: None,
+            server_name: Some("192.0.2.1".into()),
+        };
+        let read = |block: &[u8]| {
+            Kinds::read(&certificates, Extensions::decode(block).unwrap()).map(|kinds| kinds.server)
+        };
+        let raw = CertificateType::RAW_PUBLIC_KEY;
+        assert_eq!(read(&[0, 5, 0, 20, 0, 1, 2]), Ok(raw));
+        let illegal = Misbehaviour::IllegalParameter("certificate type");
+        assert_eq!(read(&[0, 5, 0, 20, 0, 1, 0]), Err(illegal.into()), "X.509");
+        assert_eq!(read(&[0, 5, 0, 20, 0, 1, 3]), Err(illegal.into()));
+        assert!(matches!(read(&[0, 6, 0, 20, 0, 2, 2, 2]), Err(Fault::Malformed(_))));
+        // Without an answer the server sends X.509, which this client does not accept.
+        assert_eq!(read(&[0, 0]), Err(Incompatibility::CertificateType.into()));
+
+        let offered = |extension| is_offered(&certificates, extension);
+        assert!(offered(ExtensionType::SERVER_CERTIFICATE_TYPE));
+        assert!(!offered(ExtensionType::CLIENT_CERTIFICATE_TYPE), "it has no keys");
+        assert!(!offered(ExtensionType::SERVER_NAME), "an address is not sent");
+        assert!(!offered(ExtensionType::COOKIE));
     }
 }

@@ -16,11 +16,12 @@ use crate::credential::{
 use crate::crypto::{Signing, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::certificate::{certificate_len, write_certificate};
-use crate::messages::{Certificate, DigitallySigned};
+use crate::messages::{Certificate, CertificateVerify};
 use crate::record::epochs::HANDSHAKE_EPOCH;
 use alloc::string::String;
 use alloc::vec::Vec;
 use lightseal_core::{Decode, DecodeError};
+use pki_types::SignatureVerificationAlgorithm;
 
 /// The context of the server's signature (RFC 8446, section 4.4.3).
 const SERVER_CONTEXT: &[u8] = b"TLS 1.3, server CertificateVerify";
@@ -39,14 +40,17 @@ pub(crate) struct AuthenticatedPeer {
 /// An own key, with the scheme in which it signs.
 #[derive(Clone, Debug)]
 pub(super) struct Signer {
-    key: CertifiedKey,
-    scheme: SignatureScheme,
+    pub(super) key: CertifiedKey,
+    pub(super) scheme: SignatureScheme,
 }
 
 impl Signer {
     /// The key that a store chose; `None` if it has none, or chose one that the peer does not
     /// accept.
-    fn new(chosen: Option<CertifiedKey>, offered: &OfferedCertificates<'_>) -> Option<Self> {
+    pub(super) fn new(
+        chosen: Option<CertifiedKey>,
+        offered: &OfferedCertificates<'_>,
+    ) -> Option<Self> {
         let key = chosen?;
         let scheme = offered.scheme_for(&key)?;
         Some(Self { key, scheme })
@@ -74,7 +78,7 @@ impl Signer {
         transcript: &mut Transcript,
         channel: &mut Channel,
     ) -> Result<(), Fault> {
-        let verify = DigitallySigned { scheme: self.scheme, signature };
+        let verify = CertificateVerify { scheme: self.scheme, signature };
         let body = message_body(4 + signature.len(), |w| w.put(&verify))?;
         send(HandshakeType::CERTIFICATE_VERIFY, body, transcript, channel);
         Ok(())
@@ -155,7 +159,7 @@ pub(super) struct ClaimedKey {
 }
 
 impl ClaimedKey {
-    fn accept(
+    pub(super) fn accept(
         verifier: &dyn CertificateVerifier,
         presented: &PresentedCertificate<'_>,
     ) -> Result<Self, Fault> {
@@ -172,20 +176,32 @@ impl ClaimedKey {
         message: &Message,
     ) -> Result<PeerKey, Fault> {
         expect_epoch(message, HANDSHAKE_EPOCH)?;
-        let DigitallySigned { scheme, signature } = DigitallySigned::decode(&message.body)?;
+        let CertificateVerify { scheme, signature } = CertificateVerify::decode(&message.body)?;
         let algorithm = settings
             .provider
             .signature(scheme)
             .filter(|algorithm| algorithm.signs_handshakes_13 && signs_handshakes(scheme))
             .and_then(|algorithm| algorithm.algorithms.first())
             .ok_or(Misbehaviour::IllegalParameter("signature scheme"))?;
-        let info = PublicKeyInfo::decode(&self.spki)?;
-        if info.algorithm != algorithm.public_key_alg_id().as_ref() {
-            return Err(Misbehaviour::IllegalParameter("signature scheme").into());
-        }
         let signed = signed_message(context, transcript);
+        self.verify_with(&[*algorithm], &signed, signature)
+    }
+
+    /// Verifies a signature of `message` with that one of the algorithms of its scheme which is for
+    /// the peer's kind of key.
+    pub(super) fn verify_with(
+        self,
+        algorithms: &[&dyn SignatureVerificationAlgorithm],
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<PeerKey, Fault> {
+        let info = PublicKeyInfo::decode(&self.spki)?;
+        let algorithm = algorithms
+            .iter()
+            .find(|algorithm| algorithm.public_key_alg_id().as_ref() == info.algorithm)
+            .ok_or(Misbehaviour::IllegalParameter("signature scheme"))?;
         algorithm
-            .verify_signature(info.key, &signed, signature)
+            .verify_signature(info.key, message, signature)
             .map_err(|_| Misbehaviour::WrongSignature)?;
         Ok(PeerKey { spki_sha256: spki_sha256(&self.spki), name: self.name })
     }
@@ -214,6 +230,29 @@ mod tests {
         assert!(signed.starts_with(&[0x20; 64]));
         assert_eq!(signed[64..98], *b"TLS 1.3, server CertificateVerify\0");
         assert_eq!(signed[98..], *transcript.hash());
+    }
+
+    #[test]
+    fn a_certificate_has_no_context_no_extensions_and_at_most_one_raw_key() {
+        let read = |kind, epoch, body: &[u8]| {
+            let (sequence, body) = (0, body.to_vec());
+            let message = Message { kind: HandshakeType::CERTIFICATE, sequence, epoch, body };
+            read_certificate(&message, kind).map(|certificate| certificate.entries.len())
+        };
+        let (x509, raw) = (CertificateType::X509, CertificateType::RAW_PUBLIC_KEY);
+        let two = [0, 0, 0, 12, 0, 0, 1, 7, 0, 0, 0, 0, 1, 8, 0, 0];
+        assert_eq!(read(x509, HANDSHAKE_EPOCH, &two), Ok(2));
+        assert!(matches!(read(raw, HANDSHAKE_EPOCH, &two), Err(Fault::Malformed(_))));
+        let one = [0, 0, 0, 6, 0, 0, 1, 7, 0, 0];
+        assert_eq!(read(raw, HANDSHAKE_EPOCH, &one), Ok(1));
+        assert_eq!(read(raw, 0, &one), Err(Misbehaviour::WrongEpoch.into()));
+        assert_eq!(read(x509, HANDSHAKE_EPOCH, &[0, 0, 0, 0]), Ok(0), "no certificate");
+        let context = [1, 9, 0, 0, 6, 0, 0, 1, 7, 0, 0];
+        let illegal = Misbehaviour::IllegalParameter("certificate_request_context");
+        assert_eq!(read(x509, HANDSHAKE_EPOCH, &context), Err(illegal.into()));
+        let extended = [0, 0, 0, 10, 0, 0, 1, 7, 0, 4, 0, 5, 0, 0];
+        let unsolicited = Misbehaviour::UnsolicitedExtension;
+        assert_eq!(read(x509, HANDSHAKE_EPOCH, &extended), Err(unsolicited.into()));
     }
 
     #[test]

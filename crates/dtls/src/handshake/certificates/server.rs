@@ -4,7 +4,7 @@ use super::{
     CLIENT_CONTEXT, ClaimedKey, SERVER_CONTEXT, Signer, accepted_schemes, common_kind,
     for_handshakes, read_certificate, send, send_certificate,
 };
-use crate::codepoints::{CertificateType, ExtensionType, HandshakeType};
+use crate::codepoints::{CertificateType, ExtensionType, HandshakeType, SignatureScheme};
 use crate::config::certificates::ServerCertificates;
 use crate::config::{ClientAuthentication, Settings};
 use crate::credential::{OfferedCertificates, PresentedCertificate};
@@ -24,9 +24,13 @@ use lightseal_core::wire::BufferFull;
 
 /// The certificate with which the server answers a client, and whether it asks for the client's.
 #[derive(Debug)]
-pub(in crate::handshake) struct ChosenCertificate {
-    signer: Signer,
-    request: Option<Request>,
+pub(crate) struct ChosenCertificate {
+    pub(in crate::handshake) signer: Signer,
+    pub(in crate::handshake) request: Option<Request>,
+    /// The name of the server that the client wants, in lower case.
+    pub(in crate::handshake) server_name: Option<String>,
+    /// Whether the certificate was chosen by the name that the client has sent.
+    answers_name: bool,
     /// Whether the client has sent lists of kinds, which are then answered.
     answers_server_kind: bool,
     answers_client_kind: bool,
@@ -34,9 +38,9 @@ pub(in crate::handshake) struct ChosenCertificate {
 
 /// What the server asks of the client.
 #[derive(Debug)]
-struct Request {
-    clients: ClientAuthentication,
-    kind: CertificateType,
+pub(in crate::handshake) struct Request {
+    pub(in crate::handshake) clients: ClientAuthentication,
+    pub(in crate::handshake) kind: CertificateType,
 }
 
 /// The kinds of certificates in an extension of the ClientHello: X.509 alone if it is absent.
@@ -56,7 +60,7 @@ pub(in crate::handshake) fn offered_name(offer: Extensions<'_>) -> Result<Option
 }
 
 impl ChosenCertificate {
-    /// Chooses for a ClientHello with these extensions.
+    /// Chooses for a ClientHello of DTLS 1.3 with these extensions.
     pub(in crate::handshake) fn new(
         certificates: &ServerCertificates,
         offer: Extensions<'_>,
@@ -65,11 +69,24 @@ impl ChosenCertificate {
             .get(ExtensionType::SIGNATURE_ALGORITHMS)
             .ok_or(Misbehaviour::MissingExtension("signature_algorithms"))?;
         let schemes = for_handshakes(extensions::read_schemes(schemes)?);
+        Self::with_schemes(certificates, offer, &schemes)
+    }
+
+    /// Chooses for a ClientHello with these extensions, whose client accepts these schemes.
+    pub(in crate::handshake) fn with_schemes(
+        certificates: &ServerCertificates,
+        offer: Extensions<'_>,
+        schemes: &[SignatureScheme],
+    ) -> Result<Self, Fault> {
         let authorities = match offer.get(ExtensionType::CERTIFICATE_AUTHORITIES) {
             Some(content) => extensions::read_authorities(content)?,
             None => Vec::new(),
         };
         let server_name = offered_name(offer)?;
+        let known = server_name.as_deref().and_then(|name| certificates.keys.has_name(name));
+        if known == Some(false) {
+            return Err(Incompatibility::ServerName.into());
+        }
         let default = [CertificateType::X509];
         let kinds = offered_kinds(offer, ExtensionType::SERVER_CERTIFICATE_TYPE)?;
         let answers_server_kind = kinds.is_some();
@@ -77,7 +94,7 @@ impl ChosenCertificate {
         let offered = OfferedCertificates {
             server_name: server_name.as_deref(),
             kinds,
-            schemes: &schemes,
+            schemes,
             authorities: &authorities,
         };
         common_kind(&certificates.keys.kinds(), kinds)?;
@@ -97,11 +114,22 @@ impl ChosenCertificate {
             }
         };
         let answers_client_kind = request.is_some() && kinds.is_some();
-        Ok(Self { signer, request, answers_server_kind, answers_client_kind })
+        let answers_name = known == Some(true);
+        Ok(Self {
+            signer,
+            request,
+            server_name,
+            answers_name,
+            answers_server_kind,
+            answers_client_kind,
+        })
     }
 
     /// Writes the answer in EncryptedExtensions.
     pub(in crate::handshake) fn write_answer(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        if self.answers_name {
+            write_extension(w, ExtensionType::SERVER_NAME, |_| Ok(()))?;
+        }
         if self.answers_server_kind {
             let kind = self.signer.key.kind();
             write_extension(w, ExtensionType::SERVER_CERTIFICATE_TYPE, |w| w.u8(kind.0))?;
