@@ -535,3 +535,40 @@ fn each_end_chooses_among_several_keys_what_the_peer_accepts() {
         assert!(pair.at_server.connected.as_ref().unwrap().peer_key().is_some());
     }
 }
+
+#[test]
+fn values_that_no_standard_defines_are_ignored() {
+    let psk = |version| {
+        let mut configs = Configs::new();
+        configs.client.settings.versions = vec![version];
+        configs
+    };
+    let credentials: [&dyn Fn() -> Configs; 4] = [
+        &|| mutual(X509, RAW),
+        &|| {
+            let mut configs = mutual(RAW, X509);
+            // The second hello has the same values.
+            configs.server.settings.groups = vec![NamedGroup::P256];
+            configs
+        },
+        &|| psk(ProtocolVersion::Dtls13),
+        &|| psk(ProtocolVersion::Dtls12),
+    ];
+    for credential in credentials {
+        for seed in 0..8 {
+            let mut lengths = [false, true].map(|grease| {
+                let mut configs = credential();
+                configs.client.settings.grease = grease;
+                for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+                    settings.application_protocols = vec![b"co".to_vec()];
+                }
+                let pair = connected(configs, seed);
+                let negotiated = pair.at_server.connected.as_ref().unwrap();
+                assert_eq!(negotiated.application_protocol(), Some(&b"co"[..]));
+                pair.log[0].1.len()
+            });
+            lengths[0] += 2 + 4 + 3;
+            assert!(lengths[1] >= lengths[0], "a suite, an extension and a protocol at least");
+        }
+    }
+}

@@ -4,12 +4,13 @@ use super::{
     AuthenticatedPeer, CLIENT_CONTEXT, ClaimedKey, SERVER_CONTEXT, Signer, absorb_certificate,
     accepted_schemes, for_handshakes, read_certificate, send_certificate,
 };
-use crate::codepoints::{CertificateType, ExtensionType};
+use crate::codepoints::{CertificateType, ExtensionType, SignatureScheme};
 use crate::config::Settings;
 use crate::config::certificates::{ClientCertificates, is_default};
 use crate::credential::{OfferedCertificates, PresentedCertificate};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::client::{LastFlight, WaitFinished};
+use crate::handshake::grease::{Grease, List};
 use crate::handshake::reassembly::Message;
 use crate::handshake::{Channel, Progress, State, absorb, expect_epoch};
 use crate::messages::CertificateRequest;
@@ -44,13 +45,15 @@ fn own_kinds(certificates: &ClientCertificates) -> Vec<CertificateType> {
 pub(in crate::handshake) fn write_offer(
     settings: &Settings,
     certificates: &ClientCertificates,
+    grease: Option<Grease>,
     w: &mut Writer<'_>,
 ) -> Result<(), BufferFull> {
     if let Some(name) = certificates.sent_name() {
         write_extension(w, ExtensionType::SERVER_NAME, |w| extensions::write_server_name(name, w))?;
     }
     write_extension(w, ExtensionType::SIGNATURE_ALGORITHMS, |w| {
-        extensions::write_schemes(accepted_schemes(settings), w)
+        let grease = grease.map(|grease| SignatureScheme(grease.value(List::Schemes)));
+        extensions::write_schemes(grease.into_iter().chain(accepted_schemes(settings)), w)
     })?;
     for (extension, kinds) in offered_kinds(certificates) {
         if !is_default(&kinds) {
