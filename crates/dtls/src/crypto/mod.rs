@@ -72,7 +72,7 @@ pub use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
 #[cfg(not(feature = "internals"))]
 pub(crate) use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
 pub use sha256::Sha256;
-pub use signature::{SignatureAlgorithm, Signing, SigningKey};
+pub use signature::{KeyLoader, PrivateKeyError, SignatureAlgorithm, Signing, SigningKey};
 pub use suites::known_answer::{KnownAnswer, KnownAnswer12};
 #[cfg(feature = "internals")]
 pub use transcript::Transcript;

@@ -1,6 +1,6 @@
 //! Providers: the suites and groups from which a host chooses, and their implementations.
 
-use super::signature::SignatureAlgorithm;
+use super::signature::{KeyLoader, PrivateKeyError, SignatureAlgorithm, SigningKey};
 use super::suites::known_answer::{HashAnswer, KnownAnswer, KnownAnswer12};
 use super::{
     Aead, CipherSuiteId, Group, Hash, KeyDerivation, Limits, Pad, PrfProtection, Protection,
@@ -8,7 +8,9 @@ use super::{
 };
 use crate::parts::Dtls12;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
+use pki_types::PrivateKeyDer;
 
 /// A cipher suite of DTLS 1.3.
 #[derive(Clone, Copy, Debug)]
@@ -220,6 +222,8 @@ pub struct Provider {
     pub groups: &'static [&'static dyn Group],
     /// The signature schemes, in order of preference.
     pub signatures: &'static [SignatureAlgorithm],
+    /// Loads private keys; `None` if the provider supports none.
+    pub key_loader: Option<KeyLoader>,
 }
 
 impl Provider {
@@ -232,6 +236,7 @@ impl Provider {
             suites_12: &[],
             groups: &[],
             signatures: &[],
+            key_loader: None,
         }
     }
 
@@ -268,6 +273,12 @@ impl Provider {
         Self { signatures, ..self }
     }
 
+    /// The provider with this function that loads private keys.
+    #[must_use]
+    pub const fn with_key_loader(self, load: KeyLoader) -> Self {
+        Self { key_loader: Some(load), ..self }
+    }
+
     /// The DTLS 1.3 suite with this code point, if there is one.
     pub fn suite(&self, id: CipherSuiteId) -> Option<&'static CipherSuite> {
         self.suites.iter().copied().find(|suite| suite.id == id)
@@ -292,6 +303,18 @@ impl Provider {
     /// The signature scheme with this code point, if there is one.
     pub fn signature(&self, scheme: SignatureScheme) -> Option<&'static SignatureAlgorithm> {
         self.signatures.iter().find(|signature| signature.scheme == scheme)
+    }
+
+    /// Makes a key that signs from a private key in PKCS#8, SEC 1 or PKCS#1.
+    ///
+    /// # Errors
+    /// Fails if the provider does not support the kind of key or its encoding, or if the key is
+    /// invalid.
+    pub fn load_key(
+        &self,
+        key: &PrivateKeyDer<'_>,
+    ) -> Result<Arc<dyn SigningKey>, PrivateKeyError> {
+        self.key_loader.ok_or(PrivateKeyError::Unsupported)?(key)
     }
 
     /// Recomputes the known answers of every suite, its hash included, and of every group. A program calls this once, when it

@@ -46,6 +46,7 @@ pub static PROVIDER: Provider = Provider {
     suites_12: &[],
     groups: &[&X25519, &P256],
     signatures: &[],
+    key_loader: None,
 };
 
 /// AES-128-GCM.

@@ -4,10 +4,11 @@
 //! verification of X.509 chains.
 
 use crate::codepoints::SignatureScheme;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use lightseal_core::Random;
-use pki_types::SignatureVerificationAlgorithm;
+use pki_types::{PrivateKeyDer, SignatureVerificationAlgorithm};
 
 /// A private key, in memory or elsewhere: in a security module or an agent.
 pub trait SigningKey: fmt::Debug + Send + Sync {
@@ -49,3 +50,27 @@ pub struct SignatureAlgorithm {
     /// Whether DTLS 1.3 allows the scheme in handshake messages, and not only in certificates.
     pub signs_handshakes_13: bool,
 }
+
+/// Makes a key that signs from a private key in PKCS#8, SEC 1 or PKCS#1.
+pub type KeyLoader = fn(&PrivateKeyDer<'_>) -> Result<Arc<dyn SigningKey>, PrivateKeyError>;
+
+/// Why a private key was not loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PrivateKeyError {
+    /// The provider supports no keys of this kind, or the encoding is not one that it reads.
+    Unsupported,
+    /// The key does not parse, is out of range, or contradicts the public key beside it.
+    Invalid,
+}
+
+impl fmt::Display for PrivateKeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unsupported => "private key of an unsupported kind or encoding",
+            Self::Invalid => "invalid private key",
+        })
+    }
+}
+
+impl core::error::Error for PrivateKeyError {}
