@@ -47,6 +47,10 @@ pub static PROVIDER: Provider = Provider::new("AWS-LC")
         &rustcrypto::PSK_WITH_AES_128_CCM,
         &rustcrypto::ECDHE_PSK_WITH_AES_128_CCM_8,
         &rustcrypto::PSK_WITH_AES_128_CCM_8,
+        &ECDHE_ECDSA_WITH_AES_128_GCM,
+        &ECDHE_ECDSA_WITH_CHACHA20_POLY1305,
+        &rustcrypto::ECDHE_ECDSA_WITH_AES_128_CCM,
+        &rustcrypto::ECDHE_ECDSA_WITH_AES_128_CCM_8,
     ])
     .with_groups(&[&X25519, &P256]);
 
@@ -79,6 +83,14 @@ pub static PSK_WITH_AES_128_GCM: CipherSuite12 =
 /// ChaCha20-Poly1305 in DTLS 1.2.
 pub static PSK_WITH_CHACHA20_POLY1305: CipherSuite12 =
     rustcrypto::PSK_WITH_CHACHA20_POLY1305.with_aead(aead::chacha20_poly1305_12);
+
+/// AES-128-GCM in DTLS 1.2, with a key exchange that the server signs.
+pub static ECDHE_ECDSA_WITH_AES_128_GCM: CipherSuite12 =
+    rustcrypto::ECDHE_ECDSA_WITH_AES_128_GCM.with_aead(aead::aes_128_gcm_12);
+
+/// ChaCha20-Poly1305 in DTLS 1.2, with a key exchange that the server signs.
+pub static ECDHE_ECDSA_WITH_CHACHA20_POLY1305: CipherSuite12 =
+    rustcrypto::ECDHE_ECDSA_WITH_CHACHA20_POLY1305.with_aead(aead::chacha20_poly1305_12);
 
 /// The examples of the page that the registry shows.
 #[cfg(doctest)]

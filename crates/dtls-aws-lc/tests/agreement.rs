@@ -12,10 +12,18 @@ const SUITES: [[&CipherSuite; 2]; 2] = [
     [&rustcrypto::CHACHA20_POLY1305, &lightseal_dtls_aws_lc::CHACHA20_POLY1305],
 ];
 
-const SUITES_12: [[&CipherSuite12; 2]; 3] = [
+const SUITES_12: [[&CipherSuite12; 2]; 5] = [
     [&rustcrypto::ECDHE_PSK_WITH_AES_128_GCM, &lightseal_dtls_aws_lc::ECDHE_PSK_WITH_AES_128_GCM],
     [&rustcrypto::PSK_WITH_AES_128_GCM, &lightseal_dtls_aws_lc::PSK_WITH_AES_128_GCM],
     [&rustcrypto::PSK_WITH_CHACHA20_POLY1305, &lightseal_dtls_aws_lc::PSK_WITH_CHACHA20_POLY1305],
+    [
+        &rustcrypto::ECDHE_ECDSA_WITH_AES_128_GCM,
+        &lightseal_dtls_aws_lc::ECDHE_ECDSA_WITH_AES_128_GCM,
+    ],
+    [
+        &rustcrypto::ECDHE_ECDSA_WITH_CHACHA20_POLY1305,
+        &lightseal_dtls_aws_lc::ECDHE_ECDSA_WITH_CHACHA20_POLY1305,
+    ],
 ];
 
 const HASHES: [&dyn Hash; 2] = [&Sha256, &lightseal_dtls_aws_lc::Sha256];

@@ -83,7 +83,7 @@ pub const MAX_RECORD_NUMBER: u64 = (1 << 48) - 1;
 
 registry! {
     /// A cipher suite of DTLS 1.3 (RFC 8446, appendix B.4), or of DTLS 1.2 if the name contains
-    /// PSK. All suites of this crate use SHA-256.
+    /// PSK or ECDHE. All suites of this crate use SHA-256.
     CipherSuiteId: u16 {
         /// TLS_PSK_WITH_AES_128_GCM_SHA256 (RFC 5487, section 2).
         PSK_WITH_AES_128_GCM_SHA256 = 0x00a8,
@@ -102,8 +102,16 @@ registry! {
         PSK_WITH_AES_128_CCM = 0xc0a4,
         /// TLS_PSK_WITH_AES_128_CCM_8 (RFC 6655, section 4).
         PSK_WITH_AES_128_CCM_8 = 0xc0a8,
+        /// TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 (RFC 5289, section 3.2).
+        ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 = 0xc02b,
+        /// TLS_ECDHE_ECDSA_WITH_AES_128_CCM (RFC 7251, section 2).
+        ECDHE_ECDSA_WITH_AES_128_CCM = 0xc0ac,
+        /// TLS_ECDHE_ECDSA_WITH_AES_128_CCM_8 (RFC 7251, section 2).
+        ECDHE_ECDSA_WITH_AES_128_CCM_8 = 0xc0ae,
         /// TLS_SHA256_SHA256, which does not encrypt (RFC 9150, section 4).
         SHA256_SHA256 = 0xc0b4,
+        /// TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 (RFC 7905, section 3).
+        ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 = 0xcca9,
         /// TLS_PSK_WITH_CHACHA20_POLY1305_SHA256 (RFC 7905, section 3).
         PSK_WITH_CHACHA20_POLY1305_SHA256 = 0xccab,
         /// TLS_ECDHE_PSK_WITH_AES_128_GCM_SHA256 (RFC 8442, section 3).

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import struct
 
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, x25519
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
@@ -118,6 +118,17 @@ def groups():
     print("secp256r1", *[k.public_key().public_bytes(*point).hex() for k in (one, other)], one.exchange(ec.ECDH(), other.public_key()).hex())
 
 
+def signatures():
+    # The private key in PKCS#8, the public key, and the signature of "Lightseal".
+    message = b"Lightseal"
+    der = (serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    point = (serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
+    for name, curve, length, hash in (("ECDSA_P256_SHA256", ec.SECP256R1(), 32, hashes.SHA256()),):
+        key = ec.derive_private_key(int.from_bytes(bytes(range(1, 1 + length)), "big"), curve)
+        signature = key.sign(message, ec.ECDSA(hash, deterministic_signing=True))
+        print(name, key.private_bytes(*der).hex(), key.public_key().public_bytes(*point).hex(), signature.hex())
+
+
 def schedule():
     empty = hashlib.sha256(b"").digest()
     hashes = [bytes([i] * 32) for i in (1, 2, 3)]
@@ -204,6 +215,7 @@ def schedule12():
 
 suites()
 groups()
+signatures()
 schedule()
 suites12()
 schedule12()

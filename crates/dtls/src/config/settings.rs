@@ -329,7 +329,9 @@ impl Settings {
         let spoken =
             parts::Dtls12::INCLUDED.is_some() && self.versions.contains(&ProtocolVersion::Dtls12);
         let suites = self.suites.iter().filter(move |_| spoken);
-        suites.filter_map(|id| self.provider.suite_12(*id))
+        let suites = suites.filter_map(|id| self.provider.suite_12(*id));
+        // No handshake of DTLS 1.2 signs its key exchange yet.
+        suites.filter(|suite| !suite.exchange.is_signed())
     }
 
     /// Whether an ECDHE_PSK suite of DTLS 1.2 may be negotiated.

@@ -8,7 +8,8 @@
 //!   (feature `internals`);
 //! - `transcript`: the hash of the handshake messages (feature `internals`);
 //! - [`group`]: key exchange; [`groups`]: X25519 and P-256 (feature `rustcrypto`);
-//! - [`signature`]: private keys that sign, and algorithms that verify;
+//! - [`signature`]: private keys that sign, and algorithms that verify; [`signatures`]: those of the
+//!   portable provider (features `certificates` and `rustcrypto`);
 //! - [`suites`]: the constructions of record protection, where possible generic over the block
 //!   cipher;
 //! - [`rustcrypto`]: the portable provider (feature `rustcrypto`);
@@ -36,6 +37,8 @@ mod schedule12;
 pub mod schedule12;
 mod sha256;
 pub mod signature;
+#[cfg(all(feature = "certificates", feature = "rustcrypto"))]
+pub mod signatures;
 pub mod suites;
 #[cfg(not(feature = "internals"))]
 mod transcript;
@@ -72,7 +75,9 @@ pub use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
 #[cfg(not(feature = "internals"))]
 pub(crate) use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
 pub use sha256::Sha256;
-pub use signature::{KeyLoader, PrivateKeyError, SignatureAlgorithm, Signing, SigningKey};
+pub use signature::{
+    KeyLoader, PrivateKeyError, SignatureAlgorithm, SignatureAnswer, Signing, SigningKey,
+};
 pub use suites::known_answer::{KnownAnswer, KnownAnswer12};
 #[cfg(feature = "internals")]
 pub use transcript::Transcript;

@@ -143,6 +143,16 @@ pub enum Exchange12 {
     Psk,
     /// A pre-shared key and an ephemeral key exchange (RFC 5489).
     EcdhePsk,
+    /// An ephemeral key exchange whose server share is signed with an ECDSA or Ed25519 key (RFC
+    /// 8422, section 2).
+    EcdheEcdsa,
+}
+
+impl Exchange12 {
+    /// Whether the server authenticates itself with a certificate or raw public key.
+    pub const fn is_signed(self) -> bool {
+        matches!(self, Self::EcdheEcdsa)
+    }
 }
 
 #[cfg(feature = "dtls12")]
@@ -221,7 +231,7 @@ pub struct Provider {
     /// The key exchange groups, in order of preference.
     pub groups: &'static [&'static dyn Group],
     /// The signature schemes, in order of preference.
-    pub signatures: &'static [SignatureAlgorithm],
+    pub signatures: &'static [&'static SignatureAlgorithm],
     /// Loads private keys; `None` if the provider supports none.
     pub key_loader: Option<KeyLoader>,
 }
@@ -269,7 +279,7 @@ impl Provider {
 
     /// The provider with these signature schemes, in order of preference.
     #[must_use]
-    pub const fn with_signatures(self, signatures: &'static [SignatureAlgorithm]) -> Self {
+    pub const fn with_signatures(self, signatures: &'static [&'static SignatureAlgorithm]) -> Self {
         Self { signatures, ..self }
     }
 
@@ -302,7 +312,7 @@ impl Provider {
 
     /// The signature scheme with this code point, if there is one.
     pub fn signature(&self, scheme: SignatureScheme) -> Option<&'static SignatureAlgorithm> {
-        self.signatures.iter().find(|signature| signature.scheme == scheme)
+        self.signatures.iter().copied().find(|signature| signature.scheme == scheme)
     }
 
     /// Makes a key that signs from a private key in PKCS#8, SEC 1 or PKCS#1.
@@ -317,11 +327,13 @@ impl Provider {
         self.key_loader.ok_or(PrivateKeyError::Unsupported)?(key)
     }
 
-    /// Recomputes the known answers of every suite, its hash included, and of every group. A program calls this once, when it
-    /// starts: a faulty build or processor then shows before any key is used.
+    /// Recomputes the known answers of every suite, its hash included, of every group and of every
+    /// signature scheme. A program calls this once, when it starts: a faulty build or processor then
+    /// shows before any key is used.
     ///
     /// # Errors
-    /// Returns the first hash, suite or group with a wrong result. The provider must then not be used.
+    /// Returns the first hash, suite, group or signature scheme with a wrong result. The provider
+    /// must then not be used.
     pub fn self_test(&self) -> Result<(), SelfTestFailed> {
         let suites = self.suites.iter().chain(self.suites_multicast);
         let hashes = suites.clone().map(|suite| suite.hash);
@@ -345,6 +357,11 @@ impl Provider {
                 return Err(SelfTestFailed(group.name()));
             }
         }
+        for signature in self.signatures {
+            if !signature.known_answer.holds(signature, self.key_loader) {
+                return Err(SelfTestFailed(signature.name));
+            }
+        }
         Ok(())
     }
 }
@@ -355,7 +372,7 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// The named hash, suite or group does not compute its known answers.
+/// The named hash, suite, group or signature scheme does not compute its known answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelfTestFailed(pub &'static str);
 

@@ -3,6 +3,8 @@
 
 use super::groups::p256::P256;
 use super::groups::x25519::X25519;
+#[cfg(feature = "certificates")]
+use super::signatures;
 use super::suites::ccm::{AggregatedCcm, Ccm};
 use super::suites::chacha::ChaCha;
 use super::suites::gcm::Gcm;
@@ -17,8 +19,9 @@ use aes::Aes128Enc;
 use dtls12::SUITES;
 #[cfg(feature = "dtls12")]
 pub use dtls12::{
-    ECDHE_PSK_WITH_AES_128_CCM_8, ECDHE_PSK_WITH_AES_128_GCM, PSK_WITH_AES_128_CCM,
-    PSK_WITH_AES_128_CCM_8, PSK_WITH_AES_128_GCM, PSK_WITH_CHACHA20_POLY1305,
+    ECDHE_ECDSA_WITH_AES_128_CCM, ECDHE_ECDSA_WITH_AES_128_CCM_8, ECDHE_ECDSA_WITH_AES_128_GCM,
+    ECDHE_ECDSA_WITH_CHACHA20_POLY1305, ECDHE_PSK_WITH_AES_128_CCM_8, ECDHE_PSK_WITH_AES_128_GCM,
+    PSK_WITH_AES_128_CCM, PSK_WITH_AES_128_CCM_8, PSK_WITH_AES_128_GCM, PSK_WITH_CHACHA20_POLY1305,
 };
 
 #[cfg(feature = "dtls12")]
@@ -45,7 +48,13 @@ pub static PROVIDER: Provider = Provider {
     #[cfg(not(feature = "dtls12"))]
     suites_12: &[],
     groups: &[&X25519, &P256],
+    #[cfg(feature = "certificates")]
+    signatures: signatures::ALL,
+    #[cfg(feature = "certificates")]
+    key_loader: Some(signatures::load_key),
+    #[cfg(not(feature = "certificates"))]
     signatures: &[],
+    #[cfg(not(feature = "certificates"))]
     key_loader: None,
 };
 

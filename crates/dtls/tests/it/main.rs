@@ -29,6 +29,7 @@ mod path_mtu;
 mod regressions;
 mod resumption;
 mod schemes;
+mod signatures;
 mod slots;
 mod suites;
 mod suites12;

@@ -42,7 +42,7 @@ fn reference<A: AeadInOut + KeyInit>(
 /// Code points, exchanges and lengths as in their RFCs.
 #[test]
 fn suites_of_the_rfcs() {
-    use Exchange12::{EcdhePsk, Psk};
+    use Exchange12::{EcdheEcdsa, EcdhePsk, Psk};
     let expected = [
         (0xd001, "TLS_ECDHE_PSK_WITH_AES_128_GCM_SHA256", EcdhePsk, 16, 16, 8),
         (0x00a8, "TLS_PSK_WITH_AES_128_GCM_SHA256", Psk, 16, 16, 8),
@@ -50,6 +50,10 @@ fn suites_of_the_rfcs() {
         (0xc0a4, "TLS_PSK_WITH_AES_128_CCM", Psk, 16, 16, 8),
         (0xd003, "TLS_ECDHE_PSK_WITH_AES_128_CCM_8_SHA256", EcdhePsk, 8, 16, 8),
         (0xc0a8, "TLS_PSK_WITH_AES_128_CCM_8", Psk, 8, 16, 8),
+        (0xc02b, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", EcdheEcdsa, 16, 16, 8),
+        (0xcca9, "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", EcdheEcdsa, 16, 32, 0),
+        (0xc0ac, "TLS_ECDHE_ECDSA_WITH_AES_128_CCM", EcdheEcdsa, 16, 16, 8),
+        (0xc0ae, "TLS_ECDHE_ECDSA_WITH_AES_128_CCM_8", EcdheEcdsa, 8, 16, 8),
     ];
     assert_eq!(PROVIDER.suites_12.len(), expected.len());
     for (suite, (id, name, exchange, tag_len, key_len, explicit)) in
@@ -131,9 +135,9 @@ proptest! {
         for suite in PROVIDER.suites_12 {
             let ours = sealed(&*keys(suite, &key, &iv), record, &content, suite.tag_len);
             let reference = match suite.id.0 {
-                0x00a8 | 0xd001 => reference::<Aes128Gcm>,
-                0xc0a4 => reference::<Ccm>,
-                0xc0a8 | 0xd003 => reference::<Ccm8>,
+                0x00a8 | 0xd001 | 0xc02b => reference::<Aes128Gcm>,
+                0xc0a4 | 0xc0ac => reference::<Ccm>,
+                0xc0a8 | 0xd003 | 0xc0ae => reference::<Ccm8>,
                 _ => reference::<ChaCha20Poly1305>,
             };
             let nonce = if suite.explicit_nonce_len() == 8 { &explicit } else { &xored };

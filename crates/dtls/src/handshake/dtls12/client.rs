@@ -26,6 +26,8 @@ use lightseal_core::Decode;
 /// The number of HelloVerifyRequests that a client answers. A server may repeat the request when
 /// its secret has changed in between.
 const MAX_VERIFICATIONS: u8 = 3;
+/// `Settings::suites_12` has no such suite.
+const SIGNED: Fault = Fault::Internal("suite with a signed key exchange");
 
 /// What a ClientHello offered to a server of DTLS 1.2.
 #[derive(Debug)]
@@ -246,6 +248,7 @@ impl WaitHelloDone {
                     .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
                 self.exchange = Some(ClientExchange { group: params.group, public, shared });
             }
+            Exchange12::EcdheEcdsa => return Err(SIGNED),
         }
         absorb_message(&mut self.hellos.transcript, message);
         Ok(State::WaitHelloDone12(self.part, self))
@@ -279,6 +282,7 @@ impl WaitHelloDone {
                 let premaster = PremasterSecret::ecdhe_psk(hash, &exchanged.shared, key);
                 (premaster, Some(exchanged.group), body)
             }
+            (Exchange12::EcdheEcdsa, _) => return Err(SIGNED),
             (Exchange12::EcdhePsk, None) => return Err(Misbehaviour::UnexpectedMessage.into()),
         };
         channel.flight.complete();

@@ -153,6 +153,8 @@ fn choose(
     let mut failure = Incompatibility::CipherSuite;
     let suite = common.find(|suite| match suite.exchange {
         Exchange12::Psk => true,
+        // `Settings::suites_12` has no such suite.
+        Exchange12::EcdheEcdsa => false,
         Exchange12::EcdhePsk => {
             failure = Incompatibility::Group;
             group.is_some()
