@@ -99,14 +99,21 @@ pub fn signing_key(
     provider: &Provider,
     private_key: &[u8],
 ) -> Result<Arc<dyn SigningKey>, LoadError> {
-    let mut key: PrivateKeyDer<'static> =
-        match pem::private_key(private_key).map_err(|_| LoadError::KeyForm)? {
-            KeyFile::Key(key) => key,
-            KeyFile::Encrypted => return Err(LoadError::Encrypted),
-            KeyFile::Several => return Err(LoadError::SeveralKeys),
-            KeyFile::None => return Err(LoadError::NoKey),
-        };
+    let mut key = private_key_der(private_key)?;
     let loaded = provider.load_key(&key).map_err(LoadError::Key);
     key.zeroize();
     loaded
+}
+
+/// A private key in DER, from PEM or DER: PKCS #8, SEC 1 or PKCS #1. The caller zeroizes it.
+///
+/// # Errors
+/// Fails if the bytes have no private key that is not encrypted, or several.
+pub fn private_key_der(pem_or_der: &[u8]) -> Result<PrivateKeyDer<'static>, LoadError> {
+    match pem::private_key(pem_or_der).map_err(|_| LoadError::KeyForm)? {
+        KeyFile::Key(key) => Ok(key),
+        KeyFile::Encrypted => Err(LoadError::Encrypted),
+        KeyFile::Several => Err(LoadError::SeveralKeys),
+        KeyFile::None => Err(LoadError::NoKey),
+    }
 }

@@ -23,6 +23,7 @@ extern crate std;
 pub mod choice;
 pub mod clock;
 pub mod credential;
+mod extensions;
 #[cfg(feature = "std")]
 pub mod file;
 pub mod names;

@@ -1,8 +1,12 @@
 //! The hash by which a public key is pinned.
 
+use crate::reason::reason;
 use core::fmt;
 use core::str::FromStr;
+use lightseal_dtls::BadCertificate;
+use pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
+use webpki::EndEntityCert;
 
 /// SHA-256 of a SubjectPublicKeyInfo in DER (RFC 5280, section 4.1.2.7), written `spki:` and 64
 /// hexadecimal digits. It names a key whether the peer shows it raw or in a certificate.
@@ -13,6 +17,16 @@ impl SpkiHash {
     /// The hash of a SubjectPublicKeyInfo in DER.
     pub fn of(spki: &[u8]) -> Self {
         Self(Sha256::digest(spki).into())
+    }
+
+    /// The hash of the public key of a certificate in DER, which is not verified.
+    ///
+    /// # Errors
+    /// It does not parse.
+    pub fn of_certificate(certificate: &[u8]) -> Result<Self, BadCertificate> {
+        let certificate = CertificateDer::from(certificate);
+        let certificate = EndEntityCert::try_from(&certificate).map_err(reason)?;
+        Ok(Self::of(&certificate.subject_public_key_info()))
     }
 }
 

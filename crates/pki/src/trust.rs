@@ -1,5 +1,6 @@
 //! Authorities, revocation lists and pinned keys.
 
+use crate::extensions::is_whole;
 use crate::names::sequence;
 use crate::pem;
 use crate::spki::SpkiHash;
@@ -92,6 +93,8 @@ impl Trust {
             let list = list.map_err(|_| TrustError::RevocationList(number))?;
             self.crls.push(Arc::new(list.into()));
         }
+        // The first list that fits is consulted.
+        self.crls.sort_by_key(|list| !is_whole(list));
         Ok(self)
     }
 

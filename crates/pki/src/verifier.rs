@@ -1,6 +1,7 @@
 //! Checks a peer's chain of certificates, or its raw public key.
 
 use crate::clock::Clock;
+use crate::extensions;
 use crate::names::{Names, is_uri, sequence};
 use crate::reason::reason;
 use crate::spki::SpkiHash;
@@ -231,6 +232,9 @@ impl X509Verifier {
             self.trust.crls.iter().map(|crl| &**crl).collect();
         let usage =
             if presented.from_client { KeyUsage::client_auth() } else { KeyUsage::server_auth() };
+        let revocation = self.settings.revocation.unwrap_or_default();
+        let lists = Some(&crls[..]).filter(|_| !revocation.allow_unknown);
+        let check = |path: &VerifiedPath<'_>| extensions::check(path, revocation.only_peer, lists);
         let path = peer.verify_for_usage(
             &self.settings.algorithms,
             &self.trust.authorities,
@@ -238,7 +242,7 @@ impl X509Verifier {
             now,
             usage,
             self.revocation(&crls)?,
-            None,
+            Some(&check),
         );
         let path = path.map_err(reason)?;
         if !self.has_required_key(&path) {

@@ -131,6 +131,26 @@ fn an_authority_is_no_peer_and_a_peer_no_authority() {
 }
 
 #[test]
+fn the_usage_of_keys_is_checked() {
+    use rcgen::KeyUsagePurpose::{CrlSign, DigitalSignature, KeyAgreement, KeyCertSign};
+    let ca = root("Root");
+    let verifier = settings().verifier(trusting(&ca));
+    let with = |of_issuer: &[_], of_peer: &[_]| {
+        let mut issuer = ca_params("Between");
+        issuer.key_usages = of_issuer.to_vec();
+        let between = intermediate(issuer, &ca);
+        let mut peer = params("end", &[HOST]);
+        peer.key_usages = of_peer.to_vec();
+        let end = End::new(&peer, &between);
+        server(&verifier, &[end.der(), &between.der()[..]], HOST).map(drop)
+    };
+    assert_eq!(with(&[], &[]), Ok(()), "a certificate without usages is for all");
+    assert_eq!(with(&[KeyCertSign], &[DigitalSignature, KeyAgreement]), Ok(()));
+    assert_eq!(with(&[CrlSign], &[DigitalSignature]), Err(BadCertificate::Constraint));
+    assert_eq!(with(&[KeyCertSign], &[KeyAgreement]), Err(BadCertificate::WrongPurpose));
+}
+
+#[test]
 fn the_length_of_a_path_is_constrained() {
     for (allowed, verdict) in [(0, Err(BadCertificate::Constraint)), (1, Ok(Some(HOST.into())))] {
         let ca = root("Root");

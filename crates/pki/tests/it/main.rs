@@ -1,7 +1,10 @@
 //! Certificates that are made for each test, through public calls.
 
 mod chains;
+mod choice;
+mod files;
 mod names;
 mod pins;
+mod pkits;
 mod revocation;
 mod world;

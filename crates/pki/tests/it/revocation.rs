@@ -1,9 +1,11 @@
 //! Revocation lists in all states.
 
-use crate::world::{End, ca_params, client, crl, intermediate, params, root, settings, trusting};
+use crate::world::{
+    End, ca_params, client, crl, crl_params, intermediate, params, root, settings, trusting,
+};
 use lightseal_dtls::BadCertificate;
 use lightseal_pki::{Revocation, Trust, TrustError, X509Verifier};
-use rcgen::SerialNumber;
+use rcgen::{CrlDistributionPoint, CrlIssuingDistributionPoint, SerialNumber};
 
 /// A peer with the serial number 7, its issuer with the number 5, and the root.
 struct Chain {
@@ -87,6 +89,44 @@ fn a_list_after_its_time_says_nothing_unless_the_settings_allow_it() {
     assert_eq!(chain.verdict(Some(allowed), &[&of_ca, &old]), Ok(()));
     let revoked = chain.verdict(Some(allowed), &[&of_ca, &crl(&chain.between, &[7], -1)]);
     assert_eq!(revoked, Err(BadCertificate::Revoked));
+}
+
+#[test]
+fn a_list_of_one_distribution_point_says_nothing_about_other_certificates() {
+    let (ca, point) = (root("Root"), "http://crl.example/1");
+    let list = |revoked: &[u64], of_point: bool| {
+        let mut params = crl_params(revoked, 9);
+        if of_point {
+            params.issuing_distribution_point = Some(CrlIssuingDistributionPoint {
+                distribution_point: CrlDistributionPoint { uris: vec![point.into()] },
+                scope: None,
+            });
+        }
+        params.signed_by(&ca).unwrap().der().to_vec()
+    };
+    let verdict = |named: bool, lists: &[Vec<u8>]| {
+        let mut peer = params("end", &["a.example"]);
+        peer.serial_number = Some(SerialNumber::from(7));
+        if named {
+            let uris = vec![point.into()];
+            peer.crl_distribution_points.push(CrlDistributionPoint { uris });
+        }
+        let end = End::new(&peer, &ca);
+        let mut trust = trusting(&ca);
+        for list in lists {
+            trust = trust.with_revocation_lists(list).unwrap();
+        }
+        client(&settings().verifier(trust), &[end.der()]).map(drop)
+    };
+    let unknown = Err(BadCertificate::UnknownRevocation);
+    assert_eq!(verdict(true, &[list(&[], true)]), Ok(()));
+    assert_eq!(verdict(true, &[list(&[7], true)]), Err(BadCertificate::Revoked));
+    assert_eq!(verdict(false, &[list(&[], true)]), unknown);
+    assert_eq!(verdict(false, &[list(&[], false)]), Ok(()));
+    // The whole list counts, in whatever order the lists are loaded.
+    let revoked = Err(BadCertificate::Revoked);
+    assert_eq!(verdict(false, &[list(&[], true), list(&[7], false)]), revoked);
+    assert_eq!(verdict(false, &[list(&[7], false), list(&[], true)]), revoked);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Authorities and certificates, and a provider that loads P-256 keys.
 
 use lightseal_dtls::codepoints::{CertificateType, SignatureScheme};
+pub(crate) use lightseal_dtls::crypto::rustcrypto::PROVIDER;
 use lightseal_dtls::{BadCertificate, CertificateVerifier, PresentedCertificate};
 use lightseal_pki::clock::RELEASED;
 use lightseal_pki::{Clock, Settings, SpkiHash, Trust, X509Verifier};
@@ -128,19 +129,22 @@ pub(crate) fn check(
 
 /// A revocation list that ends after a number of days.
 pub(crate) fn crl(issuer: &Ca, revoked: &[u64], valid_days: i64) -> Vec<u8> {
+    crl_params(revoked, valid_days).signed_by(issuer).unwrap().der().to_vec()
+}
+
+pub(crate) fn crl_params(revoked: &[u64], valid_days: i64) -> CertificateRevocationListParams {
     let revoked = revoked.iter().map(|serial| RevokedCertParams {
         serial_number: SerialNumber::from(*serial),
         revocation_time: days(-2),
         reason_code: None,
         invalidity_date: None,
     });
-    let params = CertificateRevocationListParams {
+    CertificateRevocationListParams {
         this_update: days(-3),
         next_update: days(valid_days),
         crl_number: SerialNumber::from(1),
         issuing_distribution_point: None,
         revoked_certs: revoked.collect(),
         key_identifier_method: KeyIdMethod::Sha256,
-    };
-    params.signed_by(issuer).unwrap().der().to_vec()
+    }
 }
