@@ -68,7 +68,7 @@ impl Names {
 }
 
 /// Whether a text is a URI (RFC 3986, section 3): a scheme, a colon, and printable ASCII.
-pub(crate) fn is_uri(text: &str) -> bool {
+pub fn is_uri(text: &str) -> bool {
     text.split_once(':').is_some_and(|(scheme, rest)| {
         let mut letters = scheme.bytes();
         letters.next().is_some_and(|first| first.is_ascii_alphabetic())

@@ -47,6 +47,11 @@ fn proxies() {
 }
 
 #[test]
+fn certificates() {
+    runs("docs/certificates.md", None);
+}
+
+#[test]
 fn lightmac() {
     runs("docs/lightmac.md", None);
 }
