@@ -1,6 +1,6 @@
 //! AEAD suites over AWS-LC.
 
-use aes::Aes128Enc;
+use aes::{Aes128Enc, Aes256Enc};
 use aws_lc_rs::aead::quic::HeaderProtectionKey;
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use lightseal_dtls::crypto::suites::mask::{BlockMask, Mask, Masked};
@@ -46,6 +46,11 @@ pub(crate) fn aes_128_gcm(keys: &KeyDerivation) -> Box<dyn Protection> {
     Box::new(Masked { aead, mask: BlockMask::<Aes128Enc>::new(keys, &[]) })
 }
 
+pub(crate) fn aes_256_gcm(keys: &KeyDerivation) -> Box<dyn Protection> {
+    let aead = Keys::derived::<32>(&aead::AES_256_GCM, keys);
+    Box::new(Masked { aead, mask: BlockMask::<Aes256Enc>::new(keys, &[]) })
+}
+
 pub(crate) fn chacha20_poly1305(keys: &KeyDerivation) -> Box<dyn Protection> {
     let aead = Keys::derived::<32>(&aead::CHACHA20_POLY1305, keys);
     let mut sn = Zeroizing::new([0; 32]);
@@ -58,6 +63,11 @@ pub(crate) fn chacha20_poly1305(keys: &KeyDerivation) -> Box<dyn Protection> {
 /// AES-128-GCM in DTLS 1.2, with keys from a key block.
 pub(crate) fn aes_128_gcm_12(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead> {
     Box::new(Keys::new(&aead::AES_128_GCM, key, Iv::from_key_block(fixed_iv)))
+}
+
+/// AES-256-GCM in DTLS 1.2, with keys from a key block.
+pub(crate) fn aes_256_gcm_12(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead> {
+    Box::new(Keys::new(&aead::AES_256_GCM, key, Iv::from_key_block(fixed_iv)))
 }
 
 /// ChaCha20-Poly1305 in DTLS 1.2, with keys from a key block.

@@ -3,7 +3,7 @@
 //!
 //! | from AWS-LC | from `dtls` |
 //! |---|---|
-//! | AES-128-GCM, ChaCha20-Poly1305, X25519, P-256 | AES-128-CCM, AES-128-CTR with LightMAC, SHA-256 with HMAC and HKDF, the AES record number mask |
+//! | AES-128-GCM, AES-256-GCM, ChaCha20-Poly1305, X25519, P-256, P-384, ML-KEM-768, ECDSA, Ed25519, RSA | AES-128-CCM, AES-128-CTR with LightMAC, SHA-256 and SHA-384 with HMAC and HKDF, the AES record number mask |
 //!
 //! The portable SHA-256 stays, because the messages of a handshake are short, and for
 //! each of them AWS-LC allocates and copies a context. An HMAC of 32 bytes takes 600 instead of 330
@@ -11,7 +11,8 @@
 //! with SHA instructions). [`Sha256`] is there for hosts in which AWS-LC must compute everything.
 //!
 //! Both providers compute the same bytes, key pairs included: a private key is drawn from the
-//! engine's own generator, so a simulation repeats under either.
+//! engine's own generator, so a simulation repeats under either. AWS-LC draws the randomness of
+//! ML-KEM-768, ECDSA and RSA-PSS itself, so with them it does not.
 //!
 //! ```
 //! lightseal_dtls_aws_lc::PROVIDER.self_test().expect("this machine computes the known answers");
@@ -21,18 +22,21 @@
 mod aead;
 mod exchange;
 mod hash;
+pub mod signatures;
 
 use lightseal_dtls::crypto::{
-    CipherSuite, CipherSuite12, CipherSuiteId, Keying, KnownAnswer, Limits, Provider, rustcrypto,
+    CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, KnownAnswer, KnownAnswer12,
+    Limits, Provider, Sha384, rustcrypto,
 };
 
-pub use exchange::{P256, X25519};
+pub use exchange::{MlKem768, P256, P384, X25519, X25519_MLKEM768};
 pub use hash::Sha256;
 
 /// Suites and groups as in [`lightseal_dtls::crypto::rustcrypto::PROVIDER`].
 pub static PROVIDER: Provider = Provider::new("AWS-LC")
     .with_suites(&[
         &AES_128_GCM,
+        &AES_256_GCM,
         &CHACHA20_POLY1305,
         &rustcrypto::AES_128_CCM,
         &rustcrypto::AES_128_CCM_8,
@@ -42,17 +46,25 @@ pub static PROVIDER: Provider = Provider::new("AWS-LC")
     .with_suites_multicast(&[&rustcrypto::AES_128_CTR_LIGHTMAC_8])
     .with_suites_12(&[
         &ECDHE_PSK_WITH_AES_128_GCM,
+        &ECDHE_PSK_WITH_AES_256_GCM,
         &PSK_WITH_AES_128_GCM,
+        &PSK_WITH_AES_256_GCM,
         &PSK_WITH_CHACHA20_POLY1305,
         &rustcrypto::PSK_WITH_AES_128_CCM,
         &rustcrypto::ECDHE_PSK_WITH_AES_128_CCM_8,
         &rustcrypto::PSK_WITH_AES_128_CCM_8,
         &ECDHE_ECDSA_WITH_AES_128_GCM,
+        &ECDHE_ECDSA_WITH_AES_256_GCM,
         &ECDHE_ECDSA_WITH_CHACHA20_POLY1305,
         &rustcrypto::ECDHE_ECDSA_WITH_AES_128_CCM,
         &rustcrypto::ECDHE_ECDSA_WITH_AES_128_CCM_8,
+        &ECDHE_RSA_WITH_AES_128_GCM,
+        &ECDHE_RSA_WITH_AES_256_GCM,
+        &ECDHE_RSA_WITH_CHACHA20_POLY1305,
     ])
-    .with_groups(&[&X25519, &P256]);
+    .with_groups(&[&X25519, &P256, &P384, &X25519_MLKEM768])
+    .with_signatures(signatures::ALL)
+    .with_key_loader(signatures::load_key);
 
 /// AES-128-GCM.
 pub static AES_128_GCM: CipherSuite = CipherSuite::new(
@@ -62,6 +74,16 @@ pub static AES_128_GCM: CipherSuite = CipherSuite::new(
     Keying::Aead(aead::aes_128_gcm),
     KnownAnswer::AES_128_GCM,
 );
+
+/// AES-256-GCM with SHA-384.
+pub static AES_256_GCM: CipherSuite = CipherSuite::new(
+    CipherSuiteId::AES_256_GCM_SHA384,
+    "TLS_AES_256_GCM_SHA384",
+    Limits::GCM,
+    Keying::Aead(aead::aes_256_gcm),
+    KnownAnswer::AES_256_GCM,
+)
+.with_hash(&Sha384);
 
 /// ChaCha20-Poly1305.
 pub static CHACHA20_POLY1305: CipherSuite = CipherSuite::new(
@@ -91,6 +113,51 @@ pub static ECDHE_ECDSA_WITH_AES_128_GCM: CipherSuite12 =
 /// ChaCha20-Poly1305 in DTLS 1.2, with a key exchange that the server signs.
 pub static ECDHE_ECDSA_WITH_CHACHA20_POLY1305: CipherSuite12 =
     rustcrypto::ECDHE_ECDSA_WITH_CHACHA20_POLY1305.with_aead(aead::chacha20_poly1305_12);
+
+/// AES-256-GCM with SHA-384 in DTLS 1.2, with a key exchange.
+pub static ECDHE_PSK_WITH_AES_256_GCM: CipherSuite12 =
+    rustcrypto::ECDHE_PSK_WITH_AES_256_GCM.with_aead(aead::aes_256_gcm_12);
+
+/// AES-256-GCM with SHA-384 in DTLS 1.2.
+pub static PSK_WITH_AES_256_GCM: CipherSuite12 =
+    rustcrypto::PSK_WITH_AES_256_GCM.with_aead(aead::aes_256_gcm_12);
+
+/// AES-256-GCM with SHA-384 in DTLS 1.2, with a key exchange that the server signs.
+pub static ECDHE_ECDSA_WITH_AES_256_GCM: CipherSuite12 =
+    rustcrypto::ECDHE_ECDSA_WITH_AES_256_GCM.with_aead(aead::aes_256_gcm_12);
+
+/// AES-128-GCM in DTLS 1.2, with a key exchange that the server signs with RSA.
+pub static ECDHE_RSA_WITH_AES_128_GCM: CipherSuite12 = CipherSuite12::new(
+    CipherSuiteId::ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    Exchange12::EcdheRsa,
+    Limits::GCM,
+    aead::aes_128_gcm_12,
+    KnownAnswer12::AES_128_GCM,
+);
+
+/// AES-256-GCM with SHA-384 in DTLS 1.2, with a key exchange that the server signs with RSA.
+pub static ECDHE_RSA_WITH_AES_256_GCM: CipherSuite12 = CipherSuite12::new(
+    CipherSuiteId::ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    Exchange12::EcdheRsa,
+    Limits::GCM,
+    aead::aes_256_gcm_12,
+    KnownAnswer12::AES_256_GCM,
+)
+.with_key_lengths(32, 4)
+.with_hash(&Sha384);
+
+/// ChaCha20-Poly1305 in DTLS 1.2, with a key exchange that the server signs with RSA.
+pub static ECDHE_RSA_WITH_CHACHA20_POLY1305: CipherSuite12 = CipherSuite12::new(
+    CipherSuiteId::ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    Exchange12::EcdheRsa,
+    Limits::CHACHA20_POLY1305,
+    aead::chacha20_poly1305_12,
+    KnownAnswer12::CHACHA20_POLY1305,
+)
+.with_key_lengths(32, 12);
 
 /// The examples of the page that the registry shows.
 #[cfg(doctest)]

@@ -2,20 +2,22 @@
 
 use lightseal_core::Random;
 use lightseal_dtls::crypto::{
-    CipherSuite, CipherSuite12, Group, Hash, HmacKey, NamedGroup, Provider, Record, Sha256,
-    TrafficSecret, rustcrypto,
+    CipherSuite, CipherSuite12, Exchange12, Group, Hash, HmacKey, NamedGroup, Provider, Record,
+    Sha256, TrafficSecret, rustcrypto,
 };
 use proptest::prelude::*;
 
-const SUITES: [[&CipherSuite; 2]; 2] = [
+const SUITES: [[&CipherSuite; 2]; 3] = [
     [&rustcrypto::AES_128_GCM, &lightseal_dtls_aws_lc::AES_128_GCM],
     [&rustcrypto::CHACHA20_POLY1305, &lightseal_dtls_aws_lc::CHACHA20_POLY1305],
+    [&rustcrypto::AES_256_GCM, &lightseal_dtls_aws_lc::AES_256_GCM],
 ];
 
-const SUITES_12: [[&CipherSuite12; 2]; 5] = [
+const SUITES_12: [[&CipherSuite12; 2]; 6] = [
     [&rustcrypto::ECDHE_PSK_WITH_AES_128_GCM, &lightseal_dtls_aws_lc::ECDHE_PSK_WITH_AES_128_GCM],
     [&rustcrypto::PSK_WITH_AES_128_GCM, &lightseal_dtls_aws_lc::PSK_WITH_AES_128_GCM],
     [&rustcrypto::PSK_WITH_CHACHA20_POLY1305, &lightseal_dtls_aws_lc::PSK_WITH_CHACHA20_POLY1305],
+    [&rustcrypto::PSK_WITH_AES_256_GCM, &lightseal_dtls_aws_lc::PSK_WITH_AES_256_GCM],
     [
         &rustcrypto::ECDHE_ECDSA_WITH_AES_128_GCM,
         &lightseal_dtls_aws_lc::ECDHE_ECDSA_WITH_AES_128_GCM,
@@ -41,7 +43,10 @@ fn both_have_the_same_suites() {
     let [portable, fast] =
         [&rustcrypto::PROVIDER, &lightseal_dtls_aws_lc::PROVIDER].map(|provider| {
             let ids: Vec<_> = provider.suites.iter().map(|suite| suite.id).collect();
-            let ids_12: Vec<_> = provider.suites_12.iter().map(|suite| suite.id).collect();
+            // The portable provider has no RSA.
+            let suites_12 = provider.suites_12.iter();
+            let suites_12 = suites_12.filter(|suite| suite.exchange != Exchange12::EcdheRsa);
+            let ids_12: Vec<_> = suites_12.map(|suite| suite.id).collect();
             (ids, ids_12)
         });
     assert_eq!(portable, fast);
@@ -82,21 +87,72 @@ fn the_last_chacha_counter_masks_alike() {
     }
 }
 
+/// The group of both providers.
+fn both(id: NamedGroup) -> [&'static dyn Group; 2] {
+    [&rustcrypto::PROVIDER, &lightseal_dtls_aws_lc::PROVIDER].map(|p| p.group(id).unwrap())
+}
+
+#[test]
+fn a_hybrid_share_is_answered_by_either_provider() {
+    let groups = both(NamedGroup::X25519_MLKEM768);
+    let mut rng = Random::insecure(3);
+    for first in groups {
+        for second in groups {
+            let ours = first.start(&mut rng);
+            let share = ours.public_key().to_vec();
+            let (answer, secret) = second.answer(&mut rng, &share).unwrap();
+            // The lengths of RFC 10024, section 3.
+            assert_eq!((share.len(), answer.len()), (1216, 1120));
+            assert_eq!(secret.as_bytes().len(), 64);
+            assert_eq!(ours.complete(&answer).unwrap().as_bytes(), secret.as_bytes());
+        }
+    }
+}
+
+#[test]
+fn hybrid_shares_are_refused_alike() {
+    let groups = both(NamedGroup::X25519_MLKEM768);
+    let mut rng = Random::insecure(4);
+    let good = groups[0].start(&mut rng).public_key().to_vec();
+    let (answer, _) = groups[0].answer(&mut rng, &good).unwrap();
+    // A coefficient of the encapsulation key that is not reduced (FIPS 203, section 7.2).
+    let mut unreduced = good.clone();
+    unreduced[..3].fill(0xff);
+    // An X25519 share of small order.
+    let mut small = good.clone();
+    small[1184..].fill(0);
+    let longer = [&good[..], &[0]].concat();
+    for group in groups {
+        for share in [&unreduced, &small, &longer, &good[..1215].to_vec(), &Vec::new()] {
+            assert!(group.answer(&mut rng, share).is_err(), "{} bytes", share.len());
+        }
+        let mut small = answer.clone();
+        small[1088..].fill(0);
+        let longer = [&answer[..], &[0]].concat();
+        for answer in [&small, &longer, &answer[..1119].to_vec(), &Vec::new()] {
+            let ours = group.start(&mut rng);
+            assert!(ours.complete(answer).is_err(), "{} bytes", answer.len());
+        }
+        // ML-KEM rejects implicitly: another ciphertext gives another secret.
+        let ours = group.start(&mut rng);
+        let (mut answer, secret) = group.answer(&mut rng, ours.public_key()).unwrap();
+        answer[0] ^= 1;
+        assert_ne!(ours.complete(&answer).unwrap().as_bytes(), secret.as_bytes());
+    }
+}
+
 #[test]
 fn groups_refuse_alike() {
-    let groups: [[&dyn Group; 2]; 2] = [NamedGroup::X25519, NamedGroup::P256].map(|id| {
-        [&rustcrypto::PROVIDER, &lightseal_dtls_aws_lc::PROVIDER].map(|p| p.group(id).unwrap())
-    });
-    for pair in groups {
+    for pair in [NamedGroup::X25519, NamedGroup::P256, NamedGroup::P384].map(both) {
         let good = pair[0].start(&mut Random::insecure(2)).public_key().to_vec();
         let mut flipped = good.clone();
         *flipped.last_mut().unwrap() ^= 1;
-        let mut compressed = good[..good.len().min(33)].to_vec();
+        let mut compressed = good[..good.len().min(good.len() / 2 + 1)].to_vec();
         compressed[0] = 2 | good.last().unwrap() & 1;
         let mut hybrid = good.clone();
         hybrid[0] = 6 | good.last().unwrap() & 1;
         let mut order_one = vec![0; good.len()];
-        order_one[0] = if good.len() == 65 { 4 } else { 1 };
+        order_one[0] = if good.len() > 32 { 4 } else { 1 };
         let short = good[1..].to_vec();
         for share in [good, flipped, compressed, hybrid, order_one, short, vec![0], vec![]] {
             let [a, b] = pair.map(|group| {
@@ -195,7 +251,7 @@ proptest! {
 
     #[test]
     fn key_pairs_are_the_same(seed in any::<u64>(), peer in any::<u64>()) {
-        for id in [NamedGroup::X25519, NamedGroup::P256] {
+        for id in [NamedGroup::X25519, NamedGroup::P256, NamedGroup::P384] {
             let [a, b] = [&rustcrypto::PROVIDER, &lightseal_dtls_aws_lc::PROVIDER].map(|provider| {
                 let group = provider.group(id).unwrap();
                 let ours = group.start(&mut Random::insecure(seed));

@@ -83,15 +83,19 @@ pub const MAX_RECORD_NUMBER: u64 = (1 << 48) - 1;
 
 registry! {
     /// A cipher suite of DTLS 1.3 (RFC 8446, appendix B.4), or of DTLS 1.2 if the name contains
-    /// PSK or ECDHE. All suites of this crate use SHA-256.
+    /// PSK or ECDHE. The name ends with the hash, which is SHA-256 if there is none.
     CipherSuiteId: u16 {
         /// TLS_PSK_WITH_AES_128_GCM_SHA256 (RFC 5487, section 2).
         PSK_WITH_AES_128_GCM_SHA256 = 0x00a8,
+        /// TLS_PSK_WITH_AES_256_GCM_SHA384 (RFC 5487, section 2).
+        PSK_WITH_AES_256_GCM_SHA384 = 0x00a9,
         /// TLS_PSK_WITH_NULL_SHA256, which does not encrypt (RFC 5487, section 3). Used in groups
         /// only.
         PSK_WITH_NULL_SHA256 = 0x00b0,
         /// TLS_AES_128_GCM_SHA256.
         AES_128_GCM_SHA256 = 0x1301,
+        /// TLS_AES_256_GCM_SHA384.
+        AES_256_GCM_SHA384 = 0x1302,
         /// TLS_CHACHA20_POLY1305_SHA256.
         CHACHA20_POLY1305_SHA256 = 0x1303,
         /// TLS_AES_128_CCM_SHA256.
@@ -104,18 +108,28 @@ registry! {
         PSK_WITH_AES_128_CCM_8 = 0xc0a8,
         /// TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 (RFC 5289, section 3.2).
         ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 = 0xc02b,
+        /// TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 (RFC 5289, section 3.2).
+        ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 = 0xc02c,
+        /// TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 (RFC 5289, section 3.2).
+        ECDHE_RSA_WITH_AES_128_GCM_SHA256 = 0xc02f,
+        /// TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 (RFC 5289, section 3.2).
+        ECDHE_RSA_WITH_AES_256_GCM_SHA384 = 0xc030,
         /// TLS_ECDHE_ECDSA_WITH_AES_128_CCM (RFC 7251, section 2).
         ECDHE_ECDSA_WITH_AES_128_CCM = 0xc0ac,
         /// TLS_ECDHE_ECDSA_WITH_AES_128_CCM_8 (RFC 7251, section 2).
         ECDHE_ECDSA_WITH_AES_128_CCM_8 = 0xc0ae,
         /// TLS_SHA256_SHA256, which does not encrypt (RFC 9150, section 4).
         SHA256_SHA256 = 0xc0b4,
+        /// TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 (RFC 7905, section 3).
+        ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 = 0xcca8,
         /// TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 (RFC 7905, section 3).
         ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 = 0xcca9,
         /// TLS_PSK_WITH_CHACHA20_POLY1305_SHA256 (RFC 7905, section 3).
         PSK_WITH_CHACHA20_POLY1305_SHA256 = 0xccab,
         /// TLS_ECDHE_PSK_WITH_AES_128_GCM_SHA256 (RFC 8442, section 3).
         ECDHE_PSK_WITH_AES_128_GCM_SHA256 = 0xd001,
+        /// TLS_ECDHE_PSK_WITH_AES_256_GCM_SHA384 (RFC 8442, section 3).
+        ECDHE_PSK_WITH_AES_256_GCM_SHA384 = 0xd002,
         /// TLS_ECDHE_PSK_WITH_AES_128_CCM_8_SHA256 (RFC 8442, section 3).
         ECDHE_PSK_WITH_AES_128_CCM_8_SHA256 = 0xd003,
         /// AES-128-CTR with LightMAC, from TLS's private-use range.
@@ -135,6 +149,8 @@ registry! {
         P384 = 24,
         /// X25519.
         X25519 = 29,
+        /// ML-KEM-768 alone.
+        MLKEM768 = 0x0201,
         /// X25519 with ML-KEM-768 (RFC 10024).
         X25519_MLKEM768 = 0x11ec,
     }
@@ -372,6 +388,16 @@ registry! {
         X509 = 0,
         /// A SubjectPublicKeyInfo alone.
         RAW_PUBLIC_KEY = 2,
+    }
+}
+
+registry! {
+    /// A kind of key with which a client of DTLS 1.2 may sign (RFC 5246, section 7.4.4).
+    ClientCertificateType: u8 {
+        /// RSA.
+        RSA_SIGN = 1,
+        /// ECDSA (RFC 8422, section 5.5), and EdDSA (section 5.10).
+        ECDSA_SIGN = 64,
     }
 }
 

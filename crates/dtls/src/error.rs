@@ -49,6 +49,9 @@ pub enum Misbehaviour {
     WrongKey,
     /// The Finished message does not verify.
     WrongFinished,
+    /// The signature of the CertificateVerify message does not verify: the peer does not have the
+    /// private key to its certificate.
+    WrongSignature,
     /// The peer requested connection IDs too often.
     TooManyIdsRequested,
 }
@@ -70,6 +73,12 @@ pub enum Incompatibility {
     PskMode,
     /// A PSK: the server does not know the identity.
     UnknownIdentity,
+    /// A certificate or raw public key: this end has none that the peer accepts.
+    Certificate,
+    /// The kind of certificate: X.509 or raw public key.
+    CertificateType,
+    /// The client has no certificate, and the server requires one.
+    NoClientCertificate,
 }
 
 /// Which limit was reached.
@@ -133,7 +142,8 @@ impl Fault {
                 Misbehaviour::UnsolicitedExtension => AlertDescription::UNSUPPORTED_EXTENSION,
                 Misbehaviour::WrongBinder
                 | Misbehaviour::WrongKey
-                | Misbehaviour::WrongFinished => AlertDescription::DECRYPT_ERROR,
+                | Misbehaviour::WrongFinished
+                | Misbehaviour::WrongSignature => AlertDescription::DECRYPT_ERROR,
                 Misbehaviour::TooManyIdsRequested => AlertDescription::TOO_MANY_CIDS_REQUESTED,
             },
             Self::Certificate(bad) => bad.alert(),
@@ -141,9 +151,12 @@ impl Fault {
                 Incompatibility::Version => AlertDescription::PROTOCOL_VERSION,
                 Incompatibility::Fallback => AlertDescription::INAPPROPRIATE_FALLBACK,
                 Incompatibility::UnknownIdentity => AlertDescription::UNKNOWN_PSK_IDENTITY,
+                Incompatibility::CertificateType => AlertDescription::UNSUPPORTED_CERTIFICATE,
+                Incompatibility::NoClientCertificate => AlertDescription::CERTIFICATE_REQUIRED,
                 Incompatibility::CipherSuite
                 | Incompatibility::Group
-                | Incompatibility::PskMode => AlertDescription::HANDSHAKE_FAILURE,
+                | Incompatibility::PskMode
+                | Incompatibility::Certificate => AlertDescription::HANDSHAKE_FAILURE,
             },
             Self::Limit(Limit::Forgeries | Limit::Forgery) => AlertDescription::BAD_RECORD_MAC,
             // Nothing failed: the peer should begin a new association.
@@ -182,6 +195,9 @@ impl fmt::Display for Misbehaviour {
                 f.write_str("the peer holds another key for this PSK identity")
             }
             Self::WrongFinished => f.write_str("the peer's Finished does not verify"),
+            Self::WrongSignature => {
+                f.write_str("the peer does not have the private key to its certificate")
+            }
             Self::TooManyIdsRequested => f.write_str("the peer asked for connection IDs too often"),
         }
     }
@@ -196,6 +212,9 @@ impl fmt::Display for Incompatibility {
             Self::Group => "no key exchange group in common",
             Self::PskMode => "no PSK key exchange mode in common",
             Self::UnknownIdentity => "unknown PSK identity",
+            Self::Certificate => "no certificate or key that the peer accepts",
+            Self::CertificateType => "no kind of certificate in common",
+            Self::NoClientCertificate => "the client has no certificate",
         })
     }
 }
@@ -353,9 +372,16 @@ pub enum ConfigError {
     Versions,
     /// A record size limit must be 64 to 16,385 bytes.
     RecordSizeLimit,
-    /// A client with a certificate or raw public key has no
-    /// [`CertificateVerifier`](crate::CertificateVerifier) for that of the server.
+    /// A client with keys of its own or a server's name has no
+    /// [`CertificateVerifier`](crate::CertificateVerifier) for the server's certificate.
     NoVerifier,
+    /// A server that is to ask clients for certificates has no keys of its own.
+    NoKeys,
+    /// The provider has no signature schemes, which certificates and raw public keys need.
+    SignatureSchemes,
+    /// The name of a server must be an ASCII host name or an IP address of at most 255 bytes,
+    /// without a dot at its end.
+    ServerName,
     /// A connection ID must have 1 to 32 bytes.
     ConnectionIdLength,
     /// A certificate chain is empty, has an empty certificate, or is longer than 2²⁴ − 1 bytes.
@@ -400,6 +426,9 @@ impl fmt::Display for ConfigError {
             Self::RecordSizeLimit => f.write_str("a record size limit below 64 or above 16385"),
             Self::ConnectionIdLength => f.write_str("a connection ID of no or more than 32 bytes"),
             Self::NoVerifier => f.write_str("a certificate, but no verifier for that of the peer"),
+            Self::NoKeys => f.write_str("client authentication, but no keys of the server"),
+            Self::SignatureSchemes => f.write_str("no signature scheme for certificates"),
+            Self::ServerName => f.write_str("the server's name is not a host name"),
             Self::CertificateChain => f.write_str("a certificate chain that is empty or too long"),
             Self::Groups => f.write_str("no usable key exchange group"),
             Self::PskModes => f.write_str("no PSK key exchange mode"),

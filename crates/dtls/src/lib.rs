@@ -140,8 +140,8 @@ pub mod tuning;
 
 pub use config::{
     Adapt, AdaptRule, AggregationPolicy, BadCertificate, CertificateVerifier, CertifiedKey,
-    ClientConfig, ConnectionIds, CookiePolicy, Credential, Delivery, KeyLog, KeyStore, Lookup,
-    NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
+    ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyLog, KeyStore,
+    Lookup, NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
     PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, Session,
     SessionSlots, Settings, WhenFull,
 };

@@ -1,5 +1,6 @@
 //! Numbers that no standard prescribes, each with the reason for its value.
 
+use crate::codepoints::HandshakeType;
 use core::time::Duration;
 
 /// The first retransmission timeout. RFC 9147, section 5.8.2, suggests one second.
@@ -83,6 +84,18 @@ pub const SEND_BUFFER_BYTES: usize = 64 * 1024;
 pub const MAX_DATAGRAM_BYTES: usize = 65_535;
 /// The longest handshake message accepted, in bytes; a ClientHello with a post-quantum share fits.
 pub const MAX_HANDSHAKE_MESSAGE: usize = 8 * 1024;
+/// The longest Certificate message accepted, in bytes: four certificates with RSA keys of 4096 bits,
+/// or two with ML-DSA signatures, fit.
+pub const MAX_CERTIFICATE_MESSAGE: usize = 16 * 1024;
+/// The longest message of this type accepted, in bytes.
+pub(crate) const fn longest_message(kind: HandshakeType) -> usize {
+    match kind {
+        HandshakeType::CERTIFICATE => MAX_CERTIFICATE_MESSAGE,
+        _ => MAX_HANDSHAKE_MESSAGE,
+    }
+}
+/// The largest number of certificates in a chain: several times what authorities issue.
+pub const MAX_CERTIFICATES: usize = 10;
 /// The number of handshake messages that are held ahead of the next expected one.
 pub const MAX_MESSAGES_AHEAD: u16 = 4;
 /// The number of record numbers kept for ACKs: four times what the longest flight needs.

@@ -5,6 +5,7 @@
 //! [`ServerConfig`] from them. The latter two check the settings once and do not let them change:
 //! a configuration that exists is valid.
 
+pub(crate) mod certificates;
 mod ends;
 pub(crate) mod session;
 mod settings;
@@ -16,10 +17,11 @@ use lightseal_aggregation::Scheme;
 use lightseal_aggregation::choice::Family;
 
 pub use crate::credential::{
-    BadCertificate, CertificateVerifier, CertifiedKey, Credential, KeyStore, Lookup,
-    OfferedCertificates, PeerKey, PinnedKeys, PresentedCertificate, Psk, PskStore,
+    BadCertificate, CertificateVerifier, CertifiedKey, KeyStore, Lookup, OfferedCertificates,
+    PeerKey, PinnedKeys, PresentedCertificate, Psk, PskStore,
 };
 pub use crate::record::number::NumberMasks;
+pub use certificates::ClientAuthentication;
 pub use ends::{ClientConfig, CookiePolicy, ServerConfig, SessionSlots, WhenFull};
 pub use session::Session;
 pub use settings::Settings;

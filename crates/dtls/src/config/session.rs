@@ -1,7 +1,14 @@
 //! A DTLS 1.2 session that a client offers to resume.
 
-use super::{Lookup, Psk, PskStore};
+use super::certificates::{ClientCertificates, ServerCertificates};
+use super::{CertificateVerifier, CertifiedKey, KeyStore, Lookup, Psk, PskStore};
+use crate::credential::PeerKey;
+use crate::credential::verifier::spki_sha256;
 use crate::crypto::{CipherSuiteId, MasterSecret12};
+use crate::parts;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::fmt;
 use sha2::{Digest, Sha256};
@@ -16,16 +23,43 @@ pub(crate) struct Ticket {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// With what the ends of a session authenticated themselves. The session is resumed only with the
+/// same.
+#[derive(Clone, Debug)]
+pub(crate) enum Owner {
+    Psk(PskOwner),
+    Certificates(parts::Certificates, Box<CertificateOwner>),
+}
+
 /// The PSK with which a session was made. The session cannot be resumed when the server no longer
 /// has this PSK.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct PskOwner {
     pub(crate) identity: Vec<u8>,
     /// Detects that the key of the identity has changed.
     pub(crate) key_check: [u8; KEY_CHECK],
 }
 
-impl Owner {
+/// The certificates or raw public keys with which a session was made.
+#[derive(Clone, Debug)]
+pub(crate) struct CertificateOwner {
+    pub(crate) own: OwnCredential,
+    /// The verified key of the peer; `None` for a client that has not authenticated itself.
+    pub(crate) peer: Option<PeerKey>,
+    /// The name of the server that the client wants.
+    pub(crate) server_name: Option<String>,
+}
+
+/// What an end had of its own when a session was made.
+#[derive(Clone, Debug)]
+pub(crate) enum OwnCredential {
+    /// A client: its verifier, and its keys if it had any.
+    Client { verifier: Weak<dyn CertificateVerifier>, keys: Option<Weak<dyn KeyStore>> },
+    /// A server: SHA-256 of its public key.
+    Server([u8; 32]),
+}
+
+impl PskOwner {
     pub(crate) fn of(psk: &Psk) -> Self {
         // For keys up to 48 bytes this costs one SHA-256 block in every handshake. The result is
         // never sent in plaintext.
@@ -37,6 +71,97 @@ impl Owner {
     /// Whether a server still has this key.
     pub(crate) fn is_known(&self, psks: &dyn PskStore) -> bool {
         matches!(psks.look_up(&self.identity), Lookup::Found(psk) if Self::of(&psk) == *self)
+    }
+}
+
+impl Owner {
+    /// The owner of a session with this PSK.
+    pub(crate) fn of(psk: &Psk) -> Self {
+        Self::Psk(PskOwner::of(psk))
+    }
+
+    /// The owner of a client's session with a server that has this key.
+    pub(crate) fn of_client(
+        part: parts::Certificates,
+        certificates: &ClientCertificates,
+        peer: PeerKey,
+    ) -> Self {
+        let own = OwnCredential::Client {
+            verifier: Arc::downgrade(&certificates.verifier),
+            keys: certificates.keys.as_ref().map(Arc::downgrade),
+        };
+        let server_name = certificates.server_name.clone();
+        Self::Certificates(part, Box::new(CertificateOwner { own, peer: Some(peer), server_name }))
+    }
+
+    /// The owner of a session of a server with this key, whose client has not authenticated itself.
+    pub(crate) fn of_server(
+        part: parts::Certificates,
+        key: &CertifiedKey,
+        server_name: Option<String>,
+    ) -> Self {
+        let own = OwnCredential::Server(spki_sha256(key.key().public_key()));
+        Self::Certificates(part, Box::new(CertificateOwner { own, peer: None, server_name }))
+    }
+
+    /// Notes the client's key, once it is verified.
+    pub(crate) fn set_peer(&mut self, peer: PeerKey) {
+        if let Self::Certificates(_, owner) = self {
+            owner.peer = Some(peer);
+        }
+    }
+
+    /// Whether this is a session of a client with this configuration.
+    pub(crate) fn is_of_client(
+        &self,
+        psk: Option<&Psk>,
+        certificates: Option<&ClientCertificates>,
+    ) -> bool {
+        match self {
+            Self::Psk(owner) => psk.is_some_and(|psk| PskOwner::of(psk) == *owner),
+            Self::Certificates(_, owner) => {
+                certificates.is_some_and(|certificates| owner.is_of_client(certificates))
+            }
+        }
+    }
+}
+
+impl CertificateOwner {
+    /// Whether this is a session of a client with these keys, this verifier, which still accepts the
+    /// server's key, and this server's name.
+    fn is_of_client(&self, certificates: &ClientCertificates) -> bool {
+        let OwnCredential::Client { verifier, keys } = &self.own else { return false };
+        let own_keys = certificates.keys.as_ref().map(Arc::downgrade);
+        let same_keys = match (keys, &own_keys) {
+            (None, None) => true,
+            (Some(then), Some(now)) => then.ptr_eq(now),
+            _ => false,
+        };
+        let accepts = |peer| certificates.verifier.still_accepts(peer);
+        same_keys
+            && verifier.ptr_eq(&Arc::downgrade(&certificates.verifier))
+            && self.server_name == certificates.server_name
+            && self.peer.as_ref().is_some_and(accepts)
+    }
+
+    /// Whether a server with this configuration, which has chosen this key of its own for the client
+    /// and this name, still accepts the session. RFC 6066, section 3: not with another name.
+    pub(crate) fn is_of_server(
+        &self,
+        certificates: &ServerCertificates,
+        key: &CertifiedKey,
+        server_name: Option<&str>,
+    ) -> bool {
+        let same_key = matches!(
+            self.own,
+            OwnCredential::Server(own) if own == spki_sha256(key.key().public_key())
+        );
+        let accepts_client = match (&self.peer, certificates.clients.verifier()) {
+            (Some(peer), Some(verifier)) => verifier.still_accepts(peer),
+            (Some(_), None) => false,
+            (None, _) => !certificates.clients.is_required(),
+        };
+        same_key && self.server_name.as_deref() == server_name && accepts_client
     }
 }
 
@@ -55,9 +180,22 @@ pub struct Session {
 }
 
 impl Session {
-    /// The PSK identity with which the session was made.
+    /// The PSK identity with which the session was made; empty if it was made with certificates or
+    /// raw public keys.
     pub fn identity(&self) -> &[u8] {
-        &self.owner.identity
+        match &self.owner {
+            Owner::Psk(owner) => &owner.identity,
+            Owner::Certificates(..) => &[],
+        }
+    }
+
+    /// The verified key of the peer with which the session was made; `None` with a PSK, and for a
+    /// client that has not authenticated itself.
+    pub fn peer_key(&self) -> Option<&PeerKey> {
+        match &self.owner {
+            Owner::Psk(_) => None,
+            Owner::Certificates(_, owner) => owner.peer.as_ref(),
+        }
     }
 
     /// The cipher suite, which stays the same when the session is resumed.
@@ -75,7 +213,7 @@ impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
             .field("suite", &self.suite)
-            .field("identity", &self.owner.identity)
+            .field("owner", &self.owner)
             .finish_non_exhaustive()
     }
 }

@@ -6,7 +6,8 @@ use super::{
 };
 use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, MAX_CONTENT, PskKeyExchangeMode};
 use crate::crypto::{
-    CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, NamedGroup, Provider,
+    CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, HashAlgorithm, Keying, NamedGroup,
+    Provider,
 };
 use crate::error::ConfigError;
 use crate::messages::extensions::MaxFragmentLength;
@@ -130,19 +131,24 @@ impl Settings {
     pub const LEAST_TIMEOUT: Duration = tuning::LEAST_TIMEOUT;
 
     /// The defaults with `provider`: both versions, all its suites except those with short tags or
-    /// without encryption, all its groups, both PSK modes with preference for the one with key
+    /// without encryption, all its groups but those with ML-KEM, both PSK modes with preference for the one with key
     /// exchange, no aggregation.
+    ///
+    /// A client sends a share for its first group only. A ClientHello with an ML-KEM share takes
+    /// several datagrams, and a PSK alone already withstands quantum computers, so programs choose
+    /// such groups explicitly. Browsers send X25519MLKEM768 first, and X25519 beside it.
     ///
     /// The provider is not tested: a program calls [`Provider::self_test`] once, when it starts.
     pub fn new(provider: &'static Provider) -> Self {
         // Hosts must choose short tags and plaintext explicitly, because of the risk.
         let suites_13 = provider.suites.iter().filter(|s| s.encrypts && s.tag_len >= 16);
         let suites_12 = provider.suites_12.iter().filter(|s| s.tag_len >= 16);
+        let groups = provider.groups.iter().filter(|group| !group.is_kem());
         Self {
             provider,
             versions: alloc::vec![ProtocolVersion::Dtls13, ProtocolVersion::Dtls12],
             suites: suites_13.map(|s| s.id).chain(suites_12.map(|s| s.id)).collect(),
-            groups: provider.groups.iter().map(|group| group.id()).collect(),
+            groups: groups.map(|group| group.id()).collect(),
             psk_modes: alloc::vec![PskKeyExchangeMode::PSK_DHE_KE, PskKeyExchangeMode::PSK_KE],
             aggregation: AggregationPolicy::default(),
             adapt: None,
@@ -329,9 +335,19 @@ impl Settings {
         let spoken =
             parts::Dtls12::INCLUDED.is_some() && self.versions.contains(&ProtocolVersion::Dtls12);
         let suites = self.suites.iter().filter(move |_| spoken);
-        let suites = suites.filter_map(|id| self.provider.suite_12(*id));
-        // No handshake of DTLS 1.2 signs its key exchange yet.
-        suites.filter(|suite| !suite.exchange.is_signed())
+        suites.filter_map(|id| self.provider.suite_12(*id))
+    }
+
+    /// The suites of DTLS 1.2 of an end with these credentials, in order of preference.
+    pub(crate) fn suites_12_with(
+        &self,
+        psks: bool,
+        certificates: bool,
+    ) -> impl Iterator<Item = &'static CipherSuite12> + Clone + use<'_> {
+        self.suites_12().filter(move |suite| match suite.exchange.is_signed() {
+            true => certificates,
+            false => psks,
+        })
     }
 
     /// Whether an ECDHE_PSK suite of DTLS 1.2 may be negotiated.
@@ -346,7 +362,10 @@ impl Settings {
         let spoken = self.versions.contains(&ProtocolVersion::Dtls13);
         let suites = move || {
             let suites = self.suites.iter().filter(move |_| spoken);
-            suites.filter_map(|id| self.provider.suite(*id))
+            let suites = suites.filter_map(|id| self.provider.suite(*id));
+            // An external PSK is bound to SHA-256 (RFC 8446, section 4.2.11), and no handshake of
+            // DTLS 1.3 goes without one yet.
+            suites.filter(|suite| suite.hash.algorithm() == HashAlgorithm::Sha256)
         };
         let (mut first, mut rest) = (preferable(), preferable());
         suites()

@@ -253,10 +253,15 @@ impl Connection {
         connection.cid = cid.unwrap_or_default();
         connection.stage = Stage::handshake(state);
         connection.path.limit(unproved);
-        if let Some(agreed) = connection.sending().cloned() {
-            connection.notices.push_back(Notice::MaySend(Box::new(agreed)));
-        }
+        connection.note_may_send();
         Ok(connection)
+    }
+
+    /// Reports that a server may send data before the handshake is complete.
+    fn note_may_send(&mut self) {
+        if let Some(agreed) = self.sending().cloned() {
+            self.notices.push_back(Notice::MaySend(Box::new(agreed)));
+        }
     }
 
     fn new(
@@ -345,7 +350,9 @@ impl Connection {
             (Stage::Established(established), _) => Some(&established.negotiated),
             (Stage::Handshake(handshake), Role::Server(_, config)) if config.send_half_rtt_data => {
                 match &handshake.state {
-                    State::WaitClientFinished(_, state) => Some(state.negotiated()),
+                    State::WaitClientFinished(_, state) if state.may_send() => {
+                        Some(state.negotiated())
+                    }
                     _ => None,
                 }
             }
@@ -473,9 +480,9 @@ impl Connection {
         self.role.settings()
     }
 
-    /// Whether the client of this server has proved its key: in DTLS 1.3 its hello did.
+    /// Whether the client of this server has proved its key: in DTLS 1.3 with a PSK its hello did.
     pub(crate) fn has_proved_key(&self) -> bool {
-        !self.is_12() || self.is_established()
+        self.is_established() || self.stage.state().is_some_and(State::has_proved_key)
     }
 
     /// Whether DTLS 1.2 was negotiated.

@@ -75,6 +75,12 @@ pub trait PskStore: Send + Sync {
     /// into a [`Lookup`] by `into()`. A store elsewhere begins a query, answers [`Lookup::Later`],
     /// and keeps the result until it is asked again.
     fn look_up(&self, identity: &[u8]) -> Lookup;
+
+    /// Whether the store has no PSK at all, so that a server does not choose suites with PSKs. By
+    /// default it may have some.
+    fn is_empty(&self) -> bool {
+        false
+    }
 }
 
 impl PskStore for Psk {
@@ -86,5 +92,9 @@ impl PskStore for Psk {
 impl PskStore for Vec<Psk> {
     fn look_up(&self, identity: &[u8]) -> Lookup {
         self.iter().find(|psk| psk.identity == identity).cloned().into()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.as_slice().is_empty()
     }
 }

@@ -6,20 +6,68 @@
 
 use alloc::boxed::Box;
 use core::fmt;
+use core::ops::{Deref, DerefMut};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Digest;
-use sha2::digest::Output;
 use zeroize::{Zeroize, Zeroizing};
 
 /// The longest output of a hash algorithm in bytes.
-pub(crate) const LONGEST_OUTPUT: usize = 32;
+pub(crate) const LONGEST_OUTPUT: usize = if cfg!(feature = "sha384") { 48 } else { 32 };
 /// The longest block of a hash algorithm in bytes.
-pub(crate) const LONGEST_BLOCK: usize = 64;
+pub(crate) const LONGEST_BLOCK: usize = if cfg!(feature = "sha384") { 128 } else { 64 };
 /// The largest number of parts between the first and the last part of a message.
 const MIDDLE_PARTS: usize = 6;
 
-/// A hash value, or a secret of that length.
-pub type HashValue = [u8; LONGEST_OUTPUT];
+/// A hash value, or a secret of that length. In a build with one hash algorithm it is as large as
+/// its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Zeroize)]
+pub struct HashValue {
+    /// Zeros follow the value.
+    bytes: [u8; LONGEST_OUTPUT],
+    #[cfg(feature = "sha384")]
+    len: u8,
+}
+
+impl HashValue {
+    /// The value that `write` fills in, with the length of an output of `algorithm`.
+    pub(crate) fn new(algorithm: HashAlgorithm, write: impl FnOnce(&mut [u8])) -> Self {
+        let mut value = Self {
+            bytes: [0; LONGEST_OUTPUT],
+            #[cfg(feature = "sha384")]
+            len: algorithm.output_len() as u8,
+        };
+        debug_assert_eq!(value.len(), algorithm.output_len());
+        write(&mut value);
+        value
+    }
+
+    /// A value with these bytes; `None` if no algorithm has outputs of their length.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut algorithms = HashAlgorithm::ALL.iter();
+        let algorithm = algorithms.find(|algorithm| algorithm.output_len() == bytes.len())?;
+        Some(Self::new(*algorithm, |out| out.copy_from_slice(bytes)))
+    }
+}
+
+impl Deref for HashValue {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        #[cfg(feature = "sha384")]
+        return &self.bytes[..usize::from(self.len)];
+        #[cfg(not(feature = "sha384"))]
+        return &self.bytes;
+    }
+}
+
+impl DerefMut for HashValue {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        #[cfg(feature = "sha384")]
+        return &mut self.bytes[..usize::from(self.len)];
+        #[cfg(not(feature = "sha384"))]
+        return &mut self.bytes;
+    }
+}
 
 /// The hash algorithm of a cipher suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +75,25 @@ pub type HashValue = [u8; LONGEST_OUTPUT];
 pub enum HashAlgorithm {
     /// SHA-256.
     Sha256,
+    /// SHA-384.
+    #[cfg(feature = "sha384")]
+    Sha384,
 }
 
 impl HashAlgorithm {
+    /// Every algorithm of this build.
+    const ALL: &[Self] = &[
+        Self::Sha256,
+        #[cfg(feature = "sha384")]
+        Self::Sha384,
+    ];
+
     /// The name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sha256 => "SHA-256",
+            #[cfg(feature = "sha384")]
+            Self::Sha384 => "SHA-384",
         }
     }
 
@@ -41,6 +101,8 @@ impl HashAlgorithm {
     pub const fn output_len(self) -> usize {
         match self {
             Self::Sha256 => 32,
+            #[cfg(feature = "sha384")]
+            Self::Sha384 => 48,
         }
     }
 
@@ -48,6 +110,8 @@ impl HashAlgorithm {
     pub const fn block_len(self) -> usize {
         match self {
             Self::Sha256 => 64,
+            #[cfg(feature = "sha384")]
+            Self::Sha384 => 128,
         }
     }
 }
@@ -139,27 +203,48 @@ impl<'a> Parts<'a> {
 
 /// A key for HMAC whose blocks are already hashed.
 #[derive(Clone)]
-pub struct HmacState(Hmac<sha2::Sha256>);
+pub struct HmacState(PortableHmac);
+
+#[derive(Clone)]
+enum PortableHmac {
+    Sha256(Hmac<sha2::Sha256>),
+    /// In a box, so that the keys of other suites take no more memory.
+    #[cfg(feature = "sha384")]
+    Sha384(Box<Hmac<sha2::Sha384>>),
+}
 
 impl HmacState {
     /// The portable implementation.
     pub fn portable(algorithm: HashAlgorithm, key: &[u8]) -> Self {
         match algorithm {
-            HashAlgorithm::Sha256 => Self(Hmac::new_from_slice(key).expect("HMAC takes any key")),
+            HashAlgorithm::Sha256 => Self(PortableHmac::Sha256(keyed(key))),
+            #[cfg(feature = "sha384")]
+            HashAlgorithm::Sha384 => Self(PortableHmac::Sha384(Box::new(keyed(key)))),
         }
     }
 
     pub(crate) fn mac(&self, message: &[&[u8]], out: &mut [u8]) {
-        let mut state = self.0.clone();
-        message.iter().for_each(|part| state.update(part));
-        move_to(out, state.finalize().into_bytes());
+        match &self.0 {
+            PortableHmac::Sha256(state) => mac(state.clone(), message, out),
+            #[cfg(feature = "sha384")]
+            PortableHmac::Sha384(state) => mac(Hmac::clone(state), message, out),
+        }
     }
 }
 
+fn keyed<M: KeyInit>(key: &[u8]) -> M {
+    M::new_from_slice(key).expect("HMAC takes any key")
+}
+
+fn mac<M: Mac>(mut state: M, message: &[&[u8]], out: &mut [u8]) {
+    message.iter().for_each(|part| state.update(part));
+    move_to(out, &mut state.finalize().into_bytes());
+}
+
 /// Moves a hash value, which may be a key, so that no copy of it stays in memory.
-fn move_to(out: &mut [u8], mut value: Output<sha2::Sha256>) {
-    out.copy_from_slice(&value);
-    value.as_mut_slice().zeroize();
+fn move_to(out: &mut [u8], value: &mut [u8]) {
+    out.copy_from_slice(value);
+    value.zeroize();
 }
 
 /// A key for HMAC under which several messages are authenticated, or several keys derived. It is
@@ -235,6 +320,8 @@ pub struct RunningHash(Running);
 
 enum Running {
     Sha256(sha2::Sha256),
+    #[cfg(feature = "sha384")]
+    Sha384(Box<sha2::Sha384>),
     Custom(Box<dyn CustomRunningHash>),
 }
 
@@ -254,6 +341,8 @@ impl Clone for Running {
     fn clone(&self) -> Self {
         match self {
             Self::Sha256(running) => Self::Sha256(running.clone()),
+            #[cfg(feature = "sha384")]
+            Self::Sha384(running) => Self::Sha384(running.clone()),
             Self::Custom(running) => Self::Custom(running.fork()),
         }
     }
@@ -264,6 +353,8 @@ impl RunningHash {
     pub fn portable(algorithm: HashAlgorithm) -> Self {
         match algorithm {
             HashAlgorithm::Sha256 => Self(Running::Sha256(sha2::Sha256::new())),
+            #[cfg(feature = "sha384")]
+            HashAlgorithm::Sha384 => Self(Running::Sha384(Box::default())),
         }
     }
 
@@ -276,6 +367,8 @@ impl RunningHash {
     pub fn update(&mut self, part: &[u8]) {
         match &mut self.0 {
             Running::Sha256(running) => Digest::update(running, part),
+            #[cfg(feature = "sha384")]
+            Running::Sha384(running) => Digest::update(&mut **running, part),
             Running::Custom(running) => running.update(part),
         }
     }
@@ -283,7 +376,9 @@ impl RunningHash {
     /// Writes the hash value of the message so far to `out`. Further parts may follow.
     pub fn value(&self, out: &mut [u8]) {
         match &self.0 {
-            Running::Sha256(running) => move_to(out, running.clone().finalize()),
+            Running::Sha256(running) => move_to(out, &mut running.clone().finalize()),
+            #[cfg(feature = "sha384")]
+            Running::Sha384(running) => move_to(out, &mut running.clone().finalize()),
             Running::Custom(running) => running.value(out),
         }
     }

@@ -2,12 +2,13 @@
 //!
 //! - [`provider`]: a [`Provider`] lists cipher suites and groups; what is not listed is not linked;
 //! - [`protection`]: traits that seal and open records in place;
-//! - `hash`: hash functions with HMAC and HKDF, which suites name; `sha256`: the portable one;
+//! - `hash`: hash functions with HMAC and HKDF, which suites name; `sha256` and
+//!   `sha384`: the portable ones;
 //! - [`limits`]: how much a key may be used;
 //! - `schedule`: the key schedule of DTLS 1.3, one type for each stage; `schedule12`: that of 1.2
 //!   (feature `internals`);
 //! - `transcript`: the hash of the handshake messages (feature `internals`);
-//! - [`group`]: key exchange; [`groups`]: X25519 and P-256 (feature `rustcrypto`);
+//! - [`group`]: key exchange; [`groups`]: X25519, P-256, P-384 and ML-KEM-768 (feature `rustcrypto`);
 //! - [`signature`]: private keys that sign, and algorithms that verify; [`signatures`]: those of the
 //!   portable provider (features `certificates` and `rustcrypto`);
 //! - [`suites`]: the constructions of record protection, where possible generic over the block
@@ -36,6 +37,8 @@ mod schedule12;
 #[cfg(feature = "internals")]
 pub mod schedule12;
 mod sha256;
+#[cfg(feature = "sha384")]
+mod sha384;
 pub mod signature;
 #[cfg(all(feature = "certificates", feature = "rustcrypto"))]
 pub mod signatures;
@@ -46,7 +49,7 @@ mod transcript;
 pub mod transcript;
 
 pub use crate::codepoints::{CipherSuiteId, NamedGroup, SignatureScheme};
-pub use group::{Group, GroupAnswer, InvalidKeyShare, KeyExchange, SharedSecret};
+pub use group::{Group, GroupAnswer, Hybrid, InvalidKeyShare, KeyExchange, SharedSecret};
 #[cfg(feature = "internals")]
 pub use hash::HashValue;
 #[cfg(not(feature = "internals"))]
@@ -75,6 +78,8 @@ pub use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
 #[cfg(not(feature = "internals"))]
 pub(crate) use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
 pub use sha256::Sha256;
+#[cfg(feature = "sha384")]
+pub use sha384::Sha384;
 pub use signature::{
     KeyLoader, PrivateKeyError, SignatureAlgorithm, SignatureAnswer, Signing, SigningKey,
 };

@@ -146,12 +146,19 @@ pub enum Exchange12 {
     /// An ephemeral key exchange whose server share is signed with an ECDSA or Ed25519 key (RFC
     /// 8422, section 2).
     EcdheEcdsa,
+    /// An ephemeral key exchange whose server share is signed with an RSA key (RFC 8422, section 2).
+    EcdheRsa,
 }
 
 impl Exchange12 {
     /// Whether the server authenticates itself with a certificate or raw public key.
     pub const fn is_signed(self) -> bool {
-        matches!(self, Self::EcdheEcdsa)
+        matches!(self, Self::EcdheEcdsa | Self::EcdheRsa)
+    }
+
+    /// Whether keys are exchanged, for which a group is needed.
+    pub const fn is_ephemeral(self) -> bool {
+        !matches!(self, Self::Psk)
     }
 }
 

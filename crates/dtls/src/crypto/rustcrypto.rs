@@ -1,7 +1,9 @@
 //! The portable provider: ciphers and curves of RustCrypto, which select AES and carry-less
 //! multiplication instructions at run time.
 
+use super::groups::mlkem768::X25519_MLKEM768;
 use super::groups::p256::P256;
+use super::groups::p384::P384;
 use super::groups::x25519::X25519;
 #[cfg(feature = "certificates")]
 use super::signatures;
@@ -15,6 +17,8 @@ use super::suites::mask::BlockMask;
 use super::suites::outputs::AGGREGATION_BLOCKS;
 use super::{CipherSuite, CipherSuiteId, Keying, Limits, Provider, Sha256};
 use aes::Aes128Enc;
+#[cfg(feature = "sha384")]
+use aes::Aes256Enc;
 #[cfg(feature = "dtls12")]
 use dtls12::SUITES;
 #[cfg(feature = "dtls12")]
@@ -23,6 +27,8 @@ pub use dtls12::{
     ECDHE_ECDSA_WITH_CHACHA20_POLY1305, ECDHE_PSK_WITH_AES_128_CCM_8, ECDHE_PSK_WITH_AES_128_GCM,
     PSK_WITH_AES_128_CCM, PSK_WITH_AES_128_CCM_8, PSK_WITH_AES_128_GCM, PSK_WITH_CHACHA20_POLY1305,
 };
+#[cfg(all(feature = "dtls12", feature = "sha384"))]
+pub use dtls12::{ECDHE_ECDSA_WITH_AES_256_GCM, ECDHE_PSK_WITH_AES_256_GCM, PSK_WITH_AES_256_GCM};
 
 #[cfg(feature = "dtls12")]
 mod dtls12;
@@ -36,6 +42,8 @@ pub static PROVIDER: Provider = Provider {
     name: "RustCrypto",
     suites: &[
         &AES_128_GCM,
+        #[cfg(feature = "sha384")]
+        &AES_256_GCM,
         &CHACHA20_POLY1305,
         &AES_128_CCM,
         &AES_128_CCM_8,
@@ -47,7 +55,7 @@ pub static PROVIDER: Provider = Provider {
     suites_12: SUITES,
     #[cfg(not(feature = "dtls12"))]
     suites_12: &[],
-    groups: &[&X25519, &P256],
+    groups: &[&X25519, &P256, &P384, &X25519_MLKEM768],
     #[cfg(feature = "certificates")]
     signatures: signatures::ALL,
     #[cfg(feature = "certificates")]
@@ -68,6 +76,19 @@ pub static AES_128_GCM: CipherSuite = CipherSuite {
     limits: Limits::GCM,
     keying: Keying::Aead(Gcm::<Aes128Enc>::protection),
     known_answer: KnownAnswer::AES_128_GCM,
+};
+
+/// AES-256-GCM with SHA-384.
+#[cfg(feature = "sha384")]
+pub static AES_256_GCM: CipherSuite = CipherSuite {
+    id: CipherSuiteId::AES_256_GCM_SHA384,
+    name: "TLS_AES_256_GCM_SHA384",
+    encrypts: true,
+    tag_len: 16,
+    hash: &super::Sha384,
+    limits: Limits::GCM,
+    keying: Keying::Aead(Gcm::<Aes256Enc>::protection),
+    known_answer: KnownAnswer::AES_256_GCM,
 };
 
 /// ChaCha20-Poly1305.

@@ -12,15 +12,20 @@
 //! handshake state that may use it. Every secret is zeroized when dropped.
 
 use super::SharedSecret;
-use super::hash::{Hash, HashValue, HmacKey, LONGEST_OUTPUT as LEN};
+use super::hash::{Hash, HashValue, HmacKey, LONGEST_OUTPUT};
 use core::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 /// The prefix of every label in DTLS 1.3 (RFC 9147, section 5.9), without a space at the end.
 const PREFIX: &[u8] = b"dtls13";
-/// The longest output of HKDF-Expand: 255 blocks of the hash.
-const LONGEST: usize = 255 * LEN;
+/// The longest output of HKDF-Expand in hash values.
+const MOST_BLOCKS: usize = 255;
+
+/// As many zeros as a hash value has bytes.
+fn zeros(hash: &dyn Hash) -> &'static [u8] {
+    &[0; LONGEST_OUTPUT][..hash.algorithm().output_len()]
+}
 
 /// A secret of the schedule.
 #[derive(Clone, ZeroizeOnDrop)]
@@ -33,9 +38,7 @@ struct Secret {
 impl Secret {
     /// HKDF-Extract.
     fn extract(hash: &'static dyn Hash, salt: &[u8], ikm: &[u8]) -> Self {
-        let mut out = Self { hash, bytes: [0; LEN] };
-        hash.extract(salt, ikm, &mut out.bytes);
-        out
+        Self { hash, bytes: HashValue::new(hash.algorithm(), |out| hash.extract(salt, ikm, out)) }
     }
 
     fn derivation(&self) -> KeyDerivation {
@@ -57,7 +60,8 @@ impl KeyDerivation {
     /// included, for keys of a fixed length.
     ///
     /// # Panics
-    /// If the label is longer than 249 bytes, the context than 255 or the output than 8160.
+    /// If the label is longer than 249 bytes, the context than 255 or the output than 255 hash
+    /// values.
     pub fn expand(&self, label: &str, context: &[u8], out: &mut [u8]) {
         self.expand_label(label.as_bytes(), context, out).expect("labels of keys are short");
     }
@@ -82,7 +86,7 @@ impl KeyDerivation {
         let label_len =
             u8::try_from(PREFIX.len() + label.len()).map_err(|_| ExportError::TooLong)?;
         let context_len = u8::try_from(context.len()).map_err(|_| ExportError::TooLong)?;
-        if out.len() > LONGEST {
+        if out.len() > MOST_BLOCKS * self.0.hash().algorithm().output_len() {
             return Err(ExportError::TooLong);
         }
         let info: [&[u8]; 6] =
@@ -92,10 +96,11 @@ impl KeyDerivation {
     }
 
     fn derive(&self, label: &[u8], context: &[u8]) -> Secret {
-        let mut out = Secret { hash: self.0.hash(), bytes: [0; LEN] };
-        self.expand_label(label, context, &mut out.bytes)
-            .expect("labels of the schedule are short");
-        out
+        let hash = self.0.hash();
+        let bytes = HashValue::new(hash.algorithm(), |out| {
+            self.expand_label(label, context, out).expect("labels of the schedule are short");
+        });
+        Secret { hash, bytes }
     }
 
     /// HKDF-Extract with Derive-Secret(., "derived", "") as the salt: the next stage.
@@ -106,9 +111,7 @@ impl KeyDerivation {
 }
 
 fn empty_hash(hash: &dyn Hash) -> HashValue {
-    let mut out = [0; LEN];
-    hash.digest(&[], &mut out);
-    out
+    HashValue::new(hash.algorithm(), |out| hash.digest(&[], out))
 }
 
 /// Hides the content of secrets from `Debug`.
@@ -140,8 +143,8 @@ opaque!(
 pub enum ExportError {
     /// The handshake is not complete, or the association has ended.
     NotConnected,
-    /// An input or the output is too long: in DTLS 1.3 the label (249 bytes) or the output (8160),
-    /// in 1.2 the context (65535).
+    /// An input or the output is too long: in DTLS 1.3 the label (249 bytes) or the output (255
+    /// hash values), in 1.2 the context (65535).
     TooLong,
     /// The label is one that DTLS 1.2 itself uses (RFC 5705, section 4).
     ReservedLabel,
@@ -151,9 +154,9 @@ impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotConnected => f.write_str("handshake not complete, or association closed"),
-            Self::TooLong => {
-                write!(f, "label over 249, output over {LONGEST} or context over 65535 bytes")
-            }
+            Self::TooLong => f.write_str(
+                "label over 249 bytes, output over 255 hash values or context over 65535 bytes",
+            ),
             Self::ReservedLabel => f.write_str("a label that the protocol itself uses"),
         }
     }
@@ -167,12 +170,12 @@ pub struct EarlySecret(Secret);
 impl EarlySecret {
     /// The stage for a handshake under `psk`, external or resumed.
     pub fn from_psk(hash: &'static dyn Hash, psk: &[u8]) -> Self {
-        Self(Secret::extract(hash, &[0; LEN], psk))
+        Self(Secret::extract(hash, zeros(hash), psk))
     }
 
     /// The stage for a handshake without a pre-shared key.
     pub fn without_psk(hash: &'static dyn Hash) -> Self {
-        Self::from_psk(hash, &[0; LEN])
+        Self::from_psk(hash, zeros(hash))
     }
 
     /// The key of the binder for an external pre-shared key.
@@ -187,7 +190,7 @@ impl EarlySecret {
 
     /// The next stage. `shared` is `None` for a handshake with the pre-shared key alone (psk_ke).
     pub fn into_handshake(self, shared: Option<&SharedSecret>) -> HandshakeSecret {
-        let ikm = shared.map_or(&[0; LEN][..], SharedSecret::as_bytes);
+        let ikm = shared.map_or(zeros(self.0.hash), SharedSecret::as_bytes);
         HandshakeSecret(self.0.derivation().next_stage(ikm).derivation())
     }
 }
@@ -197,18 +200,18 @@ pub struct HandshakeSecret(KeyDerivation);
 
 impl HandshakeSecret {
     /// The client's secret for epoch 2; `hash` ends with the ServerHello.
-    pub fn client_traffic(&self, hash: &HashValue) -> TrafficSecret {
+    pub fn client_traffic(&self, hash: &[u8]) -> TrafficSecret {
         TrafficSecret(self.0.derive(b"c hs traffic", hash))
     }
 
     /// The server's secret for epoch 2; `hash` ends with the ServerHello.
-    pub fn server_traffic(&self, hash: &HashValue) -> TrafficSecret {
+    pub fn server_traffic(&self, hash: &[u8]) -> TrafficSecret {
         TrafficSecret(self.0.derive(b"s hs traffic", hash))
     }
 
     /// The next stage, which is the last one.
     pub fn into_master(self) -> MasterSecret {
-        MasterSecret(self.0.next_stage(&[0; LEN]))
+        MasterSecret(self.0.next_stage(zeros(self.0.0.hash())))
     }
 }
 
@@ -228,7 +231,7 @@ pub struct ApplicationSecrets {
 
 impl MasterSecret {
     /// The secrets of application data; `hash` ends with the server's Finished.
-    pub fn application(&self, hash: &HashValue) -> ApplicationSecrets {
+    pub fn application(&self, hash: &[u8]) -> ApplicationSecrets {
         let keys = self.0.derivation();
         ApplicationSecrets {
             client: TrafficSecret(keys.derive(b"c ap traffic", hash)),
@@ -238,7 +241,7 @@ impl MasterSecret {
     }
 
     /// The secret from which session tickets are derived; `hash` ends with the client's Finished.
-    pub fn resumption(&self, hash: &HashValue) -> ResumptionSecret {
+    pub fn resumption(&self, hash: &[u8]) -> ResumptionSecret {
         ResumptionSecret(self.0.derive(b"res master", hash))
     }
 }
@@ -254,7 +257,9 @@ impl TrafficSecret {
     /// # Panics
     /// If `secret` is not as long as a hash value.
     pub fn new(hash: &'static dyn Hash, secret: &[u8]) -> Self {
-        let bytes = secret.try_into().expect("a secret is as long as a hash value");
+        let len = hash.algorithm().output_len();
+        assert_eq!(secret.len(), len, "a secret is as long as a hash value");
+        let bytes = HashValue::new(hash.algorithm(), |out| out.copy_from_slice(secret));
         Self(Secret { hash, bytes })
     }
 
@@ -303,7 +308,7 @@ impl TrafficSecret {
     }
 
     /// The bytes of the secret, for a key log only.
-    pub(crate) const fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0.bytes
     }
 }
@@ -313,14 +318,13 @@ pub struct FinishedKey(Secret);
 
 impl FinishedKey {
     /// The HMAC of the transcript's hash.
-    pub fn verify_data(&self, hash: &HashValue) -> HashValue {
-        let mut out = [0; LEN];
-        self.0.hash.hmac(&self.0.bytes, &[hash], &mut out);
-        out
+    pub fn verify_data(&self, hash: &[u8]) -> HashValue {
+        let Secret { hash: function, bytes } = &self.0;
+        HashValue::new(function.algorithm(), |out| function.hmac(bytes, &[hash], out))
     }
 
     /// Whether `verify_data` is correct, in constant time.
-    pub fn verify(&self, hash: &HashValue, verify_data: &[u8]) -> bool {
+    pub fn verify(&self, hash: &[u8], verify_data: &[u8]) -> bool {
         self.verify_data(hash).ct_eq(verify_data).into()
     }
 }
@@ -334,12 +338,12 @@ impl BinderKey {
     }
 
     /// The binder over the hash of the truncated ClientHello.
-    pub fn verify_data(&self, hash: &HashValue) -> HashValue {
+    pub fn verify_data(&self, hash: &[u8]) -> HashValue {
         self.0.verify_data(hash)
     }
 
     /// Whether `binder` is correct, in constant time.
-    pub fn verify(&self, hash: &HashValue, binder: &[u8]) -> bool {
+    pub fn verify(&self, hash: &[u8], binder: &[u8]) -> bool {
         self.0.verify(hash, binder)
     }
 }
@@ -351,13 +355,13 @@ impl ExporterSecret {
     /// Fills `out` with keying material for `label` and `context`.
     ///
     /// # Errors
-    /// Fails if `label` is longer than 249 bytes or `out` than 8160.
+    /// Fails if `label` is longer than 249 bytes or `out` than 255 hash values.
     pub fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> Result<(), ExportError> {
         let hash = self.0.hash;
-        let mut secret = Secret { hash, bytes: [0; LEN] };
+        let bytes = HashValue::new(hash.algorithm(), |_| {});
+        let mut secret = Secret { hash, bytes };
         self.0.derivation().expand_label(label, &empty_hash(hash), &mut secret.bytes)?;
-        let mut digest = [0; LEN];
-        hash.digest(&[context], &mut digest);
+        let digest = HashValue::new(hash.algorithm(), |out| hash.digest(&[context], out));
         secret.derivation().expand_label(b"exporter", &digest, out)
     }
 }
@@ -383,13 +387,18 @@ mod tests {
     use std::string::String;
     use std::vec::Vec;
 
+    const LEN: usize = 32;
+    /// The longest output with SHA-256.
+    const LONGEST: usize = MOST_BLOCKS * LEN;
+
     fn hex(bytes: &[u8]) -> String {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Every output of the schedule, in the order of `tests/known_answers.py`.
     fn outputs(early: EarlySecret, shared: Option<&SharedSecret>) -> Vec<String> {
-        let [one, two, three] = [[1; LEN], [2; LEN], [3; LEN]];
+        let len = early.0.bytes.len();
+        let [one, two, three] = [1, 2, 3].map(|byte| std::vec![byte; len]);
         let binders = [early.external_binder(), early.resumption_binder()];
         let handshake = early.into_handshake(shared);
         let traffic = [handshake.client_traffic(&one), handshake.server_traffic(&one)];
@@ -404,7 +413,7 @@ mod tests {
         outputs.push(hex(client.next().as_bytes()));
         outputs.push(hex(&client.finished_key().verify_data(&three)));
         outputs.push(hex(&exported));
-        outputs.push(hex(&*master.resumption(&three).psk(&[1, 2])));
+        outputs.push(hex(&master.resumption(&three).psk(&[1, 2])));
         outputs
     }
 
@@ -443,6 +452,39 @@ mod tests {
         assert_eq!(outputs(EarlySecret::without_psk(&Sha256), Some(&shared)), expected);
     }
 
+    #[cfg(feature = "sha384")]
+    #[test]
+    fn agrees_with_a_second_implementation_with_sha_384() {
+        use crate::crypto::Sha384;
+        let psk_ke = [
+            "6a134cfdaf21250e99770742d55de4c6c9fbbda59aa4a9b9debeb9ce7bcb9bba97889fa893593661ddc2c992bbb5cd7e",
+            "4c58ffb4f74afe8044a8ac0963ebcedbc77e585c51ae2f43cbdbab2725622df6fd6d721a93fe8f44d99a64a1305520be",
+            "1b934c39b5832718a58cec8148b2a7c179ffbd259ee606c9136419439afa5b8a612ccb47797a743bc768d060686c236b",
+            "b46f467f4277aeeda2ffdffad0a341b3cd09efd3e155c84fa0d33dc22dc9df0562cbcf3b3fae2a80d74d93c8d1b8cbd9",
+            "2a612e5bd6117a858339e4252f23eca4ddf4ebe474c8f3993de47856ad0d11351148cc3ac066d90f0f2e03ae3ed7b279",
+            "344a227431fb6899338f03322c79ed685718f3b663ee1cc1d8fca7fe878c1de3e1cc90cfa112be01f7d12a94c329c57b",
+            "049a63160bf3926007a5638826d15be11955dc670f8b296cde04a88495368568be35bee32f0cbbae7389082ce599573a",
+            "e50dfbbc0a62dfe8e10c60557b1d59db551176c78c24302ee30ccc17ae117ba9b43b6de4b5d75a220135e2973646de1f",
+            "9067575458f681eef2b215cf20969f34a202e684",
+            "2625fa7dae8e1293c520d620526e65d245ee373be76c12226f98882dd13aa12bdc583350ebaa5ceb5730e08ada97dd75",
+        ];
+        let ecdhe = [
+            "1341c209d36446d46cf3559aadaa9614ab09ba7d43631e7470edc3f71a4ca1fa48d65f902c9d57bf37db03375b20f11c",
+            "5316e181d8548bd4f34182b1e39488377f609b0c8263f6a6d880a596a1fca85d920aaec3a52b6012811bf6eb4bafb04f",
+            "4cdb40df5bc0ba5ca01e51ae43c2bc0308bbb69276f1d318c25c83ceacd187e438043d5138a9a39865bc6c892e312544",
+            "082b82c55ca28faad6a21d02184f6e52394e8215da3926908d1e5aaa6af794735f118e1d6757cc4f9b22ce0a9780574a",
+            "7ec704a9466bf7ef37509575dad30d3a0b5128f525b7ff58847ac95480582b025d66ddbb855279b9e29fc8aa6a5759ae",
+            "b70f5f5ba0a315aae9a88b81fde4391c64833d16c60d52ddb1770b069015d5680781d70923510655fa9f65bfe9374a24",
+            "d763b4365bf475a0ca757cf97fd364a265aa62594d57547717bb72c2debf0fc84d3b85a17cde095015cecb0dab4bfe1a",
+            "a71107ab60e1024df8d8481345b98976c9b2b003e57ad4b442e10c4985b190e3b11eb0ec52ac672bf2c3c4ef0a7eed91",
+            "634a1e76662df6c8bf064a1899ff1252a034f5eb",
+            "d1004906637127e2d5415e7aa789e83f56939665d4be0ff924ec4bd45f45b0b6648ea1764baabf6f17a53a19b1f93abf",
+        ];
+        assert_eq!(outputs(EarlySecret::from_psk(&Sha384, b"secret"), None), psk_ke);
+        let shared = SharedSecret::new(&[9; 32]).unwrap();
+        assert_eq!(outputs(EarlySecret::without_psk(&Sha384), Some(&shared)), ecdhe);
+    }
+
     /// RFC 8448, section 3: until the first label is used, the schedules of DTLS and TLS are equal.
     #[test]
     fn early_secret_of_rfc_8448() {
@@ -459,7 +501,7 @@ mod tests {
         let good = key.verify_data(&hash);
         assert!(key.verify(&hash, &good));
         for at in 0..LEN {
-            let mut bad = good;
+            let mut bad = good.to_vec();
             bad[at] ^= 0x80;
             assert!(!key.verify(&hash, &bad), "byte {at}");
         }
@@ -483,7 +525,7 @@ mod tests {
     fn schedules_of_others_start_and_go_on_as_ours_do() {
         let early = EarlySecret::from_psk(&Sha256, b"secret");
         let ours = TrafficSecret::extract(&Sha256, &[0; LEN], b"secret");
-        assert_eq!(ours.as_bytes(), &early.0.bytes);
+        assert_eq!(ours.as_bytes(), &*early.0.bytes);
         assert_eq!(ours.derive("traffic upd", &[]).as_bytes(), ours.next().as_bytes());
         let next = TrafficSecret::extract(&Sha256, &early.0.bytes, b"more");
         assert_eq!(ours.extract_from(b"more").as_bytes(), next.as_bytes());

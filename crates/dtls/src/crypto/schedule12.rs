@@ -66,7 +66,7 @@ impl Prf12 {
     }
 }
 
-/// The first stage, derived from the pre-shared key, and from a key exchange if there is one.
+/// The first stage: the shared secret of a key exchange, or a pre-shared key with or without one:
 ///
 /// ```text
 /// uint16 length of other ‖ other ‖ uint16 length of the key ‖ key
@@ -96,6 +96,11 @@ impl PremasterSecret {
     /// If `psk` is longer than 65535 bytes.
     pub fn ecdhe_psk(hash: &'static dyn Hash, shared: &SharedSecret, psk: &[u8]) -> Self {
         Self::new(hash, OtherSecret::Shared(shared), psk)
+    }
+
+    /// A key exchange alone: its shared secret, with leading zeros (RFC 8422, section 5.10).
+    pub fn ecdhe(hash: &'static dyn Hash, shared: &SharedSecret) -> Self {
+        Self::from_bytes(hash, shared.as_bytes())
     }
 
     fn new(hash: &'static dyn Hash, other: OtherSecret<'_>, psk: &[u8]) -> Self {
@@ -133,7 +138,7 @@ impl PremasterSecret {
 
     /// The extended master secret (RFC 7627, section 4). `session_hash` ends
     /// with the ClientKeyExchange.
-    pub fn into_extended_master(self, session_hash: &HashValue) -> MasterSecret12 {
+    pub fn into_extended_master(self, session_hash: &[u8]) -> MasterSecret12 {
         self.master(&[EXTENDED_MASTER_SECRET, session_hash])
     }
 
@@ -179,9 +184,8 @@ impl PremasterWriter {
         match self {
             Self::Short { block, len } => HmacKey::new(hash, &block[..len]),
             Self::Long(running) => {
-                let mut value = Zeroizing::new([0; LONGEST_OUTPUT]);
-                running.value(&mut *value);
-                HmacKey::new(hash, &*value)
+                let value = HashValue::new(hash.algorithm(), |out| running.value(out));
+                HmacKey::new(hash, &Zeroizing::new(value))
             }
         }
     }
@@ -212,16 +216,16 @@ impl MasterSecret12 {
 
     /// `verify_data` of the client's Finished (RFC 5246, section 7.4.9).
     /// Compare it in constant time.
-    pub fn client_finished(&self, hash: &HashValue) -> [u8; VERIFY_DATA] {
+    pub fn client_finished(&self, hash: &[u8]) -> [u8; VERIFY_DATA] {
         self.finished(CLIENT_FINISHED, hash)
     }
 
     /// `verify_data` of the server's Finished.
-    pub fn server_finished(&self, hash: &HashValue) -> [u8; VERIFY_DATA] {
+    pub fn server_finished(&self, hash: &[u8]) -> [u8; VERIFY_DATA] {
         self.finished(SERVER_FINISHED, hash)
     }
 
-    fn finished(&self, label: &[u8], hash: &HashValue) -> [u8; VERIFY_DATA] {
+    fn finished(&self, label: &[u8], hash: &[u8]) -> [u8; VERIFY_DATA] {
         let mut out = [0; VERIFY_DATA];
         self.prf.fill(&[label, hash], &mut out);
         out
@@ -307,7 +311,7 @@ mod tests {
 
     const CLIENT: [u8; RANDOM] = [1; RANDOM];
     const SERVER: [u8; RANDOM] = [2; RANDOM];
-    const SESSION: HashValue = [3; LONGEST_OUTPUT];
+    const SESSION: [u8; 32] = [3; 32];
 
     fn hex(bytes: &[u8]) -> String {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -465,5 +469,17 @@ mod tests {
         assert_eq!(format!("{master:?}"), "MasterSecret12(..)");
         let keys = master.keys(&PSK_WITH_AES_128_GCM, &CLIENT, &SERVER);
         assert_eq!(format!("{keys:?}"), "Keys12(..)");
+    }
+
+    #[cfg(feature = "sha384")]
+    #[test]
+    fn agrees_with_a_second_implementation_with_sha_384() {
+        let premaster = PremasterSecret::psk(&crate::crypto::Sha384, b"secret");
+        let master = premaster.into_extended_master(&[3; 48]);
+        assert_eq!(
+            hex(master.as_bytes()),
+            "f1ae2074d3821228fdfd944e96b0da96aec227368de53a32de6c7e45ac76767046ce84ae8f0fb21a8a7d3cd1282a9826"
+        );
+        assert_eq!(hex(&master.client_finished(&[3; 48])), "95c7fb0a10e76e40394f4a27");
     }
 }

@@ -1,6 +1,6 @@
 //! The transcript hash (RFC 8446, section 4.4.1).
 
-use super::hash::{Hash, HashValue, LONGEST_OUTPUT, RunningHash};
+use super::hash::{Hash, HashValue, RunningHash};
 use core::fmt;
 
 /// The hash of the handshake messages so far, in their TLS form (RFC 9147,
@@ -29,9 +29,7 @@ impl Transcript {
 
     /// The hash of everything appended so far.
     pub fn hash(&self) -> HashValue {
-        let mut value = [0; LONGEST_OUTPUT];
-        self.running.value(&mut value);
-        value
+        HashValue::new(self.hash.algorithm(), |out| self.running.value(out))
     }
 
     /// Replaces everything appended so far (the first ClientHello) by the synthetic `message_hash`
@@ -41,11 +39,11 @@ impl Transcript {
     }
 
     /// The transcript of a server that kept only the hash of the first ClientHello, in a cookie.
-    pub fn of_message_hash(hash: &'static dyn Hash, value: &HashValue) -> Self {
-        /// HandshakeType `message_hash`, then a 24-bit length.
-        const HEADER: [u8; 4] = [254, 0, 0, LONGEST_OUTPUT as u8];
+    pub fn of_message_hash(hash: &'static dyn Hash, value: &[u8]) -> Self {
+        // HandshakeType `message_hash`, then a 24-bit length.
+        let header = [254, 0, 0, value.len() as u8];
         let mut transcript = Self::new(hash);
-        transcript.update(&HEADER);
+        transcript.update(&header);
         transcript.update(value);
         transcript
     }
@@ -73,6 +71,6 @@ mod tests {
         transcript.update(b"more");
         let mut expected = [0; 32];
         Sha256.digest(&[&[0xfe, 0, 0, 0x20], &first, b"more"], &mut expected);
-        assert_eq!(transcript.hash(), expected);
+        assert_eq!(transcript.hash()[..], expected);
     }
 }

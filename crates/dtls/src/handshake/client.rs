@@ -1,15 +1,18 @@
 //! The client's handshake states in DTLS 1.3, and the common first one.
 
+use super::certificates::client::{
+    Answer, Kinds, WaitCertificate, is_offered, offered_len, write_offer,
+};
 use super::negotiated_extensions::NegotiatedExtensions;
-use super::session::Owner;
 use super::{
-    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, absorb, dtls12,
-    expect_epoch, log_secret, negotiated_extensions,
+    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, Progress, State, absorb,
+    certificates, dtls12, expect_epoch, log_secret, negotiated_extensions,
 };
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, HandshakeType,
     PskKeyExchangeMode, UNCOMPRESSED_POINTS,
 };
+use crate::config::certificates::ForClient;
 use crate::config::{ClientConfig, ProtocolVersion, Psk, Settings, can_aggregate};
 use crate::crypto::{
     ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, HashValue, KeyExchange,
@@ -20,10 +23,11 @@ use crate::messages::extensions::{KeyShareEntry, write_extension};
 use crate::messages::fragment::transcript_header;
 use crate::messages::hello::write_client_hello;
 use crate::messages::{EncryptedExtensions, ServerHello, aggregation as aggregation_extension};
-use crate::parts;
+use crate::parts::{self, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
@@ -50,7 +54,8 @@ impl core::fmt::Debug for PendingExchange {
 #[derive(Debug)]
 struct Offer {
     part: parts::Client,
-    early: EarlySecret,
+    /// The first stage under the PSK, if there is one.
+    early: Option<EarlySecret>,
     share: Option<PendingExchange>,
     transcript: Transcript,
     /// The suite of the HelloRetryRequest, if one came.
@@ -62,7 +67,8 @@ struct Offer {
 pub(crate) struct WaitServerHello {
     part: parts::Client,
     random: [u8; 32],
-    psk: Psk,
+    psk: Option<Psk>,
+    certificates: ForClient,
     cid: Option<ConnectionId>,
     offers: Offers,
 }
@@ -118,7 +124,8 @@ impl WaitServerHello {
     /// Sends the first ClientHello.
     pub(crate) fn start(config: &ClientConfig, channel: &mut Channel) -> Self {
         let settings = &config.settings;
-        let psk = config.credential.psk().expect("ClientConfig::with takes only a PSK");
+        let psk = config.psk.as_ref();
+        let certificates = config.certificates.clone();
         let random = channel.rng.array();
         let ids = settings.connection_ids;
         let cid =
@@ -129,9 +136,12 @@ impl WaitServerHello {
         let offer_13 = hash.map(|hash| {
             Box::new(Offer {
                 part: config.part,
-                early: EarlySecret::from_psk(hash, psk.key()),
+                early: psk.map(|psk| EarlySecret::from_psk(hash, psk.key())),
                 share: match settings.groups.first() {
-                    Some(group) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) => {
+                    Some(group)
+                        if certificates.get().is_some()
+                            || settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) =>
+                    {
                         start_share(settings, channel, *group)
                     }
                     _ => None,
@@ -140,33 +150,39 @@ impl WaitServerHello {
                 retried: None,
             })
         });
+        let verifies = certificates.get().is_some();
         let offer_12 = |highest, channel: &mut Channel| {
-            let session = config
-                .session
-                .clone()
-                .filter(|session| settings.resumption && session.owner == Owner::of(psk));
+            let owned = certificates.get().map(|certificates| &**certificates);
+            let session = config.session.clone().filter(|session| {
+                settings.resumption
+                    && session.owner.is_of_client(psk, owned)
+                    && settings.suites_12().any(|suite| suite.id == session.suite)
+            });
             Box::new(dtls12::client::Offer::new(
                 config.part,
                 random,
                 psk,
+                &certificates,
                 highest,
                 session,
                 cid,
                 channel,
             ))
         };
-        let part_12 = parts::Dtls12::INCLUDED.filter(|_| settings.speaks(ProtocolVersion::Dtls12));
+        let part_12 = parts::Dtls12::INCLUDED
+            .filter(|_| settings.suites_12_with(psk.is_some(), verifies).next().is_some());
         let offers = match (offer_13, part_12) {
             (Some(offer), None) => Offers::Dtls13(offer),
             (Some(offer), Some(part)) => {
                 Offers::Both(offer, part, offer_12(ProtocolVersion::Dtls13, channel))
             }
-            (None, part) => {
-                let part = part.expect("Settings::check finds a version that has suites");
+            (None, offered) => {
+                let part = offered.expect("the configuration has a version that it can use");
                 Offers::Dtls12(part, offer_12(ProtocolVersion::Dtls12, channel))
             }
         };
-        let mut state = Self { part: config.part, random, psk: psk.clone(), cid, offers };
+        let psk = psk.cloned();
+        let mut state = Self { part: config.part, random, psk, certificates, cid, offers };
         let sent = state.send_hello(settings, channel, &[], &[]);
         sent.expect("Settings::check and LONGEST_TICKET keep the first hello short enough");
         state
@@ -228,17 +244,26 @@ impl WaitServerHello {
             }
             None => (&[][..], None),
         };
-        let variable = [self.psk.identity(), cookie_13, cookie_12, key, ticket.unwrap_or_default()];
-        let room = HELLO_ROOM + variable.iter().map(|part| part.len()).sum::<usize>();
+        let identity = self.psk.as_ref().map(Psk::identity).unwrap_or_default();
+        let variable = [identity, cookie_13, cookie_12, key, ticket.unwrap_or_default()];
+        let certificates = self.certificates.get();
+        let room = HELLO_ROOM
+            + variable.iter().map(|part| part.len()).sum::<usize>()
+            + certificates.map_or(0, |offered| offered_len(settings, offered));
         let mut body = alloc::vec![0; room];
         let mut w = Writer::new(&mut body);
         let renegotiation = offer_12.map(|_| EMPTY_RENEGOTIATION_INFO_SCSV);
         let suites = settings
             .ordered_suites()
             .map(|suite| suite.id.0)
-            .chain(settings.suites_12().map(|suite| suite.id.0))
+            .chain(
+                offer_12
+                    .into_iter()
+                    .flat_map(|offer| offer.suites(settings))
+                    .map(|suite| suite.id.0),
+            )
             .chain(renegotiation);
-        let ecdhe_12 = settings.offers_ecdhe_psk();
+        let ecdhe_12 = offer_12.is_some_and(|offer| offer.offers_ecdhe(settings));
         let mut binder_at = None;
         write_client_hello(&mut w, &self.random, session_id, cookie_12, suites, |w| {
             if offer_13.is_some() {
@@ -269,6 +294,9 @@ impl WaitServerHello {
                     w.vec8(|w| w.u8(UNCOMPRESSED_POINTS))
                 })?;
             }
+            if let Some(certificates) = certificates {
+                write_offer(settings, certificates, w)?;
+            }
             if offer_13.is_none() {
                 return Ok(());
             }
@@ -276,19 +304,24 @@ impl WaitServerHello {
                 let entry = KeyShareEntry { group: share.group, key };
                 write_extension(w, ExtensionType::KEY_SHARE, |w| w.vec16(|w| w.put(&entry)))?;
             }
-            write_extension(w, ExtensionType::PSK_KEY_EXCHANGE_MODES, |w| {
-                w.vec8(|w| settings.psk_modes.iter().try_for_each(|mode| w.u8(mode.0)))
-            })?;
+            if self.psk.is_some() {
+                write_extension(w, ExtensionType::PSK_KEY_EXCHANGE_MODES, |w| {
+                    w.vec8(|w| settings.psk_modes.iter().try_for_each(|mode| w.u8(mode.0)))
+                })?;
+            }
             let wanted = &settings.aggregation;
             if wanted.is_wanted() {
                 write_extension(w, settings.aggregation_extension, |w| {
                     aggregation_extension::write_offer(&wanted.receive, &wanted.send, w)
                 })?;
             }
+            if self.psk.is_none() {
+                return Ok(());
+            }
             // This extension must be the last one (RFC 8446, section 4.2.11).
             write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| {
                 w.vec16(|w| {
-                    w.vec16(|w| w.bytes(self.psk.identity()))?;
+                    w.vec16(|w| w.bytes(identity))?;
                     w.u32(0) // obfuscated_ticket_age of an external PSK
                 })?;
                 w.vec16(|w| {
@@ -301,11 +334,11 @@ impl WaitServerHello {
         })?;
         let len = w.len();
         body.truncate(len);
-        if let (Some(offer), Some(at)) = (offer_13, binder_at) {
-            let binder = offer.binder(&body, at);
-            if let Some(slot) = body.get_mut(at..) {
-                slot.copy_from_slice(&binder);
-            }
+        if let (Some(offer), Some(at)) = (offer_13, binder_at)
+            && let Some(binder) = offer.binder(&body, at)
+            && let Some(slot) = body.get_mut(at..)
+        {
+            slot.copy_from_slice(&binder);
         }
         Ok(body)
     }
@@ -334,7 +367,8 @@ impl WaitServerHello {
             }
             (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, ..)) => offer.server_hello(
                 self.random,
-                &self.psk,
+                self.psk.as_ref(),
+                self.certificates,
                 self.cid,
                 settings,
                 channel,
@@ -448,12 +482,12 @@ fn check_hello_13(
 
 impl Offer {
     /// The binder over the hello up to the list of binders (RFC 8446, section 4.2.11.2).
-    fn binder(&self, body: &[u8], binder_at: usize) -> HashValue {
+    fn binder(&self, body: &[u8], binder_at: usize) -> Option<HashValue> {
         let mut transcript = self.transcript.clone();
         transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, body.len()));
         // The lengths of the list (2 bytes) and of the binder (1 byte) precede the binder.
         transcript.update(body.get(..binder_at - 3).unwrap_or_default());
-        self.early.external_binder().verify_data(&transcript.hash())
+        Some(self.early.as_ref()?.external_binder().verify_data(&transcript.hash()))
     }
 
     /// The chosen suite, which must have been offered.
@@ -475,7 +509,8 @@ impl Offer {
     fn server_hello(
         mut self: Box<Self>,
         random: [u8; 32],
-        psk: &Psk,
+        psk: Option<&Psk>,
+        certificates: ForClient,
         cid: Option<ConnectionId>,
         settings: &Settings,
         channel: &mut Channel,
@@ -487,12 +522,14 @@ impl Offer {
         }
         check_hello_13(settings, hello, cid)?;
         let suite = self.suite(settings, hello)?;
-        // The server must have accepted the only offered PSK: there is no other credential yet.
-        match hello.extensions.get(ExtensionType::PRE_SHARED_KEY) {
-            Some([0, 0]) => {}
+        // The server accepts the only offered PSK, or authenticates itself with a certificate.
+        let chosen = match hello.extensions.get(ExtensionType::PRE_SHARED_KEY) {
+            Some(_) if psk.is_none() => return Err(Misbehaviour::UnsolicitedExtension.into()),
+            Some([0, 0]) => psk,
             Some(_) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
+            None if certificates.get().is_some() => None,
             None => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
-        }
+        };
         let key_share = hello.extensions.get(ExtensionType::KEY_SHARE);
         let (group, shared) = match (key_share, self.share.take()) {
             (Some(content), Some(share)) => {
@@ -507,12 +544,18 @@ impl Offer {
                 (Some(entry.group), Some(shared))
             }
             (Some(_), None) => return Err(Misbehaviour::UnsolicitedExtension.into()),
-            (None, _) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_KE) => (None, None),
+            (None, _)
+                if chosen.is_some() && settings.psk_modes.contains(&PskKeyExchangeMode::PSK_KE) =>
+            {
+                (None, None)
+            }
             (None, _) => return Err(Misbehaviour::MissingExtension("key_share").into()),
         };
         absorb(&mut self.transcript, message.kind, &message.body);
         let hash = self.transcript.hash();
-        let handshake = self.early.into_handshake(shared.as_ref());
+        let early = self.early.filter(|_| chosen.is_some());
+        let early = early.unwrap_or_else(|| EarlySecret::without_psk(suite.hash));
+        let handshake = early.into_handshake(shared.as_ref());
         let client = handshake.client_traffic(&hash);
         let server = handshake.server_traffic(&hash);
         log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &random, &client);
@@ -526,7 +569,8 @@ impl Offer {
             Box::new(WaitEncryptedExtensions {
                 part: self.part,
                 random,
-                identity: psk.identity().to_vec(),
+                identity: chosen.map(Psk::identity).unwrap_or_default().to_vec(),
+                certificates: if chosen.is_some() { ForClient::EMPTY } else { certificates },
                 agreed,
                 suite,
                 group,
@@ -544,7 +588,10 @@ impl Offer {
 pub(crate) struct WaitEncryptedExtensions {
     part: parts::Client,
     random: [u8; 32],
+    /// The identity of the PSK; empty if the server did not take it.
     identity: Vec<u8>,
+    /// With what the server's certificate is checked, unless it took the PSK.
+    certificates: ForClient,
     agreed: NegotiatedExtensions,
     suite: &'static CipherSuite,
     group: Option<NamedGroup>,
@@ -575,6 +622,10 @@ impl WaitEncryptedExtensions {
                 // The server's preferred groups are meant for later handshakes (RFC 8446, section
                 // 4.2.7).
                 ExtensionType::SUPPORTED_GROUPS => {}
+                kind if self
+                    .certificates
+                    .get()
+                    .is_some_and(|offered| is_offered(offered, kind)) => {}
                 // Connection IDs must have been answered in the ServerHello.
                 kind if negotiated_extensions::is_offered(
                     settings,
@@ -598,56 +649,73 @@ impl WaitEncryptedExtensions {
         channel.record_limit = agreed.record_limit;
         channel.receive_limit = agreed.receive_limit;
         absorb(&mut self.transcript, message.kind, &message.body);
-        Ok(State::WaitServerFinished(
-            self.part,
-            Box::new(WaitFinished {
-                random: self.random,
-                suite: self.suite,
-                transcript: self.transcript,
-                master: self.master,
-                client: self.client,
-                server: self.server,
-                negotiated: Negotiated {
-                    version,
-                    suite: self.suite.id,
-                    suite_name: self.suite.name,
-                    group: self.group,
-                    psk_identity: self.identity,
-                    send,
-                    receive,
-                    resumed: false,
-                    extended_master: true,
-                    record_limit: agreed.record_limit,
-                    send_cid: agreed.send_cid,
-                    receive_cid: agreed.receive_cid,
-                    return_routability: agreed.return_routability,
-                },
-            }),
-        ))
+        let certificates = match self.certificates.get() {
+            Some(certificates) => {
+                Some((Arc::clone(certificates), Kinds::read(certificates, extensions)?))
+            }
+            None => None,
+        };
+        let finished = Box::new(WaitFinished {
+            part: self.part,
+            random: self.random,
+            suite: self.suite,
+            transcript: self.transcript,
+            master: self.master,
+            client: self.client,
+            server: self.server,
+            negotiated: Negotiated {
+                version,
+                suite: self.suite.id,
+                suite_name: self.suite.name,
+                group: self.group,
+                psk_identity: self.identity,
+                send,
+                receive,
+                resumed: false,
+                extended_master: true,
+                record_limit: agreed.record_limit,
+                send_cid: agreed.send_cid,
+                receive_cid: agreed.receive_cid,
+                return_routability: agreed.return_routability,
+                certificates: PartState::EMPTY,
+            },
+            answer: PartState::EMPTY,
+        });
+        Ok(match certificates {
+            Some((certificates, kinds)) => State::WaitServerCertificate(
+                (self.part, certificates.part),
+                Box::new(WaitCertificate::new(&certificates, kinds, finished)),
+            ),
+            None => State::WaitServerFinished(self.part, finished),
+        })
     }
 }
 
 /// Only the server's Finished is missing.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
+    pub(super) part: parts::Client,
     random: [u8; 32],
     suite: &'static CipherSuite,
-    transcript: Transcript,
+    pub(super) transcript: Transcript,
     master: MasterSecret,
     client: TrafficSecret,
     server: TrafficSecret,
-    negotiated: Negotiated,
+    pub(super) negotiated: Negotiated,
+    /// What the client answers a server that has asked for its certificate.
+    pub(super) answer: PartState<parts::Certificates, Answer>,
 }
 
 impl WaitFinished {
-    /// Processes the server's Finished and sends ours: the handshake is complete.
+    /// Processes the server's Finished and sends the client's last flight: the handshake is complete,
+    /// unless the client's key signs later.
     #[inline(never)]
     pub(crate) fn finished(
         mut self: Box<Self>,
         settings: &Settings,
         channel: &mut Channel,
         message: &Message,
-    ) -> Result<Established, Fault> {
+    ) -> Result<Progress, Fault> {
         expect_epoch(message, HANDSHAKE_EPOCH)?;
         if !self.server.finished_key().verify(&self.transcript.hash(), &message.body) {
             return Err(Misbehaviour::WrongFinished.into());
@@ -658,16 +726,8 @@ impl WaitFinished {
             self.master.application(&hash);
         log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &self.random, &send_secret);
         log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &self.random, &receive_secret);
-        let finished = self.client.finished_key().verify_data(&hash);
         channel.flight.complete();
-        channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
-        channel.install(
-            APPLICATION_EPOCH,
-            self.suite,
-            (&send_secret, self.negotiated.send),
-            (&receive_secret, self.negotiated.receive),
-        );
-        Ok(Established {
+        let established = Established {
             keys: EstablishedKeys::Dtls13 {
                 suite: self.suite,
                 send: send_secret,
@@ -679,6 +739,34 @@ impl WaitFinished {
                 (self.negotiated.receive, &settings.aggregation.receive),
             ),
             negotiated: self.negotiated,
-        })
+        };
+        match self.answer.take() {
+            Some(answer) => certificates::client::answer(
+                answer,
+                self.transcript,
+                self.client,
+                established,
+                channel,
+            ),
+            None => {
+                finish(&self.transcript, &self.client, &established, channel);
+                Ok(Progress::Complete(established))
+            }
+        }
+    }
+}
+
+/// Sends the client's Finished. `transcript` ends before it.
+pub(super) fn finish(
+    transcript: &Transcript,
+    client: &TrafficSecret,
+    established: &Established,
+    channel: &mut Channel,
+) {
+    let finished = client.finished_key().verify_data(&transcript.hash());
+    channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
+    let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
+    if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &established.keys {
+        channel.install(APPLICATION_EPOCH, suite, (send, sends), (receive, receives));
     }
 }

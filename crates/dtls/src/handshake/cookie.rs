@@ -13,6 +13,7 @@
 use crate::crypto::{CipherSuiteId, HashValue, NamedGroup};
 use crate::messages::ClientHello;
 use crate::tuning::COOKIE_ROTATION;
+use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use hmac::{Hmac, KeyInit, Mac};
 use lightseal_core::{Instant, Random, Reader, Writer};
@@ -25,8 +26,8 @@ const TAG: usize = 16;
 /// The length of a DTLS 1.2 cookie in bytes.
 pub const COOKIE_12_LEN: usize = 16;
 
-/// The length of a DTLS 1.3 cookie in bytes.
-pub const COOKIE_LEN: usize = 1 + 2 + 2 + 32 + TAG;
+/// The length in bytes of a DTLS 1.3 cookie without the hash in it.
+const BESIDE_HASH: usize = 1 + 2 + 2 + TAG;
 
 /// What a server needs to continue after a HelloRetryRequest for which it kept no state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub struct Retry {
     pub suite: CipherSuiteId,
     /// The group that it requested, if any.
     pub group: Option<NamedGroup>,
-    /// SHA-256 of the first ClientHello.
+    /// The hash of the first ClientHello, as the suite computes it.
     pub hello_hash: HashValue,
 }
 
@@ -118,11 +119,11 @@ impl CookieJar {
         rng: &mut Random,
         from: SocketAddr,
         retry: &Retry,
-    ) -> [u8; COOKIE_LEN] {
+    ) -> Vec<u8> {
         self.rotate(now, rng);
         let mark = self.mark();
-        let mut cookie = [0; COOKIE_LEN];
-        let (content, tag) = cookie.split_at_mut(COOKIE_LEN - TAG);
+        let mut cookie = alloc::vec![0; BESIDE_HASH + retry.hello_hash.len()];
+        let (content, tag) = cookie.split_at_mut(BESIDE_HASH + retry.hello_hash.len() - TAG);
         let mut w = Writer::new(content);
         let mut write = || {
             w.u8(mark)?;
@@ -145,8 +146,8 @@ impl CookieJar {
         cookie: &[u8],
     ) -> Option<(Retry, Instant)> {
         self.rotate(now, rng);
-        let (content, tag) = cookie.split_at_checked(COOKIE_LEN - TAG)?;
-        if tag.len() != TAG || !bool::from(self.tag(from, content).ct_eq(tag)) {
+        let (content, tag) = cookie.split_at_checked(cookie.len().checked_sub(TAG)?)?;
+        if !bool::from(self.tag(from, content).ct_eq(tag)) {
             return None;
         }
         let mut r = Reader::new(content);
@@ -156,7 +157,8 @@ impl CookieJar {
             0 => None,
             group => Some(NamedGroup(group)),
         };
-        Some((Retry { suite, group, hello_hash: r.array().ok()? }, made))
+        let hello_hash = HashValue::from_bytes(r.rest())?;
+        Some((Retry { suite, group, hello_hash }, made))
     }
 }
 
@@ -217,6 +219,10 @@ impl core::fmt::Debug for CookieJar {
 mod tests {
     use super::*;
 
+    fn hash(bytes: [u8; 32]) -> HashValue {
+        HashValue::from_bytes(&bytes).unwrap()
+    }
+
     #[test]
     fn a_cookie_serves_its_address_until_both_secrets_are_gone() {
         let rng = &mut Random::insecure(1);
@@ -226,14 +232,14 @@ mod tests {
         let retry = Retry {
             suite: CipherSuiteId::AES_128_CCM_SHA256,
             group: Some(NamedGroup::P256),
-            hello_hash: [7; 32],
+            hello_hash: hash([7; 32]),
         };
         let start = Instant::from_micros(1_000_000);
         let cookie = jar.bake(start, rng, a, &retry);
         assert_eq!(jar.open(start, rng, a, &cookie), Some((retry.clone(), start)));
         assert_eq!(jar.open(start, rng, b, &cookie), None, "another port");
-        for at in 0..COOKIE_LEN {
-            let mut forged = cookie;
+        for at in 0..cookie.len() {
+            let mut forged = cookie.clone();
             forged[at] ^= 1;
             assert_eq!(jar.open(start, rng, a, &forged), None);
             assert_eq!(jar.open(start, rng, a, &cookie[..at]), None);
@@ -248,7 +254,7 @@ mod tests {
         let rng = &mut Random::insecure(1);
         let mut jar = CookieJar::new(rng);
         let from = "[::1]:1".parse().unwrap();
-        let retry = Retry { suite: CipherSuiteId(1), group: None, hello_hash: [0; 32] };
+        let retry = Retry { suite: CipherSuiteId(1), group: None, hello_hash: hash([0; 32]) };
         let start = Instant::from_micros(1);
         let cookie = jar.bake(start, rng, from, &retry);
         let later = start + COOKIE_ROTATION * 9 / 10;
@@ -264,7 +270,7 @@ mod tests {
         let rng = &mut Random::insecure(1);
         let mut jar = CookieJar::new(rng);
         let from = "[::1]:1".parse().unwrap();
-        let retry = Retry { suite: CipherSuiteId(1), group: None, hello_hash: [0; 32] };
+        let retry = Retry { suite: CipherSuiteId(1), group: None, hello_hash: hash([0; 32]) };
         let start = Instant::from_micros(1);
         let cookie = jar.bake(start, rng, from, &retry);
         let later = start + COOKIE_ROTATION * 2 + core::time::Duration::from_micros(1);

@@ -2,16 +2,21 @@
 //! 5077).
 
 use crate::config::session;
+use crate::credential::PeerKey;
 use crate::crypto::{Aead, CipherSuite12, CipherSuiteId, MasterSecret12, Provider, Record};
+use crate::parts;
 use crate::tuning::{SESSION_LIFETIME, TICKET_ROTATION};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Instant, Random, Reader, Writer};
-pub(crate) use session::{KEY_CHECK, Owner, Session, Ticket};
+pub(crate) use session::{
+    CertificateOwner, KEY_CHECK, OwnCredential, Owner, PskOwner, Session, Ticket,
+};
 use zeroize::Zeroizing;
 
 /// The length in bytes of the session IDs that this crate assigns.
@@ -31,8 +36,14 @@ struct TicketKey {
 /// The current ticket key and the one before it.
 ///
 /// ```text
-/// | key name (4) | nonce (8) | sealed: version 1, expiry (8), suite (2), flags (1), master (48), key check (8), identity | tag |
+/// | key name (4) | nonce (8) | sealed: version 2, expiry (8), suite (2), flags (1), master (48), owner | tag |
+///
+/// owner, PSK:          | 0 | key check (8) | identity |
+/// owner, certificates: | 1 | hash of the server's key (32) | length (1), name of the server |
+///                      | nothing, or the client: hash of its key (32), its name if it has one |
 /// ```
+///
+/// A flag tells whether the client has a name.
 ///
 /// Each endpoint draws its own keys at random, and no nonce occurs twice under a key: the endpoint
 /// counts nonces, beginning at a random one so that tickets do not reveal their number.
@@ -43,8 +54,91 @@ pub(crate) struct TicketKeys {
 }
 
 const TICKET_HEAD: usize = 4 + 8;
-/// The bytes of the sealed content besides the identity.
-const TICKET_FIXED: usize = 1 + 8 + 2 + 1 + 48 + KEY_CHECK;
+/// The version of the sealed content.
+const TICKET_VERSION: u8 = 2;
+/// The bytes of the sealed content besides the owner.
+const TICKET_FIXED: usize = 1 + 8 + 2 + 1 + 48;
+/// The session has an extended master secret.
+const EXTENDED_MASTER: u8 = 1;
+/// The certificate of the client has a name.
+const NAMED_CLIENT: u8 = 2;
+
+impl Owner {
+    /// The room in bytes for what [`Self::write`] writes.
+    fn room(&self) -> usize {
+        match self {
+            Self::Psk(owner) => 1 + KEY_CHECK + owner.identity.len(),
+            Self::Certificates(_, owner) => {
+                let name = owner.server_name.as_ref().map_or(0, String::len);
+                let peer = owner.peer.as_ref().and_then(|peer| peer.name.as_ref());
+                1 + 32 + 1 + name + 32 + peer.map_or(0, String::len)
+            }
+        }
+    }
+
+    fn flags(&self) -> u8 {
+        match self {
+            Self::Certificates(_, owner)
+                if owner.peer.as_ref().is_some_and(|peer| peer.name.is_some()) =>
+            {
+                NAMED_CLIENT
+            }
+            _ => 0,
+        }
+    }
+
+    /// Writes the owner of a server's session into a ticket.
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        match self {
+            Self::Psk(owner) => {
+                w.u8(0)?;
+                w.bytes(&owner.key_check)?;
+                w.bytes(&owner.identity)
+            }
+            Self::Certificates(_, owner) => {
+                let OwnCredential::Server(key) = &owner.own else { return Err(BufferFull) };
+                w.u8(1)?;
+                w.bytes(key)?;
+                let name = owner.server_name.as_deref().unwrap_or_default();
+                w.vec8(|w| w.bytes(name.as_bytes()))?;
+                let Some(peer) = &owner.peer else { return Ok(()) };
+                w.bytes(&peer.spki_sha256)?;
+                w.bytes(peer.name.as_deref().unwrap_or_default().as_bytes())
+            }
+        }
+    }
+
+    /// Reads the owner from the rest of a ticket with these flags.
+    fn read(flags: u8, r: &mut Reader<'_>) -> Option<Self> {
+        let text = |bytes: &[u8]| Some(core::str::from_utf8(bytes).ok()?.into());
+        match r.u8().ok()? {
+            0 => {
+                let key_check = r.array().ok()?;
+                Some(Self::Psk(PskOwner { key_check, identity: r.rest().to_vec() }))
+            }
+            _ => {
+                let part = parts::Certificates::INCLUDED?;
+                let own = OwnCredential::Server(r.array().ok()?);
+                let server_name = match r.vec8().ok()? {
+                    [] => None,
+                    name => Some(text(name)?),
+                };
+                let peer = if r.is_empty() {
+                    None
+                } else {
+                    let spki_sha256 = r.array().ok()?;
+                    let name = match flags & NAMED_CLIENT {
+                        0 => None,
+                        _ => Some(text(r.rest())?),
+                    };
+                    Some(PeerKey { spki_sha256, name })
+                };
+                let owner = CertificateOwner { own, peer, server_name };
+                Some(Self::Certificates(part, Box::new(owner)))
+            }
+        }
+    }
+}
 
 impl TicketKeys {
     fn find(&self, name: u32) -> Option<&TicketKey> {
@@ -55,19 +149,20 @@ impl TicketKeys {
     /// Seals a ticket for `session` with a nonce that no other ticket under the current key has.
     fn seal(&self, now: Instant, nonce: u64, session: &Session) -> Option<Vec<u8>> {
         let key = &self.current;
-        let mut content =
-            Zeroizing::new(alloc::vec![0; TICKET_FIXED + session.owner.identity.len()]);
+        let mut content = Zeroizing::new(alloc::vec![0; TICKET_FIXED + session.owner.room()]);
         let mut w = Writer::new(&mut content);
         let mut write = || -> Result<(), BufferFull> {
-            w.u8(1)?;
+            w.u8(TICKET_VERSION)?;
             w.u64((now + SESSION_LIFETIME).as_micros())?;
             w.u16(session.suite.0)?;
-            w.u8(session.extended_master.into())?;
+            let extended = if session.extended_master { EXTENDED_MASTER } else { 0 };
+            w.u8(extended | session.owner.flags())?;
             w.bytes(session.master.as_bytes())?;
-            w.bytes(&session.owner.key_check)?;
-            w.bytes(&session.owner.identity)
+            session.owner.write(&mut w)
         };
         write().ok()?;
+        let len = w.len();
+        content.truncate(len);
         let mut ticket = Vec::with_capacity(TICKET_HEAD + content.len() + self.suite.tag_len);
         ticket.extend(key.name.to_be_bytes());
         ticket.extend(nonce.to_be_bytes());
@@ -79,8 +174,9 @@ impl TicketKeys {
         Some(ticket)
     }
 
-    /// Opens a ticket; `None` if it is not ours or has expired.
-    pub(crate) fn open(&self, now: Instant, ticket: &[u8]) -> Option<Session> {
+    /// Opens a ticket; `None` if it is not ours or has expired, or if the provider does not have its
+    /// suite.
+    pub(crate) fn open(&self, now: Instant, provider: &Provider, ticket: &[u8]) -> Option<Session> {
         let mut ticket = Zeroizing::new(ticket.to_vec());
         let (head, body) = ticket.split_at_mut_checked(TICKET_HEAD)?;
         let mut r = Reader::new(head);
@@ -91,13 +187,15 @@ impl TicketKeys {
         self.find(name)?.aead.open(record, content, tag).ok()?;
         let mut r = Reader::new(content);
         let (version, expiry) = (r.u8().ok()?, r.u64().ok()?);
-        if version != 1 || now.as_micros() >= expiry {
+        if version != TICKET_VERSION || now.as_micros() >= expiry {
             return None;
         }
         let suite = CipherSuiteId(r.u16().ok()?);
-        let extended_master = r.u8().ok()? == 1;
-        let master = MasterSecret12::from_bytes(self.suite.hash, r.array().ok()?);
-        let owner = Owner { key_check: r.array().ok()?, identity: r.rest().to_vec() };
+        let hash = provider.suite_12(suite)?.hash;
+        let flags = r.u8().ok()?;
+        let extended_master = flags & EXTENDED_MASTER != 0;
+        let master = MasterSecret12::from_bytes(hash, r.array().ok()?);
+        let owner = Owner::read(flags, &mut r)?;
         Some(Session { suite, extended_master, master, owner, id: Vec::new(), ticket: None })
     }
 }
@@ -226,7 +324,7 @@ mod tests {
         let seal = |_| {
             let keys = sessions.tickets(now, rng, &PROVIDER).unwrap();
             let ticket = sessions.sealer().unwrap().seal(now, &session()).unwrap();
-            assert_eq!(keys.open(now, &ticket).unwrap().owner, session().owner);
+            assert_eq!(keys.open(now, &PROVIDER, &ticket).unwrap().identity(), b"sensor");
             *ticket.first_chunk().unwrap()
         };
         (0..count).map(seal).collect()
@@ -251,6 +349,37 @@ mod tests {
         let names: BTreeSet<_> =
             seen.iter().map(|head| *head.first_chunk::<4>().unwrap()).collect();
         assert_eq!(names.len(), 6, "each with a key of its own");
+    }
+
+    #[test]
+    fn a_ticket_keeps_who_the_client_is() {
+        let rng = &mut Random::insecure(3);
+        let now = Instant::from_micros(1);
+        let mut sessions = Sessions::new();
+        let keys = sessions.tickets(now, rng, &PROVIDER).unwrap();
+        let part = parts::Certificates::INCLUDED.unwrap();
+        let names = [None, Some(String::new()), Some("a.example".into())];
+        for server_name in [None, Some("b.example".into())] {
+            for peer in core::iter::once(None)
+                .chain(names.clone().map(|name| Some(PeerKey { spki_sha256: [7; 32], name })))
+            {
+                let server_name: Option<String> = server_name.clone();
+                let own = OwnCredential::Server([9; 32]);
+                let owner = CertificateOwner { own, peer: peer.clone(), server_name };
+                let owner = Owner::Certificates(part, Box::new(owner));
+                let session = Session { owner, ..session() };
+                let ticket = sessions.sealer().unwrap().seal(now, &session).unwrap();
+                let opened = keys.open(now, &PROVIDER, &ticket).unwrap();
+                let (Owner::Certificates(_, read), Owner::Certificates(_, written)) =
+                    (&opened.owner, &session.owner)
+                else {
+                    panic!("another owner")
+                };
+                assert_eq!((&read.peer, &read.server_name), (&peer, &written.server_name));
+                assert!(matches!(read.own, OwnCredential::Server(key) if key == [9; 32]));
+                assert!(opened.extended_master);
+            }
+        }
     }
 
     #[test]

@@ -74,7 +74,9 @@ pub fn write_extension<R>(
 }
 
 /// The 16-bit values of a list whose length field was already removed.
-fn u16_list(bytes: &[u8]) -> Result<impl Iterator<Item = u16> + Clone + '_, DecodeError> {
+pub(super) fn u16_list(
+    bytes: &[u8],
+) -> Result<impl Iterator<Item = u16> + Clone + '_, DecodeError> {
     if bytes.is_empty() || !bytes.len().is_multiple_of(2) {
         return Err(DecodeError::Invalid("list length"));
     }

@@ -258,7 +258,7 @@ impl Association {
             Sender::Client => (Label::ClientHandshake, Label::ClientTraffic),
             Sender::Server => (Label::ServerHandshake, Label::ServerTraffic),
         };
-        let logged = |label| known.secrets.traffic(&random, label);
+        let logged = |label| known.secrets.traffic(&random, label, suite.hash);
         let (epoch, secret, scheme) = match newest {
             None if bits == HANDSHAKE_EPOCH => (HANDSHAKE_EPOCH, logged(handshake), Scheme::Plain),
             None | Some(HANDSHAKE_EPOCH) if bits == APPLICATION_EPOCH => {
@@ -390,7 +390,7 @@ impl Association {
             return Some(());
         }
         let suite = known.provider.suite_12(hello.cipher_suite)?;
-        let keys = known.secrets.master(&random)?.keys(suite, &random, hello.random);
+        let keys = known.secrets.master(&random, suite.hash)?.keys(suite, &random, hello.random);
         for (side, key) in [(&mut self.client, keys.client), (&mut self.server, keys.server)] {
             let id = side.ids.front().copied().unwrap_or_default();
             side.epochs = [Reading::dtls12(suite, key, id)].into();

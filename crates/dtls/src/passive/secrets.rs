@@ -1,6 +1,6 @@
 //! The secrets in a key log.
 
-use crate::crypto::{MasterSecret12, Sha256, TrafficSecret};
+use crate::crypto::{Hash, MasterSecret12, TrafficSecret};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
@@ -81,9 +81,9 @@ impl Secrets {
             .map_err(|_| "the client random does not have 32 bytes")?;
         let secret = hex(secret).ok_or("the secret is not hexadecimal")?;
         if let Some(label) = Label::named(label) {
-            let expected = if label == Label::Master { 48 } else { 32 };
-            // Secrets of suites with another hash are longer; this crate has no such suites.
-            if secret.len() == expected {
+            // A master secret of DTLS 1.2 has 48 bytes, other secrets are as long as a hash value.
+            let expected: &[usize] = if label == Label::Master { &[48] } else { &[32, 48] };
+            if expected.contains(&secret.len()) {
                 self.0.insert((random, label), secret);
             }
         }
@@ -100,14 +100,24 @@ impl Secrets {
         self.0.is_empty()
     }
 
-    pub(super) fn traffic(&self, random: &[u8; 32], label: Label) -> Option<TrafficSecret> {
-        let secret: &[u8; 32] = self.0.get(&(*random, label))?.first_chunk()?;
-        Some(TrafficSecret::new(&Sha256, secret))
+    pub(super) fn traffic(
+        &self,
+        random: &[u8; 32],
+        label: Label,
+        hash: &'static dyn Hash,
+    ) -> Option<TrafficSecret> {
+        let secret = self.0.get(&(*random, label))?;
+        let right = secret.len() == hash.algorithm().output_len();
+        right.then(|| TrafficSecret::new(hash, secret))
     }
 
-    pub(super) fn master(&self, random: &[u8; 32]) -> Option<MasterSecret12> {
+    pub(super) fn master(
+        &self,
+        random: &[u8; 32],
+        hash: &'static dyn Hash,
+    ) -> Option<MasterSecret12> {
         let secret = self.0.get(&(*random, Label::Master))?;
-        Some(MasterSecret12::from_bytes(&Sha256, *secret.first_chunk()?))
+        Some(MasterSecret12::from_bytes(hash, *secret.first_chunk()?))
     }
 }
 
@@ -136,6 +146,9 @@ fn hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crypto::Sha256;
+    #[cfg(feature = "sha384")]
+    use crate::crypto::Sha384;
     use std::format;
     use std::string::String;
 
@@ -153,11 +166,13 @@ mod tests {
             line("SERVER_TRAFFIC_SECRET_0", 32, 48),
         );
         let secrets = Secrets::read(&text).unwrap();
-        assert_eq!(secrets.len(), 2);
-        assert!(secrets.master(&[0xa7; 32]).is_some());
-        assert!(secrets.traffic(&[0xa7; 32], Label::ClientTraffic).is_some());
-        assert!(secrets.traffic(&[0xa7; 32], Label::ServerTraffic).is_none());
-        assert!(secrets.master(&[0xa6; 32]).is_none());
+        assert_eq!(secrets.len(), 3);
+        assert!(secrets.master(&[0xa7; 32], &Sha256).is_some());
+        assert!(secrets.traffic(&[0xa7; 32], Label::ClientTraffic, &Sha256).is_some());
+        assert!(secrets.traffic(&[0xa7; 32], Label::ServerTraffic, &Sha256).is_none());
+        #[cfg(feature = "sha384")]
+        assert!(secrets.traffic(&[0xa7; 32], Label::ServerTraffic, &Sha384).is_some());
+        assert!(secrets.master(&[0xa6; 32], &Sha256).is_none());
         assert!(!format!("{secrets:?}").contains("5c"));
     }
 

@@ -106,3 +106,49 @@ fn the_self_test_notices_a_wrong_hash() {
     }
     assert_eq!(DEVICE.self_test(), Ok(()));
 }
+
+#[test]
+fn suites_with_sha_384_make_handshakes_in_dtls_1_2() {
+    for suite in [
+        CipherSuiteId::PSK_WITH_AES_256_GCM_SHA384,
+        CipherSuiteId::ECDHE_PSK_WITH_AES_256_GCM_SHA384,
+    ] {
+        for extended in [false, true] {
+            let mut configs = Configs::new();
+            // The client does not know the hash before the server chooses the suite.
+            let other = CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256;
+            let client = &mut configs.client.settings;
+            (client.versions, client.suites) = (vec![ProtocolVersion::Dtls12], vec![other, suite]);
+            client.require_extended_master_secret = extended;
+            let server = &mut configs.server.settings;
+            (server.versions, server.suites) = (vec![ProtocolVersion::Dtls12], vec![suite]);
+            server.require_extended_master_secret = extended;
+            let mut pair = configs.pair(1);
+            pair.connect();
+            pair.assert_connected();
+            assert_eq!(pair.at_client.connected.as_ref().unwrap().suite, suite);
+            pair.client_send(b"up");
+            pair.server_send(b"down");
+            pair.run_for(std::time::Duration::from_secs(1));
+            assert_eq!(
+                (&pair.at_server.data[0][..], &pair.at_client.data[0][..]),
+                (&b"up"[..], &b"down"[..])
+            );
+        }
+    }
+}
+
+/// An external PSK is bound to SHA-256 (RFC 8446, section 4.2.11).
+#[test]
+fn a_psk_of_sha_256_never_goes_with_another_hash_in_dtls_1_3() {
+    let suite = CipherSuiteId::AES_256_GCM_SHA384;
+    let mut configs = Configs::new();
+    for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+        settings.suites = vec![suite, CipherSuiteId::AES_128_GCM_SHA256];
+    }
+    let mut pair = configs.pair(1);
+    pair.connect();
+    pair.assert_connected();
+    let chosen = pair.at_client.connected.as_ref().unwrap().suite;
+    assert_eq!(chosen, CipherSuiteId::AES_128_GCM_SHA256);
+}

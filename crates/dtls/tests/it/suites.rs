@@ -5,14 +5,15 @@ use aes::Aes128;
 use ccm::aead::{AeadInOut, KeyInit};
 use ccm::consts::{U8, U12, U16};
 use lightseal_dtls::crypto::rustcrypto::{
-    AES_128_CCM, AES_128_CCM_8, AES_128_CTR_LIGHTMAC, AES_128_GCM, CHACHA20_POLY1305, PROVIDER,
-    SHA256_SHA256,
+    AES_128_CCM, AES_128_CCM_8, AES_128_CTR_LIGHTMAC, AES_128_GCM, AES_256_GCM, CHACHA20_POLY1305,
+    PROVIDER, SHA256_SHA256,
 };
 use lightseal_dtls::crypto::{CipherSuite, Keying, PrfProtection, Record, Sha256, TrafficSecret};
 use proptest::prelude::*;
 
-const SUITES: [&CipherSuite; 6] = [
+const SUITES: [&CipherSuite; 7] = [
     &AES_128_GCM,
+    &AES_256_GCM,
     &CHACHA20_POLY1305,
     &AES_128_CCM,
     &AES_128_CCM_8,

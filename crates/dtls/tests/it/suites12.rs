@@ -2,13 +2,13 @@
 //! records equal those of other implementations.
 
 use aes_gcm::aead::{AeadInOut, KeyInit};
-use aes_gcm::{Aes128Gcm, aes::Aes128};
+use aes_gcm::{Aes128Gcm, Aes256Gcm, aes::Aes128};
 use ccm::consts::{U8, U12, U16};
 use chacha20poly1305::ChaCha20Poly1305;
 use lightseal_dtls::crypto::rustcrypto::{AES_128_GCM, PROVIDER};
 use lightseal_dtls::crypto::{
-    Aead, CipherSuite12, CipherSuiteId, Exchange12, KnownAnswer12, MasterSecret12, Provider,
-    Record, SelfTestFailed, Sha256,
+    Aead, CipherSuite12, CipherSuiteId, Exchange12, HashAlgorithm, KnownAnswer12, MasterSecret12,
+    Provider, Record, SelfTestFailed,
 };
 use proptest::prelude::*;
 
@@ -45,12 +45,15 @@ fn suites_of_the_rfcs() {
     use Exchange12::{EcdheEcdsa, EcdhePsk, Psk};
     let expected = [
         (0xd001, "TLS_ECDHE_PSK_WITH_AES_128_GCM_SHA256", EcdhePsk, 16, 16, 8),
+        (0xd002, "TLS_ECDHE_PSK_WITH_AES_256_GCM_SHA384", EcdhePsk, 16, 32, 8),
         (0x00a8, "TLS_PSK_WITH_AES_128_GCM_SHA256", Psk, 16, 16, 8),
+        (0x00a9, "TLS_PSK_WITH_AES_256_GCM_SHA384", Psk, 16, 32, 8),
         (0xccab, "TLS_PSK_WITH_CHACHA20_POLY1305_SHA256", Psk, 16, 32, 0),
         (0xc0a4, "TLS_PSK_WITH_AES_128_CCM", Psk, 16, 16, 8),
         (0xd003, "TLS_ECDHE_PSK_WITH_AES_128_CCM_8_SHA256", EcdhePsk, 8, 16, 8),
         (0xc0a8, "TLS_PSK_WITH_AES_128_CCM_8", Psk, 8, 16, 8),
         (0xc02b, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", EcdheEcdsa, 16, 16, 8),
+        (0xc02c, "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", EcdheEcdsa, 16, 32, 8),
         (0xcca9, "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", EcdheEcdsa, 16, 32, 0),
         (0xc0ac, "TLS_ECDHE_ECDSA_WITH_AES_128_CCM", EcdheEcdsa, 16, 16, 8),
         (0xc0ae, "TLS_ECDHE_ECDSA_WITH_AES_128_CCM_8", EcdheEcdsa, 8, 16, 8),
@@ -63,6 +66,8 @@ fn suites_of_the_rfcs() {
         assert_eq!(suite.id.name().map(|name| format!("TLS_{name}")).as_deref(), Some(name));
         assert_eq!((suite.exchange, suite.tag_len, suite.key_len), (exchange, tag_len, key_len));
         assert_eq!(suite.explicit_nonce_len(), explicit, "{name}");
+        let long = name.ends_with("SHA384");
+        assert_eq!(suite.hash.algorithm() == HashAlgorithm::Sha384, long, "{name}");
         assert!(PROVIDER.suite_12(suite.id).is_some_and(|found| found.id == suite.id));
         assert!(PROVIDER.suite(suite.id).is_none(), "{name} is none of 1.3");
     }
@@ -102,9 +107,9 @@ fn the_self_test_notices_a_wrong_suite() {
 
 #[test]
 fn each_direction_has_keys_of_its_own() {
-    let master = MasterSecret12::from_bytes(&Sha256, [5; 48]);
     let record = Record { number: 1 << 48, header: &[0; 13] };
     for suite in PROVIDER.suites_12 {
+        let master = MasterSecret12::from_bytes(suite.hash, [5; 48]);
         let all = [[1, 2], [2, 1], [1, 1]].map(|[client, server]| {
             let keys = master.keys(suite, &[client; 32], &[server; 32]);
             [keys.client, keys.server].map(|aead| sealed(&*aead, record, b"x", suite.tag_len))
@@ -136,6 +141,7 @@ proptest! {
             let ours = sealed(&*keys(suite, &key, &iv), record, &content, suite.tag_len);
             let reference = match suite.id.0 {
                 0x00a8 | 0xd001 | 0xc02b => reference::<Aes128Gcm>,
+                0x00a9 | 0xd002 | 0xc02c => reference::<Aes256Gcm>,
                 0xc0a4 | 0xc0ac => reference::<Ccm>,
                 0xc0a8 | 0xd003 | 0xc0ae => reference::<Ccm8>,
                 _ => reference::<ChaCha20Poly1305>,

@@ -52,6 +52,11 @@ fn certificates() {
 }
 
 #[test]
+fn a_handshake_by_hand() {
+    runs("docs/s_client.md", None);
+}
+
+#[test]
 fn lightmac() {
     runs("docs/lightmac.md", None);
 }

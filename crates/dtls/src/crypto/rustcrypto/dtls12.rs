@@ -6,16 +6,24 @@ use super::super::suites::gcm::Gcm;
 use super::super::suites::known_answer::KnownAnswer12;
 use super::super::{CipherSuite12, CipherSuiteId, Exchange12, Limits};
 use aes::Aes128Enc;
+#[cfg(feature = "sha384")]
+use aes::Aes256Enc;
 
 /// All suites, in order of preference.
 pub(super) const SUITES: &[&CipherSuite12] = &[
     &ECDHE_PSK_WITH_AES_128_GCM,
+    #[cfg(feature = "sha384")]
+    &ECDHE_PSK_WITH_AES_256_GCM,
     &PSK_WITH_AES_128_GCM,
+    #[cfg(feature = "sha384")]
+    &PSK_WITH_AES_256_GCM,
     &PSK_WITH_CHACHA20_POLY1305,
     &PSK_WITH_AES_128_CCM,
     &ECDHE_PSK_WITH_AES_128_CCM_8,
     &PSK_WITH_AES_128_CCM_8,
     &ECDHE_ECDSA_WITH_AES_128_GCM,
+    #[cfg(feature = "sha384")]
+    &ECDHE_ECDSA_WITH_AES_256_GCM,
     &ECDHE_ECDSA_WITH_CHACHA20_POLY1305,
     &ECDHE_ECDSA_WITH_AES_128_CCM,
     &ECDHE_ECDSA_WITH_AES_128_CCM_8,
@@ -125,3 +133,42 @@ pub static ECDHE_ECDSA_WITH_AES_128_CCM_8: CipherSuite12 = CipherSuite12::new(
     KnownAnswer12::AES_128_CCM_8,
 )
 .with_tag_len(8);
+
+/// AES-256-GCM with SHA-384 in DTLS 1.2, with a key exchange.
+#[cfg(feature = "sha384")]
+pub static ECDHE_PSK_WITH_AES_256_GCM: CipherSuite12 = CipherSuite12::new(
+    CipherSuiteId::ECDHE_PSK_WITH_AES_256_GCM_SHA384,
+    "TLS_ECDHE_PSK_WITH_AES_256_GCM_SHA384",
+    Exchange12::EcdhePsk,
+    Limits::GCM,
+    Gcm::<Aes256Enc>::aead,
+    KnownAnswer12::AES_256_GCM,
+)
+.with_key_lengths(32, 4)
+.with_hash(&super::super::Sha384);
+
+/// AES-256-GCM with SHA-384 in DTLS 1.2.
+#[cfg(feature = "sha384")]
+pub static PSK_WITH_AES_256_GCM: CipherSuite12 = CipherSuite12::new(
+    CipherSuiteId::PSK_WITH_AES_256_GCM_SHA384,
+    "TLS_PSK_WITH_AES_256_GCM_SHA384",
+    Exchange12::Psk,
+    Limits::GCM,
+    Gcm::<Aes256Enc>::aead,
+    KnownAnswer12::AES_256_GCM,
+)
+.with_key_lengths(32, 4)
+.with_hash(&super::super::Sha384);
+
+/// AES-256-GCM with SHA-384 in DTLS 1.2, with a key exchange that the server signs.
+#[cfg(feature = "sha384")]
+pub static ECDHE_ECDSA_WITH_AES_256_GCM: CipherSuite12 = CipherSuite12::new(
+    CipherSuiteId::ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    Exchange12::EcdheEcdsa,
+    Limits::GCM,
+    Gcm::<Aes256Enc>::aead,
+    KnownAnswer12::AES_256_GCM,
+)
+.with_key_lengths(32, 4)
+.with_hash(&super::super::Sha384);
