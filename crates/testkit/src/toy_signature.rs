@@ -206,7 +206,7 @@ impl CertificateVerifier for ToyVerifier {
         Ok((spki.to_vec(), Some(name)))
     }
 
-    fn authorities(&self) -> &[Vec<u8>] {
-        &self.authorities
+    fn authorities(&self) -> Vec<Vec<u8>> {
+        self.authorities.clone()
     }
 }

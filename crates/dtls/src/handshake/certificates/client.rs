@@ -58,7 +58,7 @@ pub(in crate::handshake) fn write_offer(
             write_extension(w, extension, |w| extensions::write_certificate_types(&kinds, w))?;
         }
     }
-    match certificates.verifier.authorities() {
+    match &certificates.verifier.authorities()[..] {
         [] => Ok(()),
         names => write_extension(w, ExtensionType::CERTIFICATE_AUTHORITIES, |w| {
             extensions::write_authorities(names, w)
