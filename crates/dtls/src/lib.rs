@@ -8,6 +8,8 @@
 //! # Features
 //!
 //! - `rustcrypto` (default): the portable provider of cryptography, [`crypto::rustcrypto`];
+//! - `resumption`, `early-data`, `psk-importer` (in `full`): tickets of DTLS 1.3, data in the client's
+//!   first flight, and external PSKs that are imported (RFC 9258);
 //! - `full` (default): all parts of the engine, for hosts. A device chooses among `client`, `server`
 //!   (which an [`Endpoint`] needs), `dtls12`, `liveness` (probes that show whether the peer is alive)
 //!   and the next ones, and what it leaves out takes no flash;
@@ -22,8 +24,7 @@
 //! Supported: external PSKs with and without (EC)DHE, stateless retries, fragmentation,
 //! retransmission timeouts that adapt to the path, key usage limits, and fallback from 1.3 to 1.2.
 //! In 1.3 also KeyUpdate and MAC aggregation, which is negotiated by an extension that other
-//! implementations ignore. In 1.2 also session resumption. Not supported yet: certificates, and
-//! resumption in 1.3.
+//! implementations ignore. Sessions are resumed in both versions.
 //!
 //! # Many associations on one socket
 //!
@@ -40,6 +41,24 @@
 //! endpoint keeps any state for it: [`Endpoint::next_incoming`] returns it, and the application
 //! [accepts](Endpoint::accept) it, asks it for a cookie [once more](Endpoint::retry),
 //! [refuses](Endpoint::refuse) it with an alert, or [ignores](Endpoint::ignore) it.
+//!
+//! # Coming back
+//!
+//! A server gives its clients tickets, and a client resumes its session with one: without
+//! certificates, and with less computation. [`ClientConfig::with_session_cache`] does it for all
+//! associations of a configuration, [`Connection::take_session`] and [`ClientConfig::with_session`]
+//! for one. A session is offered together with the PSK or the certificates of the configuration, so
+//! that a server which does not know the ticket falls back to a full handshake.
+//!
+//! In DTLS 1.3 a ticket serves once ([`Settings::reusable_tickets`]), for a day by default
+//! ([`Settings::ticket_lifetime`]), and only at the endpoint that has sealed it: ticket keys and the
+//! record of used tickets are in memory, so that both end with a restart. After a handshake with an
+//! external PSK a server gives tickets only if [`Settings::psk_tickets`] says so.
+//!
+//! A client that resumes may send early data in its first flight ([`Connection::send_early`]), if
+//! both ends allow it by [`Settings::early_data`]. Early data can be replayed and has no forward
+//! secrecy: it is off by default, arrives as an event of its own ([`Event::EarlyData`]), and is not
+//! for CoAP.
 //!
 //! # Example
 //!
@@ -105,13 +124,16 @@
 )]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "os"))]
 extern crate std;
 
 pub mod codepoints;
 pub mod config;
 mod connection;
+#[cfg(not(feature = "internals"))]
 mod credential;
+#[cfg(feature = "internals")]
+pub mod credential;
 pub mod crypto;
 #[cfg(feature = "server")]
 mod endpoint;
@@ -138,20 +160,23 @@ mod tuning;
 #[cfg(feature = "internals")]
 pub mod tuning;
 
+#[cfg(feature = "os")]
+pub use config::MemorySessions;
 pub use config::{
     Adapt, AdaptRule, AggregationPolicy, BadCertificate, CertificateVerifier, CertifiedKey,
     ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyLog, KeyStore,
     Lookup, NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
     PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, Session,
-    SessionSlots, Settings, WhenFull,
+    SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };
-pub use connection::{Connection, Event, Watch};
+pub use connection::{Connection, Event, Watch, WhenRejected};
+pub use credential::{Identity, IdentityError};
 pub use crypto::ExportError;
 #[cfg(feature = "server")]
 pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle, Incoming};
 pub use error::{
-    AggregationError, CloseReason, ConfigError, ConnectError, ConnectionIdLengthChanged, Fault,
-    Incompatibility, Limit, Misbehaviour, SendError,
+    AggregationError, CloseReason, ConfigError, ConnectError, ConnectionIdLengthChanged,
+    EarlyDataError, Fault, Incompatibility, Limit, Misbehaviour, SendError,
 };
 pub use handshake::Negotiated;
 pub use lightseal_aggregation::choice::Family;

@@ -19,8 +19,16 @@ lightseal_core::parts! {
     SharedSending if any(feature = "agg-sender", feature = "r2d2-sender");
     /// Receiving under shared tags.
     SharedReceiving if any(feature = "agg-receiver", feature = "r2d2-receiver");
+    /// Data in the client's first flight, in DTLS 1.3.
+    EarlyData if feature = "early-data";
+    /// External PSKs that are imported for DTLS 1.3 (RFC 9258).
+    Importer if feature = "psk-importer";
+    /// Tickets of DTLS 1.3, and their resumption.
+    Resumption if feature = "resumption";
     /// Probes that show whether the peer is alive.
     Liveness if feature = "liveness";
+    /// Negotiation of the application protocol (RFC 7301).
+    Alpn if feature = "alpn";
     /// Certificates and raw public keys.
     Certificates if feature = "certificates";
     /// Connection IDs, and peers whose address changes.

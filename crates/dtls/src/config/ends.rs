@@ -2,26 +2,30 @@
 
 use super::ProtocolVersion;
 use super::certificates::{self, ClientCertificates, PartState, ServerCertificates};
-use super::session::Session;
+use super::session::{PskOwner, Session, Session13, SessionPeer};
+use super::session_cache::{SessionCache, SessionKey};
 use super::{CertificateVerifier, ClientAuthentication, KeyStore, Psk, PskStore, Settings};
 use crate::error::ConfigError;
 use crate::parts;
 use crate::tuning;
 use alloc::sync::Arc;
 use core::fmt;
+use core::net::SocketAddr;
 use core::num::NonZeroUsize;
 use core::time::Duration;
+use lightseal_core::Instant;
 
 /// A client's configuration. It is valid, and does not change: another configuration is made from
 /// it by the methods `with_…`.
 ///
 /// A client has a PSK, or a verifier of the server's certificate or raw public key, or both: it then
 /// offers both, and the server chooses.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ClientConfig {
     pub(crate) psk: Option<Psk>,
     pub(crate) certificates: certificates::ForClient,
     pub(crate) session: Option<Session>,
+    pub(crate) cache: Option<Arc<dyn SessionCache>>,
     pub(crate) settings: Settings,
     pub(crate) part: parts::Client,
 }
@@ -63,7 +67,7 @@ impl ClientConfig {
     const fn unchecked(psk: Option<Psk>, settings: Settings) -> Self {
         const PART: parts::Client = parts::Client::INCLUDED.expect("the feature `client`");
         let certificates = PartState::EMPTY;
-        Self { psk, certificates, session: None, settings, part: PART }
+        Self { psk, certificates, session: None, cache: None, settings, part: PART }
     }
 }
 
@@ -155,9 +159,10 @@ impl ClientConfig {
         Self { psk: Some(psk), ..self }
     }
 
-    /// The configuration with a DTLS 1.2 session to resume, from
+    /// The configuration with a session to resume, from
     /// [`Connection::session`](crate::Connection::session). A session that was made with another
-    /// credential is not used.
+    /// credential, or has expired, is not used. A DTLS 1.3 session should be used for one association
+    /// only; a [cache](Self::with_session_cache) sees to that.
     #[must_use]
     pub fn with_session(self, session: Session) -> Self {
         Self { session: Some(session), ..self }
@@ -173,7 +178,47 @@ impl ClientConfig {
         self.certificates.get()?.server_name.as_deref()
     }
 
-    /// The DTLS 1.2 session to resume.
+    /// The configuration with a cache of sessions. Each new association takes a session from it, and
+    /// puts those into it that it gets. A session set by [`with_session`](Self::with_session) goes
+    /// before the cache's.
+    #[must_use]
+    pub fn with_session_cache(self, cache: Arc<dyn SessionCache>) -> Self {
+        Self { cache: Some(cache), ..self }
+    }
+
+    /// The cache of sessions.
+    pub fn session_cache(&self) -> Option<&Arc<dyn SessionCache>> {
+        self.cache.as_ref()
+    }
+
+    /// Under what the sessions of associations with the server at `address` are cached.
+    pub(crate) fn session_key(&self, address: SocketAddr) -> SessionKey {
+        SessionKey::new(address, self.server_name(), self.psk())
+    }
+
+    /// The session that a new association with the server at `address` offers to resume.
+    pub(crate) fn session_for(&self, address: SocketAddr, now: Instant) -> Option<Session> {
+        if !self.settings.resumption {
+            return None;
+        }
+        let cached = || self.cache.as_ref()?.take(&self.session_key(address), now);
+        self.session.clone().or_else(cached)
+    }
+
+    /// Whether an association with this configuration made the session.
+    pub(crate) fn made(&self, session: &Session13) -> bool {
+        match (&session.peer, self.psk(), self.certificates.get()) {
+            (SessionPeer::Psk(owner), Some(psk), _) => PskOwner::of(psk) == *owner,
+            (SessionPeer::Key(Some(key)), _, Some(certificates)) => {
+                certificates.server_name == session.server_name
+                    && session.has_keys(certificates.keys.as_ref())
+                    && certificates.verifier.still_accepts(key)
+            }
+            _ => false,
+        }
+    }
+
+    /// The session to resume.
     pub const fn session(&self) -> Option<&Session> {
         self.session.as_ref()
     }
@@ -181,6 +226,17 @@ impl ClientConfig {
     /// The settings that servers have as well.
     pub const fn settings(&self) -> &Settings {
         &self.settings
+    }
+}
+
+impl fmt::Debug for ClientConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientConfig")
+            .field("psk", &self.psk)
+            .field("certificates", &self.certificates)
+            .field("session", &self.session)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }
 

@@ -8,6 +8,7 @@
 pub(crate) mod certificates;
 mod ends;
 pub(crate) mod session;
+mod session_cache;
 mod settings;
 
 use crate::parts::{self, Part};
@@ -24,6 +25,9 @@ pub use crate::record::number::NumberMasks;
 pub use certificates::ClientAuthentication;
 pub use ends::{ClientConfig, CookiePolicy, ServerConfig, SessionSlots, WhenFull};
 pub use session::Session;
+#[cfg(feature = "os")]
+pub use session_cache::MemorySessions;
+pub use session_cache::{SessionCache, SessionKey};
 pub use settings::Settings;
 pub(crate) use settings::{can_aggregate, preferable};
 

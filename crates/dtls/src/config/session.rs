@@ -1,8 +1,9 @@
-//! A DTLS 1.2 session that a client offers to resume.
+//! Sessions that a client offers to resume.
 
 use super::certificates::{ClientCertificates, ServerCertificates};
-use super::{CertificateVerifier, CertifiedKey, KeyStore, Lookup, Psk, PskStore};
-use crate::credential::PeerKey;
+use super::{
+    CertificateVerifier, CertifiedKey, KeyStore, Lookup, PeerKey, ProtocolVersion, Psk, PskStore,
+};
 use crate::credential::verifier::spki_sha256;
 use crate::crypto::{CipherSuiteId, MasterSecret12};
 use crate::parts;
@@ -11,7 +12,9 @@ use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::fmt;
+use lightseal_core::Instant;
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
 
 /// The length in bytes of the check that tells one key from another. It is short because only the
 /// owner of a key chooses it.
@@ -165,12 +168,9 @@ impl CertificateOwner {
     }
 }
 
-/// A DTLS 1.2 session that a later handshake can resume.
-///
-/// It contains the master secret: anybody who has it can decrypt recordings of the associations
-/// made with it.
+/// A DTLS 1.2 session.
 #[derive(Clone)]
-pub struct Session {
+pub(crate) struct Session12 {
     pub(crate) suite: CipherSuiteId,
     pub(crate) extended_master: bool,
     pub(crate) master: MasterSecret12,
@@ -179,41 +179,187 @@ pub struct Session {
     pub(crate) ticket: Option<Ticket>,
 }
 
+impl Session12 {
+    /// Whether the session has an ID or a ticket with which it can be resumed.
+    pub(crate) fn is_resumable(&self) -> bool {
+        !self.id.is_empty() || self.ticket.is_some()
+    }
+}
+
+impl fmt::Debug for Session12 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session12").field("suite", &self.suite).finish_non_exhaustive()
+    }
+}
+
+/// Who the peer of a session is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SessionPeer {
+    /// It has this PSK.
+    Psk(PskOwner),
+    /// It has authenticated itself with this key; `None`: it has not authenticated itself.
+    Key(Option<PeerKey>),
+}
+
+impl SessionPeer {
+    /// The PSK identity; empty if the peer has no PSK.
+    pub(crate) fn psk_identity(&self) -> Vec<u8> {
+        match self {
+            Self::Psk(owner) => owner.identity.clone(),
+            Self::Key(_) => Vec::new(),
+        }
+    }
+}
+
+/// What a client keeps of a ticket of DTLS 1.3.
+#[derive(Clone)]
+pub(crate) struct Session13 {
+    pub(crate) suite: CipherSuiteId,
+    /// The resumption PSK of the ticket.
+    pub(crate) psk: Zeroizing<Vec<u8>>,
+    pub(crate) ticket: Vec<u8>,
+    pub(crate) age_add: u32,
+    pub(crate) received: Instant,
+    pub(crate) expires: Instant,
+    /// The largest number of bytes of early data.
+    pub(crate) max_early_data: u32,
+    /// The server.
+    pub(crate) peer: SessionPeer,
+    /// The keys with which the client could authenticate itself.
+    pub(crate) own_keys: Option<Arc<dyn KeyStore>>,
+    /// The name of the server that the client asked for.
+    pub(crate) server_name: Option<String>,
+    /// The application protocol; empty if none was negotiated.
+    pub(crate) alpn: Vec<u8>,
+}
+
+impl Session13 {
+    /// Whether these are the client's keys with which the session was made. Keys are told apart by
+    /// the store that holds them, because the store chooses among them anew for each handshake.
+    pub(crate) fn has_keys(&self, keys: Option<&Arc<dyn KeyStore>>) -> bool {
+        match (&self.own_keys, keys) {
+            (None, None) => true,
+            (Some(own), Some(keys)) => Arc::ptr_eq(own, keys),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Session13 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session13").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone)]
+enum Kind {
+    Dtls12(Box<Session12>),
+    Dtls13(parts::Resumption, Box<Session13>),
+}
+
+/// A session that a later handshake can resume, in the version in which it was made.
+///
+/// It contains a secret. In DTLS 1.2 anybody who has it can decrypt recordings of the associations
+/// made with it, in 1.3 of those that resume it without a key exchange. In 1.3 it is one ticket, and
+/// serves once.
+#[derive(Clone)]
+pub struct Session(Kind);
+
 impl Session {
-    /// The PSK identity with which the session was made; empty if it was made with certificates or
-    /// raw public keys.
+    pub(crate) fn of_12(session: Session12) -> Self {
+        Self(Kind::Dtls12(Box::new(session)))
+    }
+
+    pub(crate) fn of_13(part: parts::Resumption, session: Session13) -> Self {
+        Self(Kind::Dtls13(part, Box::new(session)))
+    }
+
+    /// The session, if it is one of DTLS 1.2.
+    pub(crate) fn dtls12(&self) -> Option<&Session12> {
+        match &self.0 {
+            Kind::Dtls12(session) => Some(session),
+            Kind::Dtls13(..) => None,
+        }
+    }
+
+    /// The session, if it is one of DTLS 1.3.
+    pub(crate) fn dtls13(&self) -> Option<(parts::Resumption, &Session13)> {
+        match &self.0 {
+            Kind::Dtls12(_) => None,
+            Kind::Dtls13(part, session) => Some((*part, session)),
+        }
+    }
+
+    /// The version of the protocol. A session is resumed in its own version only.
+    pub const fn version(&self) -> ProtocolVersion {
+        match &self.0 {
+            Kind::Dtls12(_) => ProtocolVersion::Dtls12,
+            Kind::Dtls13(..) => ProtocolVersion::Dtls13,
+        }
+    }
+
+    /// The PSK identity with which the session was made; empty if it was made without a PSK.
     pub fn identity(&self) -> &[u8] {
-        match &self.owner {
-            Owner::Psk(owner) => &owner.identity,
-            Owner::Certificates(..) => &[],
+        match &self.0 {
+            Kind::Dtls12(session) => match &session.owner {
+                Owner::Psk(owner) => &owner.identity,
+                Owner::Certificates(..) => &[],
+            },
+            Kind::Dtls13(_, session) => match &session.peer {
+                SessionPeer::Psk(owner) => &owner.identity,
+                SessionPeer::Key(_) => &[],
+            },
         }
     }
 
     /// The verified key of the peer with which the session was made; `None` with a PSK, and for a
     /// client that has not authenticated itself.
     pub fn peer_key(&self) -> Option<&PeerKey> {
-        match &self.owner {
-            Owner::Psk(_) => None,
-            Owner::Certificates(_, owner) => owner.peer.as_ref(),
+        match &self.0 {
+            Kind::Dtls12(session) => match &session.owner {
+                Owner::Psk(_) => None,
+                Owner::Certificates(_, owner) => owner.peer.as_ref(),
+            },
+            Kind::Dtls13(_, session) => match &session.peer {
+                SessionPeer::Psk(_) => None,
+                SessionPeer::Key(key) => key.as_ref(),
+            },
         }
     }
 
-    /// The cipher suite, which stays the same when the session is resumed.
-    pub const fn suite(&self) -> CipherSuiteId {
-        self.suite
+    /// The cipher suite. When the session is resumed, it stays the same in DTLS 1.2, and its hash
+    /// stays the same in 1.3.
+    pub fn suite(&self) -> CipherSuiteId {
+        match &self.0 {
+            Kind::Dtls12(session) => session.suite,
+            Kind::Dtls13(_, session) => session.suite,
+        }
     }
 
     /// Whether the session has an ID or a ticket with which it can be resumed.
     pub fn is_resumable(&self) -> bool {
-        !self.id.is_empty() || self.ticket.is_some()
+        self.dtls12().is_none_or(Session12::is_resumable)
+    }
+
+    /// When the session expires, on the clock of the association that it comes from; `None` if only
+    /// the server knows, as in DTLS 1.2.
+    pub fn expires(&self) -> Option<Instant> {
+        self.dtls13().map(|(_, session)| session.expires)
+    }
+
+    /// The largest number of bytes of early data with which the session can be resumed: 0 if the
+    /// server accepts none.
+    pub fn max_early_data(&self) -> u32 {
+        self.dtls13().map_or(0, |(_, session)| session.max_early_data)
     }
 }
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
-            .field("suite", &self.suite)
-            .field("owner", &self.owner)
+            .field("version", &self.version())
+            .field("suite", &self.suite())
+            .field("identity", &self.identity())
             .finish_non_exhaustive()
     }
 }

@@ -9,7 +9,8 @@ use crate::error::{CloseReason, Fault, Limit, Misbehaviour};
 use crate::handshake::reassembly::{ClearMessages, Message, Offered};
 use crate::handshake::{Progress, State};
 use crate::messages::{Alert, Fragment, RecordNumber, ack};
-use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, carries_data};
+use crate::parts::{self, Part};
+use crate::record::epochs::{APPLICATION_EPOCH, EARLY_EPOCH, EPOCH_12, carries_data};
 use crate::record::outcomes::{Inner, Outcomes};
 use crate::record::receive_buffer::{Origin, Slot};
 use crate::record::{ConnectionId, Header12, ReceiveEpoch, UnifiedHeader};
@@ -175,7 +176,8 @@ impl Connection {
         arrival: &mut Arrival,
     ) -> Result<bool, Fault> {
         let Some(epoch) = self.channel.receive.by_bits(header.epoch_bits) else {
-            if self.is_established() || !self.early.keep(record) {
+            let rejected = self.is_rejected_early(header.epoch_bits);
+            if self.is_established() || rejected || !self.early.keep(record) {
                 self.stats.received(|received| received.unknown_epoch += 1);
             }
             return Ok(true);
@@ -291,6 +293,9 @@ impl Connection {
         outcomes: &mut Outcomes,
         arrival: &mut Arrival,
     ) -> Result<(), Fault> {
+        if parts::EarlyData::IS_INCLUDED && epoch == EARLY_EPOCH && !self.is_12() {
+            return self.early_record(Inner { kind, number, content }, outcomes);
+        }
         // The keys depend on our random value, so the peer has received our flight and its address
         // is proved.
         self.path.proved();
@@ -566,6 +571,8 @@ impl Connection {
         if let Some(agreed) = self.negotiated().cloned() {
             self.notices.push_back(Notice::Connected(Box::new(agreed)));
         }
+        self.send_tickets();
+        self.end_early_data();
         self.begin_watching();
     }
 

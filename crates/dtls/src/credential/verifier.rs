@@ -56,11 +56,10 @@ pub trait CertificateVerifier: Send + Sync {
         presented: &PresentedCertificate<'_>,
     ) -> Result<(Vec<u8>, Option<String>), BadCertificate>;
 
-    /// Whether a session that was made with this verified key may still be resumed. By default a key
-    /// that was accepted once remains so for as long as its sessions, at most a day.
-    fn still_accepts(&self, peer: &PeerKey) -> bool {
-        let _ = peer;
-        true
+    /// Whether a session may be resumed that was made with this verified key, and for which the
+    /// peer's certificate is not available any more. By default it may not.
+    fn still_accepts(&self, _peer: &PeerKey) -> bool {
+        false
     }
 
     /// The distinguished names in DER of the trusted authorities, for a peer that has several

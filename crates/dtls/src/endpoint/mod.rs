@@ -381,8 +381,12 @@ impl Endpoint {
         };
         let rng = self.rng.fork();
         let cid = self.fresh_cid();
+        let ticket = admitted.ticket();
         match Connection::accept(config, from, self.now, rng, admitted, record, cid) {
             Ok(connection) => {
+                if let Some(ticket) = ticket.filter(|_| connection.resumes_ticket()) {
+                    self.sessions.use_up(ticket);
+                }
                 // A client of a server with a certificate proves its key later, if at all.
                 let (proof, room) = match proof {
                     ClientProof::Complete if !connection.has_proved_key() => {

@@ -166,7 +166,7 @@ impl Endpoint {
         // A resumed session stays stored for its original lifetime, or is in its ticket; the
         // session ID beside a ticket is chosen by the client.
         let resumed = entry.connection.negotiated().is_some_and(|agreed| agreed.resumed);
-        let session = entry.connection.session().filter(|_| !resumed);
+        let session = entry.connection.session_12().filter(|_| !resumed).cloned();
         if self.take_slot(handle)
             && let Some(session) = session
         {

@@ -4,6 +4,7 @@ use super::cookie::{CookieJar, Retry};
 use super::dtls12;
 use super::dtls12::hello_decision::{AcceptedHello12, HelloDecision12};
 use super::hello_context::{AddressProof, HelloContext};
+use super::resumption::HelloTickets;
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, ExtensionType, HELLO_RETRY_REQUEST_RANDOM, HandshakeType,
     PskKeyExchangeMode,
@@ -22,7 +23,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Decode, Instant, Random, Reader, Writer};
+use lightseal_core::{Decode, DecodeError, Instant, Random, Reader, Writer};
 use sha2::{Digest, Sha256};
 
 use super::absorb;
@@ -61,6 +62,10 @@ pub(crate) struct AcceptedHello<'a> {
     pub(crate) transcript: Transcript,
     /// When the hello's cookie was made, if it has one: the client has then proved its address.
     pub(crate) cookie: Option<Instant>,
+    /// The ticket to resume, and the tickets for the client.
+    pub(crate) tickets: HelloTickets,
+    /// Whether the client offers early data.
+    pub(crate) offers_early_data: bool,
 }
 
 /// What to do with a ClientHello.
@@ -121,7 +126,7 @@ fn consider_13<'a>(
     hello: ClientHello<'a>,
     body: &'a [u8],
 ) -> Result<HelloDecision<'a>, Fault> {
-    let HelloContext { config, jar, rng, now, from, proof, .. } = reception;
+    let HelloContext { config, jar, sessions, rng, now, from, proof } = reception;
     let (now, from, proof) = (*now, *from, *proof);
     let settings = &config.settings;
     let extension = |kind| hello.extensions.get(kind);
@@ -192,6 +197,18 @@ fn consider_13<'a>(
         absorb(&mut transcript, HandshakeType::SERVER_HELLO, &request);
     }
     let (receive, send) = schemes.unwrap_or((Scheme::Plain, Scheme::Plain));
+    let offers_early_data = match extension(ExtensionType::EARLY_DATA) {
+        Some([]) => true,
+        Some(_) => return Err(DecodeError::Invalid("early_data").into()),
+        None => false,
+    };
+    // RFC 8446, section 4.1.2: the second hello has no early data.
+    if offers_early_data && cookie.is_some() {
+        return Err(Misbehaviour::IllegalParameter("early_data").into());
+    }
+    let tickets = config.certificates.get().map_or(0, |_| settings.tickets);
+    let count = settings.psk_tickets.max(tickets);
+    let tickets = HelloTickets::new(settings, sessions, rng, now, count, &hello, psks.as_ref())?;
     Ok(HelloDecision::Accept(Box::new(AcceptedHello {
         hello,
         body,
@@ -205,6 +222,8 @@ fn consider_13<'a>(
         answer_aggregation: schemes.is_some(),
         transcript,
         cookie,
+        tickets,
+        offers_early_data,
     })))
 }
 

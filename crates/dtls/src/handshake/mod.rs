@@ -23,19 +23,23 @@ pub(crate) mod certificates;
 pub(crate) mod client;
 pub mod cookie;
 pub(crate) mod dtls12;
+pub(crate) mod early;
 pub(crate) mod flight;
 pub(crate) mod hello_context;
 pub(crate) mod hello_decision;
 pub(crate) mod negotiated_extensions;
+pub(crate) mod psk;
 pub(crate) mod ranges;
 pub(crate) mod reassembly;
+pub(crate) mod resumption;
 pub(crate) mod server;
 pub(crate) mod session;
+pub(crate) mod ticket_keys;
 
 use crate::codepoints::{HandshakeType, MAX_CONTENT, PskKeyExchangeMode};
-use crate::config::Session;
+use crate::config::session::Session12;
 use crate::config::{NumberMasks, ProtocolVersion, Settings};
-use crate::credential::PeerKey;
+use crate::credential::{Identity, PeerKey};
 use crate::crypto::{
     CipherSuite, CipherSuiteId, ExportError, ExporterSecret, NamedGroup, TrafficSecret, Transcript,
 };
@@ -58,6 +62,7 @@ use lightseal_core::wire::BufferFull;
 use lightseal_core::{Random, Writer};
 use negotiated_extensions::NegotiatedExtensions;
 use reassembly::Message;
+use resumption::Resumption;
 
 /// What the handshake states act upon: epochs, flight, and what they negotiate about records.
 #[derive(Debug)]
@@ -193,6 +198,8 @@ pub struct Negotiated {
     pub receive: Scheme,
     /// Whether a session was resumed.
     pub resumed: bool,
+    /// Whether the server accepted early data (RFC 8446, section 4.2.10).
+    pub early_data: bool,
     /// Whether the keys are bound to the whole handshake (RFC 7627). In DTLS 1.3 they always are.
     pub extended_master: bool,
     /// The longest content of a record that this end may send, in bytes.
@@ -205,6 +212,7 @@ pub struct Negotiated {
     pub return_routability: bool,
     /// What is known of the peer after a handshake with certificates.
     pub(crate) certificates: PartState<parts::Certificates, AuthenticatedPeer>,
+    pub(crate) protocol: PartState<parts::Alpn, Vec<u8>>,
 }
 
 impl Negotiated {
@@ -212,6 +220,29 @@ impl Negotiated {
     /// key; `None` with a PSK, and at a server whose client has not authenticated itself.
     pub fn peer_key(&self) -> Option<&PeerKey> {
         self.certificates.get()?.key.as_ref()
+    }
+
+    /// Who the peer is: the name that its certificate proves, or else its raw public key, or the
+    /// identity of the PSK; `None` for a client that has not authenticated itself. Access lists
+    /// compare with all of [`peer_identities`](Self::peer_identities).
+    pub fn peer_identity(&self) -> Option<Identity> {
+        self.peer_identities().next()
+    }
+
+    /// All identities of the peer: of a certificate the name and the hash of the public key.
+    pub fn peer_identities(&self) -> impl Iterator<Item = Identity> + '_ {
+        let psk = Some(&self.psk_identity).filter(|identity| !identity.is_empty());
+        let key = self.peer_key();
+        let name = key.and_then(|key| key.name.clone());
+        psk.map(|identity| Identity::Psk(identity.clone()))
+            .into_iter()
+            .chain(name.map(Identity::Subject))
+            .chain(key.map(|key| Identity::Key(key.spki_sha256)))
+    }
+
+    /// The application protocol (RFC 7301); `None` if none was negotiated.
+    pub fn application_protocol(&self) -> Option<&[u8]> {
+        self.protocol.get().map(Vec::as_slice)
     }
 
     /// The name of the server that the client asked for, in lower case; `None` with a PSK.
@@ -274,7 +305,7 @@ pub(crate) enum RenegotiationRefusal {
 pub(crate) enum EstablishedKeys {
     Dtls12 {
         _part: parts::Dtls12,
-        session: Box<Session>,
+        session: Box<Session12>,
         client_random: [u8; 32],
         server_random: [u8; 32],
         refusal: RenegotiationRefusal,
@@ -284,6 +315,8 @@ pub(crate) enum EstablishedKeys {
         send: TrafficSecret,
         receive: TrafficSecret,
         exporter: ExporterSecret,
+        /// The tickets that a server is to send, or that a client has received.
+        resumption: PartState<parts::Resumption, Resumption>,
     },
 }
 
@@ -556,7 +589,7 @@ impl State {
                 return state.finished(settings, channel, message);
             }
             (Self::WaitClientCertificate(_, state), HandshakeType::CERTIFICATE) => {
-                state.certificate(channel, message)
+                state.certificate(settings, channel, message)
             }
             (Self::WaitClientCertificateVerify(_, state), HandshakeType::CERTIFICATE_VERIFY) => {
                 state.verify(settings, channel, message)

@@ -1,15 +1,22 @@
 //! The server's handshake states in DTLS 1.3.
 
-use super::certificates::server::ChosenCertificate;
+use super::certificates::AuthenticatedPeer;
+use super::certificates::server::{ChosenCertificate, offered_name};
+use super::early::{self, EarlyKeys};
 use super::hello_decision::AcceptedHello;
 use super::negotiated_extensions::AcceptedExtensions;
+use super::psk::{self, HandshakePsk, PskKind};
 use super::reassembly::Message;
+use super::resumption::{Agreed, OpenedTicket, Resumption, TicketIssuer, Tickets};
+use super::session::PskOwner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, Unaccepted, absorb,
     expect_epoch, log_secret, message_body,
 };
 use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
-use crate::config::{Lookup, ProtocolVersion, Psk, ServerConfig, Settings};
+use crate::config::session::SessionPeer;
+use crate::config::{Lookup, ProtocolVersion, ServerConfig, Settings};
+use crate::credential::PeerKey;
 use crate::crypto::{
     ApplicationSecrets, CipherSuite, EarlySecret, HashValue, MasterSecret, TrafficSecret,
     Transcript,
@@ -17,12 +24,12 @@ use crate::crypto::{
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, write_extension};
-use crate::messages::fragment::transcript_header;
 use crate::messages::hello::write_server_hello;
 use crate::parts::{self, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
 use subtle::ConstantTimeEq;
@@ -31,6 +38,8 @@ use subtle::ConstantTimeEq;
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
     client_finished: HashValue,
+    /// The keys of the early data that the server accepts, until the association takes them.
+    early_keys: PartState<parts::EarlyData, EarlyKeys>,
     /// Whether the server has keys for data already, before the client's Finished.
     may_send: bool,
     /// The state after the client's Finished.
@@ -42,19 +51,21 @@ pub(crate) struct WaitFinished {
 pub(crate) fn accept(
     config: &ServerConfig,
     channel: &mut Channel,
-    accepted: AcceptedHello<'_>,
+    mut accepted: AcceptedHello<'_>,
     cid: Option<ConnectionId>,
 ) -> Result<State, Unaccepted> {
     let settings = &config.settings;
     let offer = accepted.hello.extensions;
     let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
     let hash = accepted.suite.hash;
-    let (credential, early, share) = match find_psk(config, &accepted)? {
-        Some((index, psk)) => {
-            let early = EarlySecret::from_psk(hash, psk.key());
-            check_binder(&accepted, &early, index)?;
+    let mut early_data = None;
+    let (credential, secret, share) = match choose_psk(config, &accepted)? {
+        Some(ChosenPsk { index, psk, peer, early_data: accepted_early }) => {
+            check_binder(&accepted, &psk, index)?;
+            early_data = accepted_early;
             let share = accepted.share.filter(|_| !accepted.psk_alone);
-            (ServerCredential::Psk(index, psk), early, share)
+            let resumed = matches!(psk.kind, PskKind::Resumption(_));
+            (ServerCredential::Psk { index, peer, resumed }, psk.early, share)
         }
         None => {
             let chosen = choose_certificate(config, &accepted)?;
@@ -77,6 +88,11 @@ pub(crate) fn accept(
     let client_random = *accepted.hello.random;
     let mut transcript = accepted.transcript;
     absorb(&mut transcript, HandshakeType::CLIENT_HELLO, accepted.body);
+    let mut early_keys = PartState::EMPTY;
+    if let Some((part, most)) = early_data {
+        let (hash, log) = (transcript.hash(), (settings, &client_random));
+        early_keys.set(part, EarlyKeys::new(part, suite, &secret, &hash, most, log));
+    }
 
     let random = channel.rng.array();
     let hello = message_body(256 + share.len(), |w| {
@@ -86,9 +102,9 @@ pub(crate) fn accept(
                 let entry = KeyShareEntry { group, key: &share };
                 write_extension(w, ExtensionType::KEY_SHARE, |w| w.put(&entry))?;
             }
-            match credential {
-                ServerCredential::Psk(index, _) => {
-                    write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(index))?;
+            match &credential {
+                ServerCredential::Psk { index, .. } => {
+                    write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(*index))?;
                 }
                 ServerCredential::Certificate(..) => {}
             }
@@ -99,7 +115,7 @@ pub(crate) fn accept(
     channel.flight.push(0, HandshakeType::SERVER_HELLO, hello);
 
     let hash = transcript.hash();
-    let handshake = early.into_handshake(shared.as_ref());
+    let handshake = secret.into_handshake(shared.as_ref());
     let client = handshake.client_traffic(&hash);
     let server = handshake.server_traffic(&hash);
     let master = handshake.into_master();
@@ -114,30 +130,36 @@ pub(crate) fn accept(
     let (send, receive) = (accepted.send, accepted.receive);
     let schemes = offer.get(settings.aggregation_extension).unwrap_or_default();
     let (down, up) = aggregation_extension::Offer::new(schemes).lists();
-    let extensions = message_body(128, |w| {
+    let extensions = message_body(512, |w| {
         w.vec16(|w| {
             if accepted.answer_aggregation {
                 write_extension(w, settings.aggregation_extension, |w| {
                     aggregation_extension::write_answer(send, receive, w)
                 })?;
             }
+            if early_data.is_some() {
+                write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
+            }
             if let ServerCredential::Certificate(_, chosen) = &credential {
                 chosen.write_answer(w)?;
             }
-            answer.write_limits(w)
+            answer.write_limits(settings, w)
         })
     })?;
     absorb(&mut transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
     channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::ENCRYPTED_EXTENSIONS, extensions);
 
-    let psk_identity = match &credential {
-        ServerCredential::Psk(_, psk) => psk.identity().to_vec(),
-        ServerCredential::Certificate(..) => Vec::new(),
+    let (asks_client, resumed, peer) = match &credential {
+        ServerCredential::Psk { peer, resumed, .. } => (false, *resumed, peer.clone()),
+        ServerCredential::Certificate(_, chosen) => {
+            (chosen.asks_client(), false, SessionPeer::Key(None))
+        }
     };
-    let asks_client = match &credential {
-        ServerCredential::Psk(..) => false,
-        ServerCredential::Certificate(_, chosen) => chosen.asks_client(),
-    };
+    let mut authenticated = PartState::EMPTY;
+    if let (Some(certificates), SessionPeer::Key(key)) = (config.certificates.get(), &peer) {
+        let server_name = offered_name(offer)?;
+        authenticated.set(certificates.part, AuthenticatedPeer { key: key.clone(), server_name });
+    }
     let flight = Box::new(ServerFlight {
         client_random,
         suite,
@@ -153,22 +175,30 @@ pub(crate) fn accept(
             suite: suite.id,
             suite_name: suite.name,
             group,
-            psk_identity,
+            psk_identity: peer.psk_identity(),
             send,
             receive,
-            resumed: false,
+            resumed,
+            early_data: early_data.is_some(),
             extended_master: true,
             record_limit: answer.agreed.record_limit,
             send_cid: answer.agreed.send_cid,
             receive_cid: answer.agreed.receive_cid,
             return_routability: answer.agreed.return_routability,
-            certificates: PartState::EMPTY,
+            certificates: authenticated,
+            protocol: answer.agreed.application_protocol(settings),
         },
+        issuer: accepted.tickets.issuer.take(),
+        peer,
     });
     match credential {
-        ServerCredential::Psk(..) => {
-            let (transcript, client, established) = flight.finish(settings, channel);
-            Ok(WaitFinished::after(config.part, &transcript, &client, established, channel))
+        ServerCredential::Psk { .. } => {
+            let sent = flight.finish(settings, channel);
+            let mut state = sent.wait_finished(config.part, settings, channel);
+            if let State::WaitClientFinished(_, waiting) = &mut state {
+                waiting.early_keys = early_keys;
+            }
+            Ok(state)
         }
         ServerCredential::Certificate(part, chosen) => {
             Ok(chosen.send((config.part, part), flight, settings, channel)?)
@@ -178,8 +208,12 @@ pub(crate) fn accept(
 
 /// With what the server authenticates itself.
 enum ServerCredential {
-    /// The client's PSK with this index.
-    Psk(u16, Psk),
+    /// The PSK with this index of the client, which belongs to a ticket if a session is resumed.
+    Psk {
+        index: u16,
+        peer: SessionPeer,
+        resumed: bool,
+    },
     Certificate(parts::Certificates, Box<ChosenCertificate>),
 }
 
@@ -210,17 +244,19 @@ pub(super) struct ServerFlight {
     sends_half_rtt_data: bool,
     offered: OfferedSchemes,
     pub(super) negotiated: Negotiated,
+    /// The tickets for the client.
+    issuer: Option<TicketIssuer>,
+    peer: SessionPeer,
 }
 
 impl ServerFlight {
-    /// Sends the server's Finished. Returns the transcript up to it, the client's handshake secret,
-    /// and the state after the client's Finished.
+    /// Sends the server's Finished.
     #[inline(never)]
     pub(super) fn finish(
         self: Box<Self>,
         settings: &Settings,
         channel: &mut Channel,
-    ) -> (Transcript, TrafficSecret, Box<Established>) {
+    ) -> Box<SentFlight> {
         let Self { client_random, suite, mut transcript, master, client, server, .. } = *self;
         let (negotiated, offered) = (self.negotiated, self.offered);
         let finished = server.finished_key().verify_data(&transcript.hash()).to_vec();
@@ -240,23 +276,108 @@ impl ServerFlight {
                 send: send_secret,
                 receive: receive_secret,
                 exporter,
+                resumption: PartState::EMPTY,
             },
             negotiated,
         });
-        (transcript, client, established)
+        let (issuer, peer) = (self.issuer, self.peer);
+        Box::new(SentFlight { transcript, client, master, issuer, peer, established })
     }
 }
 
-/// Finds the first PSK of the client that the server has; `None` if it has none. It waits for the
-/// answer about an earlier identity rather than take a later one.
-fn find_psk(
+/// The server's flight was sent.
+#[derive(Debug)]
+pub(super) struct SentFlight {
+    /// The transcript; at first it ends with the server's Finished.
+    pub(super) transcript: Transcript,
+    client: TrafficSecret,
+    master: MasterSecret,
+    issuer: Option<TicketIssuer>,
+    peer: SessionPeer,
+    established: Box<Established>,
+}
+
+impl SentFlight {
+    /// The client has authenticated itself with this key.
+    pub(super) fn authenticated(&mut self, key: PeerKey) {
+        self.peer = SessionPeer::Key(Some(key.clone()));
+        if let Some(peer) = self.established.negotiated.certificates.get_mut() {
+            peer.key = Some(key);
+        }
+    }
+
+    /// The state in which only the client's Finished is missing.
+    #[inline(never)]
+    pub(super) fn wait_finished(
+        mut self: Box<Self>,
+        part: parts::Server,
+        settings: &Settings,
+        channel: &mut Channel,
+    ) -> State {
+        let client_finished = self.client.finished_key().verify_data(&self.transcript.hash());
+        let negotiated = &self.established.negotiated;
+        let issuer =
+            self.issuer.and_then(|issuer| issuer.limited(settings, &self.peer, negotiated.resumed));
+        let server_name = negotiated.server_name().map(String::from);
+        let alpn = negotiated.application_protocol().unwrap_or_default().to_vec();
+        if let (Some(issuer), Some(part), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
+            (issuer, parts::Resumption::INCLUDED, &mut self.established.keys)
+        {
+            absorb(&mut self.transcript, HandshakeType::FINISHED, &client_finished);
+            let agreed = Agreed { suite: suite.id, peer: self.peer, server_name, alpn };
+            let secret = self.master.resumption(&self.transcript.hash());
+            let tickets = Tickets::ToSend(issuer);
+            resumption.set(part, Resumption { part, secret, agreed, tickets });
+        }
+        let may_send = channel.send.get(APPLICATION_EPOCH).is_some();
+        let established = self.established;
+        State::WaitClientFinished(
+            part,
+            Box::new(WaitFinished {
+                client_finished,
+                early_keys: PartState::EMPTY,
+                may_send,
+                established,
+            }),
+        )
+    }
+}
+
+/// The PSK of a client that the server uses.
+struct ChosenPsk {
+    /// Its place among the offered ones.
+    index: u16,
+    psk: HandshakePsk,
+    /// Who has it.
+    peer: SessionPeer,
+    /// The number of bytes of early data that the server accepts.
+    early_data: Option<(parts::EarlyData, u32)>,
+}
+
+/// Finds the ticket that the server resumes, or else the first PSK of the client that the server
+/// has; `None` if there is neither. It waits for the answer about an earlier identity rather than take a later one.
+fn choose_psk(
     config: &ServerConfig,
     accepted: &AcceptedHello<'_>,
-) -> Result<Option<(u16, Psk)>, Unaccepted> {
+) -> Result<Option<ChosenPsk>, Unaccepted> {
     let Some(psks) = &accepted.psks else { return Ok(None) };
-    for (index, (identity, _)) in (0..).zip(psks.iter()) {
-        match config.psks.look_up(identity) {
-            Lookup::Found(psk) => return Ok(Some((index, psk))),
+    let hash = accepted.suite.hash;
+    if let Some(ticket) = accepted.tickets.opened.get()
+        && may_resume(config, accepted, ticket)?
+    {
+        let OpenedTicket { part, index, content, .. } = ticket;
+        let psk = HandshakePsk::of_ticket(*part, &content.psk, hash);
+        let early_data = early::accepts(config, accepted, ticket);
+        let (index, peer) = (*index, content.agreed.peer.clone());
+        return Ok(Some(ChosenPsk { index, psk, peer, early_data }));
+    }
+    for (index, offered) in (0..).zip(psks.iter()) {
+        match psk::look_up(&*config.psks, offered.identity, hash) {
+            Lookup::Found(psk) => {
+                let peer = SessionPeer::Psk(PskOwner::of(&psk));
+                let psk = HandshakePsk::of(&psk, hash).ok_or(Incompatibility::CipherSuite)?;
+                return Ok(Some(ChosenPsk { index, psk, peer, early_data: None }));
+            }
             Lookup::Unknown => {}
             Lookup::Later => return Err(Unaccepted::Waiting),
         }
@@ -264,19 +385,48 @@ fn find_psk(
     Ok(None)
 }
 
-/// Verifies the client's PSK binder (RFC 8446, section 4.2.11.2).
+/// Whether a ticket may be resumed in this handshake: its PSK has the hash of the suite (RFC 8446,
+/// section 4.2.11), and the server would still accept the peer. A session ends with its PSK.
+fn may_resume(
+    config: &ServerConfig,
+    accepted: &AcceptedHello<'_>,
+    ticket: &OpenedTicket,
+) -> Result<bool, Unaccepted> {
+    let agreed = &ticket.content.agreed;
+    let suite = config.settings.provider.suite(agreed.suite);
+    let algorithm = accepted.suite.hash.algorithm();
+    if suite.is_none_or(|suite| suite.hash.algorithm() != algorithm) {
+        return Ok(false);
+    }
+    match &agreed.peer {
+        SessionPeer::Psk(owner) => match config.psks.look_up(&owner.identity) {
+            Lookup::Found(psk) => Ok(PskOwner::of(&psk) == *owner),
+            Lookup::Unknown => Ok(false),
+            Lookup::Later => Err(Unaccepted::Waiting),
+        },
+        SessionPeer::Key(key) => {
+            let Some(certificates) = config.certificates.get() else { return Ok(false) };
+            let verifier = certificates.clients.verifier();
+            let accepts_client = match key {
+                Some(key) => verifier.is_some_and(|verifier| verifier.still_accepts(key)),
+                None => verifier.is_none(),
+            };
+            let name = offered_name(accepted.hello.extensions)?;
+            Ok(accepts_client && name == agreed.server_name)
+        }
+    }
+}
+
+/// Verifies the client's binder for the chosen PSK (RFC 8446, section 4.2.11.2).
 fn check_binder(
     accepted: &AcceptedHello<'_>,
-    early: &EarlySecret,
+    chosen: &HandshakePsk,
     index: u16,
 ) -> Result<(), Fault> {
     let psks = accepted.psks.as_ref().ok_or(Misbehaviour::WrongBinder)?;
-    let (_, binder) = psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
-    let covered = accepted.body.len().saturating_sub(psks.binders_len());
-    let mut transcript = accepted.transcript.clone();
-    transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, accepted.body.len()));
-    transcript.update(accepted.body.get(..covered).unwrap_or_default());
-    if early.external_binder().verify(&transcript.hash(), binder) {
+    let offered = psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
+    let hash = psk::truncated_hash(&accepted.transcript, accepted.body, psks.binders_len());
+    if chosen.verify_binder(&hash, offered.binder) {
         Ok(())
     } else {
         Err(Misbehaviour::WrongBinder.into())
@@ -284,18 +434,9 @@ fn check_binder(
 }
 
 impl WaitFinished {
-    /// The state after a flight of the client that ends with its Finished. `transcript` ends before
-    /// that.
-    pub(super) fn after(
-        part: parts::Server,
-        transcript: &Transcript,
-        client: &TrafficSecret,
-        established: Box<Established>,
-        channel: &mut Channel,
-    ) -> State {
-        let client_finished = client.finished_key().verify_data(&transcript.hash());
-        let may_send = channel.send.get(APPLICATION_EPOCH).is_some();
-        State::WaitClientFinished(part, Box::new(Self { client_finished, may_send, established }))
+    /// The keys of the early data that the server accepts. They are handed out once.
+    pub(crate) fn take_early_keys(&mut self) -> Option<EarlyKeys> {
+        self.early_keys.take()
     }
 
     /// Whether the server may send data before the client's Finished.
@@ -306,7 +447,7 @@ impl WaitFinished {
     /// Whether the client has proved its key already: the PSK in its hello, or its certificate's.
     pub(crate) fn has_proved_key(&self) -> bool {
         let negotiated = self.negotiated();
-        !negotiated.psk_identity.is_empty() || negotiated.peer_key().is_some()
+        negotiated.resumed || !negotiated.psk_identity.is_empty() || negotiated.peer_key().is_some()
     }
 
     /// The parameters that are negotiated if the client's Finished verifies.
@@ -326,6 +467,8 @@ impl WaitFinished {
             return Err(Misbehaviour::WrongFinished.into());
         }
         channel.flight.complete();
+        // Early data ends with the client's Finished.
+        drop(channel.receive.take_before(HANDSHAKE_EPOCH));
         let established = *self.established;
         let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
         if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &established.keys {

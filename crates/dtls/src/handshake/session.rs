@@ -1,21 +1,21 @@
-//! Sessions that later handshakes resume by session ID (RFC 5246, section 7.3) or by ticket (RFC
-//! 5077).
+//! The sessions of a server, and the DTLS 1.2 sessions that later handshakes resume by session ID
+//! (RFC 5246, section 7.3) or by ticket (RFC 5077).
 
-use crate::config::session;
+use super::ticket_keys::{TicketId, TicketKeys, TicketSealer, UsedTickets, first_number};
+use crate::config::{Settings, session};
 use crate::credential::PeerKey;
-use crate::crypto::{Aead, CipherSuite12, CipherSuiteId, MasterSecret12, Provider, Record};
+use crate::crypto::{CipherSuiteId, MasterSecret12, Provider};
 use crate::parts;
-use crate::tuning::{SESSION_LIFETIME, TICKET_ROTATION};
+use crate::tuning::SESSION_LIFETIME;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Instant, Random, Reader, Writer};
 pub(crate) use session::{
-    CertificateOwner, KEY_CHECK, OwnCredential, Owner, PskOwner, Session, Ticket,
+    CertificateOwner, KEY_CHECK, OwnCredential, Owner, PskOwner, Session12 as Session, Ticket,
 };
 use zeroize::Zeroizing;
 
@@ -27,16 +27,10 @@ pub(crate) fn fresh_id(rng: &mut Random) -> Vec<u8> {
     rng.array::<ID_LEN>().to_vec()
 }
 
-/// A key that seals tickets.
-struct TicketKey {
-    name: u32,
-    aead: Box<dyn Aead>,
-}
-
-/// The current ticket key and the one before it.
+/// The first byte of the content of a DTLS 1.2 ticket:
 ///
 /// ```text
-/// | key name (4) | nonce (8) | sealed: version 2, expiry (8), suite (2), flags (1), master (48), owner | tag |
+/// | 3 (1) | expiry (8) | suite (2) | flags (1) | master (48) | owner |
 ///
 /// owner, PSK:          | 0 | key check (8) | identity |
 /// owner, certificates: | 1 | hash of the server's key (32) | length (1), name of the server |
@@ -44,20 +38,9 @@ struct TicketKey {
 /// ```
 ///
 /// A flag tells whether the client has a name.
-///
-/// Each endpoint draws its own keys at random, and no nonce occurs twice under a key: the endpoint
-/// counts nonces, beginning at a random one so that tickets do not reveal their number.
-pub(crate) struct TicketKeys {
-    suite: &'static CipherSuite12,
-    current: Arc<TicketKey>,
-    previous: Option<Arc<TicketKey>>,
-}
-
-const TICKET_HEAD: usize = 4 + 8;
-/// The version of the sealed content.
-const TICKET_VERSION: u8 = 2;
-/// The bytes of the sealed content besides the owner.
-const TICKET_FIXED: usize = 1 + 8 + 2 + 1 + 48;
+const FORMAT: u8 = 3;
+/// The bytes of the content besides the owner.
+const FIXED: usize = 1 + 8 + 2 + 1 + 48;
 /// The session has an extended master secret.
 const EXTENDED_MASTER: u8 = 1;
 /// The certificate of the client has a name.
@@ -140,104 +123,68 @@ impl Owner {
     }
 }
 
-impl TicketKeys {
-    fn find(&self, name: u32) -> Option<&TicketKey> {
-        let mut keys = core::iter::once(&self.current).chain(&self.previous);
-        keys.find(|key| key.name == name).map(|key| &**key)
-    }
-
-    /// Seals a ticket for `session` with a nonce that no other ticket under the current key has.
-    fn seal(&self, now: Instant, nonce: u64, session: &Session) -> Option<Vec<u8>> {
-        let key = &self.current;
-        let mut content = Zeroizing::new(alloc::vec![0; TICKET_FIXED + session.owner.room()]);
-        let mut w = Writer::new(&mut content);
-        let mut write = || -> Result<(), BufferFull> {
-            w.u8(TICKET_VERSION)?;
-            w.u64((now + SESSION_LIFETIME).as_micros())?;
-            w.u16(session.suite.0)?;
-            let extended = if session.extended_master { EXTENDED_MASTER } else { 0 };
-            w.u8(extended | session.owner.flags())?;
-            w.bytes(session.master.as_bytes())?;
-            session.owner.write(&mut w)
-        };
-        write().ok()?;
-        let len = w.len();
-        content.truncate(len);
-        let mut ticket = Vec::with_capacity(TICKET_HEAD + content.len() + self.suite.tag_len);
-        ticket.extend(key.name.to_be_bytes());
-        ticket.extend(nonce.to_be_bytes());
-        ticket.extend_from_slice(&content);
-        ticket.resize(ticket.len() + self.suite.tag_len, 0);
-        let (head, body) = ticket.split_at_mut(TICKET_HEAD);
-        let (content, tag) = body.split_at_mut_checked(content.len())?;
-        key.aead.seal(Record { number: nonce, header: head }, content, tag);
-        Some(ticket)
-    }
-
-    /// Opens a ticket; `None` if it is not ours or has expired, or if the provider does not have its
-    /// suite.
-    pub(crate) fn open(&self, now: Instant, provider: &Provider, ticket: &[u8]) -> Option<Session> {
-        let mut ticket = Zeroizing::new(ticket.to_vec());
-        let (head, body) = ticket.split_at_mut_checked(TICKET_HEAD)?;
-        let mut r = Reader::new(head);
-        let (name, number) = (r.u32().ok()?, r.u64().ok()?);
-        let at = body.len().checked_sub(self.suite.tag_len)?;
-        let (content, tag) = body.split_at_mut_checked(at)?;
-        let record = Record { number, header: head };
-        self.find(name)?.aead.open(record, content, tag).ok()?;
-        let mut r = Reader::new(content);
-        let (version, expiry) = (r.u8().ok()?, r.u64().ok()?);
-        if version != TICKET_VERSION || now.as_micros() >= expiry {
-            return None;
-        }
-        let suite = CipherSuiteId(r.u16().ok()?);
-        let hash = provider.suite_12(suite)?.hash;
-        let flags = r.u8().ok()?;
-        let extended_master = flags & EXTENDED_MASTER != 0;
-        let master = MasterSecret12::from_bytes(hash, r.array().ok()?);
-        let owner = Owner::read(flags, &mut r)?;
-        Some(Session { suite, extended_master, master, owner, id: Vec::new(), ticket: None })
-    }
+/// Seals a ticket for `session`.
+pub(crate) fn seal(sealer: TicketSealer, now: Instant, session: &Session) -> Option<Vec<u8>> {
+    let mut content = Zeroizing::new(alloc::vec![0; FIXED + session.owner.room()]);
+    let mut w = Writer::new(&mut content);
+    let mut write = || -> Result<(), BufferFull> {
+        w.u8(FORMAT)?;
+        w.u64((now + SESSION_LIFETIME).as_micros())?;
+        w.u16(session.suite.0)?;
+        let extended = if session.extended_master { EXTENDED_MASTER } else { 0 };
+        w.u8(extended | session.owner.flags())?;
+        w.bytes(session.master.as_bytes())?;
+        session.owner.write(&mut w)
+    };
+    write().ok()?;
+    let len = w.len();
+    content.truncate(len);
+    Some(sealer.seal(&content))
 }
 
-impl fmt::Debug for TicketKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TicketKeys(..)")
+/// Opens a ticket; `None` if it is not ours or has expired, or if the provider does not have its
+/// suite.
+pub(crate) fn open(
+    keys: &TicketKeys,
+    now: Instant,
+    provider: &Provider,
+    ticket: &[u8],
+) -> Option<Session> {
+    let (_, content) = keys.open(ticket)?;
+    let mut r = Reader::new(&content);
+    let (format, expiry) = (r.u8().ok()?, r.u64().ok()?);
+    if format != FORMAT || now.as_micros() >= expiry {
+        return None;
     }
-}
-
-/// Seals one ticket, for which a nonce is reserved.
-#[derive(Debug)]
-pub(crate) struct TicketSealer {
-    keys: Arc<TicketKeys>,
-    nonce: u64,
-}
-
-impl TicketSealer {
-    /// Seals a ticket for `session`.
-    pub(crate) fn seal(self, now: Instant, session: &Session) -> Option<Vec<u8>> {
-        self.keys.seal(now, self.nonce, session)
-    }
+    let suite = CipherSuiteId(r.u16().ok()?);
+    let hash = provider.suite_12(suite)?.hash;
+    let flags = r.u8().ok()?;
+    let extended_master = flags & EXTENDED_MASTER != 0;
+    let master = MasterSecret12::from_bytes(hash, r.array().ok()?);
+    let owner = Owner::read(flags, &mut r)?;
+    Some(Session { suite, extended_master, master, owner, id: Vec::new(), ticket: None })
 }
 
 /// The sessions that a server stores, and the keys of the tickets with which clients store them.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     tickets: Option<Arc<TicketKeys>>,
-    /// The nonce of the next ticket under the current key.
-    next_nonce: u64,
+    /// The number of the next ticket under the current key.
+    next_number: u64,
     rotate_at: Instant,
+    used: UsedTickets,
     by_id: BTreeMap<Vec<u8>, (Instant, Session)>,
     /// The IDs of the stored sessions, oldest first.
     order: VecDeque<Vec<u8>>,
 }
 
 impl Sessions {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             tickets: None,
-            next_nonce: 0,
+            next_number: 0,
             rotate_at: Instant::ZERO,
+            used: UsedTickets::default(),
             by_id: BTreeMap::new(),
             order: VecDeque::new(),
         }
@@ -248,30 +195,35 @@ impl Sessions {
         &mut self,
         now: Instant,
         rng: &mut Random,
-        provider: &Provider,
+        settings: &Settings,
     ) -> Option<Arc<TicketKeys>> {
         if now >= self.rotate_at || self.tickets.is_none() {
-            // Only suites with full tags: an attacker has any number of attempts to forge a ticket.
-            let suite = provider.suites_12.iter().copied().find(|suite| suite.tag_len == 16)?;
-            let mut key = Zeroizing::new(alloc::vec![0; suite.key_len + suite.fixed_iv_len]);
-            rng.fill(&mut key);
-            let (key, iv) = key.split_at(suite.key_len);
-            let name = u32::from_be_bytes(rng.array());
-            let current = Arc::new(TicketKey { name, aead: (suite.aead)(key, iv) });
-            let previous = self.tickets.take().map(|old| Arc::clone(&old.current));
-            self.tickets = Some(Arc::new(TicketKeys { suite, current, previous }));
-            self.next_nonce = u64::from_be_bytes(rng.array());
-            self.rotate_at = now + TICKET_ROTATION;
+            let keys = TicketKeys::rotated(self.tickets.as_deref(), rng, settings.provider)?;
+            self.next_number = first_number(rng);
+            self.used.rotate(&keys, self.next_number);
+            self.tickets = Some(Arc::new(keys));
+            // A key serves for as long again as its tickets live.
+            self.rotate_at = now + SESSION_LIFETIME.max(settings.ticket_lifetime);
         }
         self.tickets.clone()
     }
 
-    /// Reserves a nonce for one ticket under the current key; `None` before there is a key.
+    /// Reserves a number for one ticket under the current key; `None` before there is a key.
     pub(crate) fn sealer(&mut self) -> Option<TicketSealer> {
-        let keys = Arc::clone(self.tickets.as_ref()?);
-        let nonce = self.next_nonce;
-        self.next_nonce = nonce.wrapping_add(1);
-        Some(TicketSealer { keys, nonce })
+        let number = self.next_number;
+        let sealer = TicketSealer::new(self.tickets.as_ref()?, number);
+        self.next_number = number + 1;
+        Some(sealer)
+    }
+
+    /// Whether a ticket was used, or is so old that this is not known any more.
+    pub(crate) fn is_used(&self, ticket: TicketId) -> bool {
+        self.used.contains(ticket)
+    }
+
+    /// Notes that a ticket was used.
+    pub(crate) fn use_up(&mut self, ticket: TicketId) {
+        self.used.insert(ticket);
     }
 
     /// Stores a session under its ID; at most `most` sessions are kept.
@@ -314,34 +266,35 @@ mod tests {
         }
     }
 
-    /// The key names and nonces of `count` tickets, in order.
+    /// The key names and numbers of `count` tickets, in order.
     fn heads(
         sessions: &mut Sessions,
         now: Instant,
         rng: &mut Random,
         count: usize,
     ) -> Vec<[u8; 12]> {
-        let seal = |_| {
-            let keys = sessions.tickets(now, rng, &PROVIDER).unwrap();
-            let ticket = sessions.sealer().unwrap().seal(now, &session()).unwrap();
-            assert_eq!(keys.open(now, &PROVIDER, &ticket).unwrap().identity(), b"sensor");
+        let one = |_| {
+            let keys = sessions.tickets(now, rng, &Settings::new(&PROVIDER)).unwrap();
+            let ticket = seal(sessions.sealer().unwrap(), now, &session()).unwrap();
+            let opened = open(&keys, now, &PROVIDER, &ticket).unwrap();
+            assert!(matches!(opened.owner, Owner::Psk(owner) if owner.identity == b"sensor"));
             *ticket.first_chunk().unwrap()
         };
-        (0..count).map(seal).collect()
+        (0..count).map(one).collect()
     }
 
     #[test]
-    fn no_nonce_occurs_twice_under_one_ticket_key() {
+    fn no_number_occurs_twice_under_one_ticket_key() {
         let rng = &mut Random::insecure(1);
         let mut seen = BTreeSet::new();
         // Two starts of a server with three keys each.
         for _ in 0..2 {
             let mut sessions = Sessions::new();
             for rotation in 0..3 {
-                let now = Instant::from_micros(1) + TICKET_ROTATION * rotation;
+                let now = Instant::from_micros(1) + SESSION_LIFETIME * rotation;
                 let heads = heads(&mut sessions, now, rng, 500);
-                let nonce = |head: &[u8; 12]| u64::from_be_bytes(*head.last_chunk().unwrap());
-                let follow = |pair: &[[u8; 12]]| nonce(&pair[1]) == nonce(&pair[0]).wrapping_add(1);
+                let number = |head: &[u8; 12]| u64::from_be_bytes(*head.last_chunk().unwrap());
+                let follow = |pair: &[[u8; 12]]| number(&pair[1]) == number(&pair[0]) + 1;
                 assert!(heads.windows(2).all(follow), "they are counted");
                 assert!(heads.into_iter().all(|head| seen.insert(head)));
             }
@@ -356,7 +309,7 @@ mod tests {
         let rng = &mut Random::insecure(3);
         let now = Instant::from_micros(1);
         let mut sessions = Sessions::new();
-        let keys = sessions.tickets(now, rng, &PROVIDER).unwrap();
+        let keys = sessions.tickets(now, rng, &Settings::new(&PROVIDER)).unwrap();
         let part = parts::Certificates::INCLUDED.unwrap();
         let names = [None, Some(String::new()), Some("a.example".into())];
         for server_name in [None, Some("b.example".into())] {
@@ -368,8 +321,8 @@ mod tests {
                 let owner = CertificateOwner { own, peer: peer.clone(), server_name };
                 let owner = Owner::Certificates(part, Box::new(owner));
                 let session = Session { owner, ..session() };
-                let ticket = sessions.sealer().unwrap().seal(now, &session).unwrap();
-                let opened = keys.open(now, &PROVIDER, &ticket).unwrap();
+                let ticket = seal(sessions.sealer().unwrap(), now, &session).unwrap();
+                let opened = open(&keys, now, &PROVIDER, &ticket).unwrap();
                 let (Owner::Certificates(_, read), Owner::Certificates(_, written)) =
                     (&opened.owner, &session.owner)
                 else {
@@ -383,16 +336,17 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_that_is_sealed_after_the_keys_rotated_keeps_its_key_and_nonce() {
+    fn a_ticket_that_is_sealed_after_the_keys_rotated_keeps_its_key_and_number() {
         let rng = &mut Random::insecure(2);
         let mut sessions = Sessions::new();
         let now = Instant::from_micros(1);
-        sessions.tickets(now, rng, &PROVIDER).unwrap();
+        let settings = Settings::new(&PROVIDER);
+        sessions.tickets(now, rng, &settings).unwrap();
         let late = sessions.sealer().unwrap();
         let before = heads(&mut sessions, now, rng, 100);
-        let later = now + TICKET_ROTATION;
-        sessions.tickets(later, rng, &PROVIDER).unwrap();
-        let ticket = late.seal(later, &session()).unwrap();
+        let later = now + SESSION_LIFETIME;
+        sessions.tickets(later, rng, &settings).unwrap();
+        let ticket = seal(late, later, &session()).unwrap();
         assert_eq!(ticket[..4], before[0][..4], "the key before");
         assert!(before.iter().all(|head| ticket[..12] != *head));
     }

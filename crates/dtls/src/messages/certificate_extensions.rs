@@ -1,5 +1,6 @@
 //! Contents of the extensions that belong to certificates, in both versions.
 
+use super::extensions::u16_list;
 use crate::codepoints::{CertificateType, SignatureScheme};
 use alloc::vec::Vec;
 use lightseal_core::wire::BufferFull;
@@ -17,11 +18,7 @@ pub fn read_schemes(content: &[u8]) -> Result<Vec<SignatureScheme>, DecodeError>
     let mut r = Reader::new(content);
     let list = r.vec16()?;
     r.finish()?;
-    if list.is_empty() || !list.len().is_multiple_of(2) {
-        return Err(DecodeError::Invalid("list length"));
-    }
-    let schemes = list.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
-    Ok(schemes.take(MAX_SCHEMES).map(SignatureScheme).collect())
+    Ok(u16_list(list)?.take(MAX_SCHEMES).map(SignatureScheme).collect())
 }
 
 /// Writes the content of `signature_algorithms` or `signature_algorithms_cert`.

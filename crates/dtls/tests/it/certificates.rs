@@ -3,8 +3,9 @@
 use lightseal_dtls::codepoints::{AlertDescription, CertificateType, PskKeyExchangeMode};
 use lightseal_dtls::crypto::{NamedGroup, SignatureScheme};
 use lightseal_dtls::{
-    BadCertificate, CertifiedKey, ClientAuthentication, CloseReason, CookiePolicy, Fault,
-    Incompatibility, Misbehaviour, PinnedKeys, ProtocolVersion,
+    BadCertificate, CertifiedKey, ClientAuthentication, CloseReason, ConfigError, CookiePolicy,
+    Fault, Identity, Incompatibility, KeyStore, Misbehaviour, OfferedCertificates, PinnedKeys,
+    ProtocolVersion,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,6 +119,51 @@ fn keys_are_pinned() {
     let fault = CloseReason::Fault(Fault::Certificate(BadCertificate::UnknownKey));
     let alert = CloseReason::PeerAlert(AlertDescription::CERTIFICATE_UNKNOWN);
     assert_eq!(refused(other), (Some(fault), Some(alert)));
+}
+
+/// A client with pinned keys, and a server that asks for its key where `asks` says so.
+fn pinned(asks: bool) -> Configs {
+    let mut configs = if asks { mutual(RAW, RAW) } else { configs(RAW) };
+    configs.client.verifier = Some(Arc::new(PinnedKeys::new(vec![ToyKey::new(1).pin()])));
+    if asks {
+        let clients = Arc::new(PinnedKeys::new(vec![ToyKey::new(2).pin()]));
+        configs.server.clients = ClientAuthentication::Required(clients);
+    }
+    configs
+}
+
+#[test]
+fn a_session_with_a_key_is_resumed_while_the_key_is_pinned() {
+    for asks in [false, true] {
+        let mut pair = pinned(asks).pair(1);
+        pair.connect().assert_connected();
+        let first = pair
+            .client
+            .take_session()
+            .unwrap_or_else(|| panic!("no ticket: {asks} {:?}", pair.client.stats()));
+        let second = pair.client.take_session().expect("another ticket");
+        let mut client = pinned(asks).client;
+        client.session = Some(first);
+        let mut next = pair.reconnect(client, 2);
+        next.connect().assert_connected();
+        for end in [&next.at_client, &next.at_server] {
+            assert!(end.connected.as_ref().unwrap().resumed);
+        }
+        let key = |negotiated: &lightseal_dtls::Negotiated| negotiated.peer_key().cloned();
+        let server = key(next.at_client.connected.as_ref().unwrap()).unwrap();
+        assert_eq!(server.spki_sha256, ToyKey::new(1).pin());
+        let client = key(next.at_server.connected.as_ref().unwrap());
+        let pin = client.map(|key| key.spki_sha256);
+        assert_eq!(pin, asks.then(|| ToyKey::new(2).pin()));
+
+        // Another key is pinned meanwhile, so that the session is not offered.
+        let mut client = pinned(asks).client;
+        client.session = Some(second);
+        client.verifier = Some(verifier(&[RAW]));
+        let mut next = next.reconnect(client, 3);
+        next.connect().assert_connected();
+        assert!(!next.at_client.connected.as_ref().unwrap().resumed);
+    }
 }
 
 #[test]
@@ -325,4 +371,159 @@ fn a_client_of_one_key_does_not_replace_an_anonymous_one() {
     pair.connect();
     pair.assert_connected();
     assert_eq!(pair.server.open_connections(), 2);
+}
+
+#[test]
+fn an_application_refuses_a_client_that_is_not_on_its_list() {
+    for kind in [X509, RAW] {
+        let mut pair = mutual(kind, kind).pair(1);
+        pair.connect().assert_connected();
+        let negotiated = pair.at_server.connected.clone().unwrap();
+        let hash = Identity::Key(ToyKey::new(2).pin());
+        let name = (kind == X509).then(|| Identity::Subject(NAME.into()));
+        let identities: Vec<_> = negotiated.peer_identities().collect();
+        assert_eq!(identities, name.into_iter().chain([hash]).collect::<Vec<_>>());
+        assert_eq!(negotiated.peer_identity(), identities.first().cloned());
+        let handle = pair.handle.unwrap();
+        pair.server.connection_mut(handle).unwrap().refuse(pair.now);
+        pair.run_for(Duration::from_secs(1));
+        assert_eq!(pair.at_server.closed, Some(CloseReason::Refused));
+        let denied = CloseReason::PeerAlert(AlertDescription::ACCESS_DENIED);
+        assert_eq!(pair.at_client.closed, Some(denied));
+        assert_eq!(pair.server.open_connections(), 0);
+    }
+    let mut pair = configs(X509).pair(1);
+    pair.connect().assert_connected();
+    assert_eq!(pair.at_server.connected.as_ref().unwrap().peer_identity(), None);
+    let mut pair = Configs::new().pair(1);
+    pair.connect().assert_connected();
+    let identity = pair.at_server.connected.as_ref().unwrap().peer_identity();
+    assert_eq!(identity, Some(Identity::Psk(b"Client_identity".to_vec())));
+}
+
+#[test]
+fn application_protocols_are_negotiated_with_every_credential_and_version() {
+    let names = |names: &[&str]| -> Vec<Vec<u8>> {
+        names.iter().map(|name| name.as_bytes().to_vec()).collect()
+    };
+    let psk = |version| {
+        let mut configs = Configs::new();
+        configs.client.settings.versions = vec![version];
+        configs
+    };
+    let credentials: [&dyn Fn() -> Configs; 3] =
+        [&|| configs(X509), &|| psk(ProtocolVersion::Dtls13), &|| psk(ProtocolVersion::Dtls12)];
+    for credential in credentials {
+        let with = |client: &[&str], server: &[&str]| {
+            let mut configs = credential();
+            configs.client.settings.application_protocols = names(client);
+            configs.server.settings.application_protocols = names(server);
+            configs
+        };
+        // (client's list, server's list, what is negotiated)
+        let cases = [
+            (&["co"][..], &["co"][..], Some("co")),
+            (&["h3", "co"], &["co", "h3"], Some("co")),
+            (&["co"], &[], None),
+            (&[], &["co"], None),
+            (&[], &[], None),
+        ];
+        for (client, server, expected) in cases {
+            let pair = connected(with(client, server), 1);
+            for end in [&pair.at_client, &pair.at_server] {
+                let protocol = end.connected.as_ref().unwrap().application_protocol();
+                assert_eq!(protocol, expected.map(str::as_bytes), "{client:?} {server:?}");
+            }
+        }
+        let (client, _) = refused(with(&["h3"], &["co"]));
+        let refusal = CloseReason::PeerAlert(AlertDescription::NO_APPLICATION_PROTOCOL);
+        assert_eq!(client, Some(refusal));
+    }
+    let mut settings = Configs::new().client.settings;
+    for name in [vec![], vec![b'a'; 256]] {
+        settings.application_protocols = vec![name];
+        assert_eq!(settings.check(), Err(ConfigError::ApplicationProtocol));
+    }
+    settings.application_protocols = vec![vec![b'a'; 255]; 16];
+    assert_eq!(settings.check(), Ok(()));
+    let mut configs = configs(X509);
+    configs.client.settings.application_protocols = settings.application_protocols.clone();
+    configs.server.settings.application_protocols = settings.application_protocols.clone();
+    connected(configs, 1);
+    settings.application_protocols.push(vec![b'a']);
+    assert!(matches!(settings.check(), Err(ConfigError::ListTooLong { .. })));
+}
+
+/// The server's keys by name.
+struct ByName(Vec<(&'static str, CertifiedKey)>);
+
+impl KeyStore for ByName {
+    fn choose(&self, offered: &OfferedCertificates<'_>) -> Option<CertifiedKey> {
+        let wanted = offered.server_name;
+        let mut keys = self.0.iter();
+        keys.find(|(name, _)| wanted.is_none_or(|wanted| wanted == *name))
+            .map(|(_, key)| key.clone())
+    }
+
+    fn kinds(&self) -> Vec<CertificateType> {
+        vec![X509]
+    }
+
+    fn has_name(&self, wanted: &str) -> Option<bool> {
+        Some(self.0.iter().any(|(name, _)| *name == wanted))
+    }
+}
+
+#[test]
+fn a_server_chooses_its_certificate_by_the_name_that_the_client_wants() {
+    let store = || {
+        let key = |number, name| (name, ToyKey::new(number).x509(name, 0));
+        Arc::new(ByName(vec![key(1, "one.example"), key(2, "two.example")]))
+    };
+    for (name, number) in [("one.example", 1), ("Two.Example", 2)] {
+        let mut configs = configs(X509);
+        configs.client.server_name = Some(name.into());
+        configs.server.keys = Some(store());
+        let pair = connected(configs, 1);
+        let negotiated = pair.at_client.connected.as_ref().unwrap();
+        assert_eq!(negotiated.peer_key().unwrap().spki_sha256, ToyKey::new(number).pin());
+        let name = name.to_ascii_lowercase();
+        assert_eq!(pair.at_server.connected.as_ref().unwrap().server_name(), Some(&*name));
+    }
+    let mut configs = configs(X509);
+    configs.client.server_name = Some("three.example".into());
+    configs.server.keys = Some(store());
+    let refusal = CloseReason::PeerAlert(AlertDescription::UNRECOGNIZED_NAME);
+    assert_eq!(refused(configs).0, Some(refusal));
+    // An IP address is not sent: the server takes its first key.
+    let mut configs = self::configs(X509);
+    configs.client.server_name = Some("192.0.2.1".into());
+    configs.server.keys = Some(store());
+    let fault = CloseReason::Fault(Fault::Certificate(BadCertificate::WrongName));
+    assert_eq!(refused(configs).0, Some(fault));
+}
+
+#[test]
+fn each_end_chooses_among_several_keys_what_the_peer_accepts() {
+    let keys = || -> Arc<dyn KeyStore> {
+        let ecdsa = SignatureScheme::ECDSA_SECP256R1_SHA256;
+        Arc::new(vec![
+            ToyKey::of_kind(8, 0, SignatureScheme::RSA_PSS_RSAE_SHA256).x509(NAME, 0),
+            ToyKey::of_kind(1, 2, ecdsa).x509(NAME, 0),
+            ToyKey::of_kind(2, 2, ecdsa).raw(),
+        ])
+    };
+    let ecdsa = SignatureScheme::ECDSA_SECP256R1_SHA256;
+    for (kinds, number) in [(&[X509][..], 1), (&[RAW], 2), (&[RAW, X509], 1)] {
+        let mut configs = mutual(X509, X509);
+        configs.client.verifier = Some(verifier(kinds));
+        configs.client.keys = Some(keys());
+        configs.server.keys = Some(keys());
+        configs.server.clients = ClientAuthentication::Required(verifier(kinds));
+        let pair = connected(configs, 1);
+        let pin = ToyKey::of_kind(number, 2, ecdsa).pin();
+        let server = pair.at_client.connected.as_ref().unwrap().peer_key().unwrap();
+        assert_eq!(server.spki_sha256, pin, "{kinds:?}");
+        assert!(pair.at_server.connected.as_ref().unwrap().peer_key().is_some());
+    }
 }

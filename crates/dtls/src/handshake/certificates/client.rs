@@ -8,11 +8,10 @@ use crate::codepoints::{CertificateType, ExtensionType};
 use crate::config::Settings;
 use crate::config::certificates::{ClientCertificates, is_default};
 use crate::credential::{OfferedCertificates, PresentedCertificate};
-use crate::crypto::{TrafficSecret, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
-use crate::handshake::client::{self, WaitFinished};
+use crate::handshake::client::{LastFlight, WaitFinished};
 use crate::handshake::reassembly::Message;
-use crate::handshake::{Channel, Established, Progress, State, absorb, expect_epoch};
+use crate::handshake::{Channel, Progress, State, absorb, expect_epoch};
 use crate::messages::CertificateRequest;
 use crate::messages::certificate_extensions as extensions;
 use crate::messages::extensions::{Extensions, write_extension};
@@ -227,8 +226,10 @@ impl WaitCertificateVerify {
         let Self { part, claimed, server_name, answer, mut finished } = *self;
         let key = claimed.verify(settings, SERVER_CONTEXT, &finished.transcript, message)?;
         absorb(&mut finished.transcript, message.kind, &message.body);
-        let peer = AuthenticatedPeer { key: Some(key), server_name };
-        finished.negotiated.certificates.set(part.1, peer);
+        finished
+            .negotiated
+            .certificates
+            .set(part.1, AuthenticatedPeer { key: Some(key), server_name });
         if let Some(answer) = answer {
             finished.answer.set(part.1, answer);
         }
@@ -241,46 +242,38 @@ impl WaitCertificateVerify {
 pub(crate) struct WaitSignature {
     part: CertificateClient,
     signer: Signer,
-    transcript: Transcript,
-    client: TrafficSecret,
-    established: Box<Established>,
+    flight: Box<LastFlight>,
 }
 
-/// Answers the server's flight with the client's certificate. `transcript` ends with the server's
-/// Finished.
+/// Answers the server's flight with the client's certificate.
 #[inline(never)]
 pub(in crate::handshake) fn answer(
     Answer { part, signer }: Answer,
-    mut transcript: Transcript,
-    client: TrafficSecret,
-    established: Established,
+    mut flight: Box<LastFlight>,
     channel: &mut Channel,
 ) -> Result<Progress, Fault> {
     let Some(signer) = signer else {
-        send_certificate(&[], &mut transcript, channel)?;
-        client::finish(&transcript, &client, &established, channel);
-        return Ok(Progress::Complete(established));
+        send_certificate(&[], &mut flight.transcript, channel)?;
+        return Ok(Progress::Complete(flight.finish(channel)));
     };
-    let established = Box::new(established);
     // The certificate is sent together with the signature, so that the flight is complete when its
     // timer starts.
-    Box::new(WaitSignature { part, signer, transcript, client, established }).sign(channel)
+    Box::new(WaitSignature { part, signer, flight }).sign(channel)
 }
 
 impl WaitSignature {
     /// Asks the key to sign, for the first time or again.
     #[inline(never)]
     pub(crate) fn sign(self: Box<Self>, channel: &mut Channel) -> Result<Progress, Fault> {
-        let mut transcript = self.transcript.clone();
         let entries = self.signer.key.entries();
+        let mut transcript = self.flight.transcript.clone();
         absorb_certificate(entries, &mut transcript)?;
         let Some(signature) = self.signer.sign(CLIENT_CONTEXT, &transcript, channel)? else {
             return Ok(Progress::Wait(State::WaitClientSignature(self.part, self)));
         };
-        let mut transcript = self.transcript;
-        send_certificate(entries, &mut transcript, channel)?;
-        self.signer.send_signature(&signature, &mut transcript, channel)?;
-        client::finish(&transcript, &self.client, &self.established, channel);
-        Ok(Progress::Complete(*self.established))
+        let Self { signer, mut flight, .. } = *self;
+        send_certificate(signer.key.entries(), &mut flight.transcript, channel)?;
+        signer.send_signature(&signature, &mut flight.transcript, channel)?;
+        Ok(Progress::Complete(flight.finish(channel)))
     }
 }

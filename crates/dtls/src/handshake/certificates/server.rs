@@ -1,18 +1,17 @@
 //! The server's states.
 
 use super::{
-    AuthenticatedPeer, CLIENT_CONTEXT, ClaimedKey, SERVER_CONTEXT, Signer, accepted_schemes,
-    common_kind, for_handshakes, read_certificate, send, send_certificate,
+    CLIENT_CONTEXT, ClaimedKey, SERVER_CONTEXT, Signer, accepted_schemes, common_kind,
+    for_handshakes, read_certificate, send, send_certificate,
 };
 use crate::codepoints::{CertificateType, ExtensionType, HandshakeType, SignatureScheme};
 use crate::config::certificates::ServerCertificates;
 use crate::config::{ClientAuthentication, Settings};
 use crate::credential::{OfferedCertificates, PresentedCertificate};
-use crate::crypto::{TrafficSecret, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::reassembly::Message;
-use crate::handshake::server::{ServerFlight, WaitFinished};
-use crate::handshake::{Channel, Established, State, absorb, message_body};
+use crate::handshake::server::{SentFlight, ServerFlight};
+use crate::handshake::{Channel, State, absorb, message_body};
 use crate::messages::certificate::write_certificate_request;
 use crate::messages::certificate_extensions as extensions;
 use crate::messages::extensions::{Extensions, write_extension};
@@ -28,7 +27,10 @@ use lightseal_core::wire::BufferFull;
 pub(crate) struct ChosenCertificate {
     pub(in crate::handshake) signer: Signer,
     pub(in crate::handshake) request: Option<Request>,
+    /// The name of the server that the client wants, in lower case.
     pub(in crate::handshake) server_name: Option<String>,
+    /// Whether the certificate was chosen by the name that the client has sent.
+    answers_name: bool,
     /// Whether the client has sent lists of kinds, which are then answered.
     answers_server_kind: bool,
     answers_client_kind: bool,
@@ -47,6 +49,14 @@ fn offered_kinds(
     kind: ExtensionType,
 ) -> Result<Option<Vec<CertificateType>>, Fault> {
     Ok(offer.get(kind).map(extensions::read_certificate_types).transpose()?)
+}
+
+/// The name of the server that a client wants, in lower case.
+pub(in crate::handshake) fn offered_name(offer: Extensions<'_>) -> Result<Option<String>, Fault> {
+    Ok(match offer.get(ExtensionType::SERVER_NAME) {
+        Some(content) => extensions::read_server_name(content)?.map(str::to_ascii_lowercase),
+        None => None,
+    })
 }
 
 impl ChosenCertificate {
@@ -72,10 +82,11 @@ impl ChosenCertificate {
             Some(content) => extensions::read_authorities(content)?,
             None => Vec::new(),
         };
-        let server_name = match offer.get(ExtensionType::SERVER_NAME) {
-            Some(content) => extensions::read_server_name(content)?.map(str::to_ascii_lowercase),
-            None => None,
-        };
+        let server_name = offered_name(offer)?;
+        let known = server_name.as_deref().and_then(|name| certificates.keys.has_name(name));
+        if known == Some(false) {
+            return Err(Incompatibility::ServerName.into());
+        }
         let default = [CertificateType::X509];
         let kinds = offered_kinds(offer, ExtensionType::SERVER_CERTIFICATE_TYPE)?;
         let answers_server_kind = kinds.is_some();
@@ -103,11 +114,22 @@ impl ChosenCertificate {
             }
         };
         let answers_client_kind = request.is_some() && kinds.is_some();
-        Ok(Self { signer, request, server_name, answers_server_kind, answers_client_kind })
+        let answers_name = known == Some(true);
+        Ok(Self {
+            signer,
+            request,
+            server_name,
+            answers_name,
+            answers_server_kind,
+            answers_client_kind,
+        })
     }
 
     /// Writes the answer in EncryptedExtensions.
     pub(in crate::handshake) fn write_answer(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        if self.answers_name {
+            write_extension(w, ExtensionType::SERVER_NAME, |_| Ok(()))?;
+        }
         if self.answers_server_kind {
             let kind = self.signer.key.kind();
             write_extension(w, ExtensionType::SERVER_CERTIFICATE_TYPE, |w| w.u8(kind.0))?;
@@ -142,8 +164,6 @@ impl ChosenCertificate {
             send(HandshakeType::CERTIFICATE_REQUEST, body, transcript, channel);
         }
         send_certificate(self.signer.key.entries(), transcript, channel)?;
-        let peer = AuthenticatedPeer { key: None, server_name: self.server_name };
-        flight.negotiated.certificates.set(part.1, peer);
         let Self { signer, request, .. } = self;
         Box::new(WaitSignature { part, signer, request, flight }).sign(settings, channel)
     }
@@ -172,12 +192,12 @@ impl WaitSignature {
         };
         self.signer.send_signature(&signature, transcript, channel)?;
         let Self { part, request, flight, .. } = *self;
-        let (transcript, client, established) = flight.finish(settings, channel);
+        let flight = flight.finish(settings, channel);
         Ok(match request {
-            None => WaitFinished::after(part.0, &transcript, &client, established, channel),
+            None => flight.wait_finished(part.0, settings, channel),
             Some(Request { clients, kind }) => State::WaitClientCertificate(
                 part,
-                Box::new(WaitCertificate { part, clients, kind, transcript, client, established }),
+                Box::new(WaitCertificate { part, clients, kind, flight }),
             ),
         })
     }
@@ -189,9 +209,7 @@ pub(crate) struct WaitCertificate {
     part: CertificateServer,
     clients: ClientAuthentication,
     kind: CertificateType,
-    transcript: Transcript,
-    client: TrafficSecret,
-    established: Box<Established>,
+    flight: Box<SentFlight>,
 }
 
 impl WaitCertificate {
@@ -199,20 +217,21 @@ impl WaitCertificate {
     #[inline(never)]
     pub(crate) fn certificate(
         mut self: Box<Self>,
+        settings: &Settings,
         channel: &mut Channel,
         message: &Message,
     ) -> Result<State, Fault> {
         let certificate = read_certificate(message, self.kind)?;
-        absorb(&mut self.transcript, message.kind, &message.body);
+        absorb(&mut self.flight.transcript, message.kind, &message.body);
         // The client answers our flight, so it has all of it.
         channel.flight.complete();
-        let Self { part, clients, kind, transcript, client, established } = *self;
+        let Self { part, clients, kind, flight } = *self;
         let verifier = clients.verifier().filter(|_| !certificate.entries.is_empty());
         let Some(verifier) = verifier else {
             if clients.is_required() {
                 return Err(Incompatibility::NoClientCertificate.into());
             }
-            return Ok(WaitFinished::after(part.0, &transcript, &client, established, channel));
+            return Ok(flight.wait_finished(part.0, settings, channel));
         };
         let entries = &certificate.entries;
         let presented =
@@ -220,7 +239,7 @@ impl WaitCertificate {
         let claimed = ClaimedKey::accept(&**verifier, &presented)?;
         Ok(State::WaitClientCertificateVerify(
             part,
-            Box::new(WaitCertificateVerify { part, claimed, transcript, client, established }),
+            Box::new(WaitCertificateVerify { part, claimed, flight }),
         ))
     }
 }
@@ -230,31 +249,22 @@ impl WaitCertificate {
 pub(crate) struct WaitCertificateVerify {
     part: CertificateServer,
     claimed: ClaimedKey,
-    transcript: Transcript,
-    client: TrafficSecret,
-    established: Box<Established>,
+    flight: Box<SentFlight>,
 }
 
 impl WaitCertificateVerify {
     /// Processes the client's CertificateVerify.
     #[inline(never)]
     pub(crate) fn verify(
-        mut self: Box<Self>,
+        self: Box<Self>,
         settings: &Settings,
         channel: &mut Channel,
         message: &Message,
     ) -> Result<State, Fault> {
-        let key = self.claimed.verify(settings, CLIENT_CONTEXT, &self.transcript, message)?;
-        absorb(&mut self.transcript, message.kind, &message.body);
-        if let Some(peer) = self.established.negotiated.certificates.get_mut() {
-            peer.key = Some(key);
-        }
-        Ok(WaitFinished::after(
-            self.part.0,
-            &self.transcript,
-            &self.client,
-            self.established,
-            channel,
-        ))
+        let Self { part, claimed, mut flight } = *self;
+        let key = claimed.verify(settings, CLIENT_CONTEXT, &flight.transcript, message)?;
+        absorb(&mut flight.transcript, message.kind, &message.body);
+        flight.authenticated(key);
+        Ok(flight.wait_finished(part.0, settings, channel))
     }
 }

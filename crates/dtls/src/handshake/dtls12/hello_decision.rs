@@ -11,7 +11,8 @@ use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::certificates::server::ChosenCertificate;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
 use crate::handshake::negotiated_extensions;
-use crate::handshake::session::{Owner, Session, TicketSealer};
+use crate::handshake::session::{self, Owner, Session};
+use crate::handshake::ticket_keys::TicketSealer;
 use crate::messages::certificate_extensions::read_schemes;
 use crate::messages::certificate12::certificate_room_12;
 use crate::messages::extensions::{cipher_suites, groups};
@@ -112,10 +113,10 @@ pub(crate) fn consider<'a>(
     }
 
     let wants_ticket = extension(ExtensionType::SESSION_TICKET);
-    let tickets = sessions.tickets(now, rng, settings.provider).filter(|_| settings.uses_tickets());
+    let tickets = sessions.tickets(now, rng, settings).filter(|_| settings.uses_tickets());
     let session = match wants_ticket {
         Some(ticket) if !ticket.is_empty() => {
-            tickets.as_ref().and_then(|keys| keys.open(now, settings.provider, ticket))
+            tickets.as_ref().and_then(|keys| session::open(keys, now, settings.provider, ticket))
         }
         _ => sessions.by_id(now, hello.legacy_session_id),
     };

@@ -31,7 +31,7 @@ use crate::crypto::{
 };
 use crate::error::{Fault, Misbehaviour};
 use crate::messages::fragment::transcript_header_12;
-use crate::parts::{Certificates, Dtls12, PartState};
+use crate::parts::{self, Certificates, Dtls12, PartState};
 use crate::record::epochs::EPOCH_12;
 use crate::record::{ReceiveEpoch, SendEpoch};
 use alloc::boxed::Box;
@@ -139,6 +139,7 @@ pub(crate) struct KeysInstalled {
     /// The session ID, and for a client the ticket if it receives one.
     session_id: Vec<u8>,
     ticket: Option<Ticket>,
+    protocol: PartState<parts::Alpn, Vec<u8>>,
 }
 
 impl KeysInstalled {
@@ -164,7 +165,8 @@ impl KeysInstalled {
         channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, agreed.send_cid));
         let receive = ReceiveEpoch::dtls12(EPOCH_12, suite, receive, agreed.receive_cid);
         channel.receive.install(receive).limit(agreed.receive_limit);
-        Self { hellos, end, master, group, owner, session_id, ticket: None }
+        let protocol = hellos.agreed.application_protocol(settings);
+        Self { hellos, end, master, group, owner, session_id, ticket: None, protocol }
     }
 
     /// Sends our Finished.
@@ -246,12 +248,14 @@ impl KeysInstalled {
                 send: Scheme::Plain,
                 receive: Scheme::Plain,
                 resumed,
+                early_data: false,
                 extended_master,
                 record_limit: agreed.record_limit,
                 send_cid: agreed.send_cid,
                 receive_cid: agreed.receive_cid,
                 return_routability: agreed.return_routability,
                 certificates,
+                protocol: self.protocol,
             },
         }
     }

@@ -9,7 +9,8 @@ use crate::crypto::{Exchange12, KeyExchange, NamedGroup, PremasterSecret};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::negotiated_extensions::AcceptedExtensions;
 use crate::handshake::reassembly::Message;
-use crate::handshake::session::{Owner, Session, TicketSealer, fresh_id};
+use crate::handshake::session::{self, Owner, Session, fresh_id};
+use crate::handshake::ticket_keys::TicketSealer;
 use crate::handshake::{Channel, Established, State, expect_epoch, message_body};
 use crate::messages::extensions::write_extension;
 use crate::messages::hello::write_server_hello_12;
@@ -83,7 +84,7 @@ pub(crate) fn accept(
         messages.keep(*part);
     }
     messages.absorb(HandshakeType::CLIENT_HELLO, accepted.sequence, accepted.body);
-    let body = message_body(512, |w| {
+    let body = message_body(768, |w| {
         write_server_hello_12(w, &random, &id, suite.id, |w| {
             if accepted.secure_renegotiation {
                 write_extension(w, ExtensionType::RENEGOTIATION_INFO, |w| w.u8(0))?;
@@ -102,7 +103,7 @@ pub(crate) fn accept(
             if let Some((_, chosen)) = &chosen {
                 chosen.write_answer(w)?;
             }
-            answer.write_limits(w)?;
+            answer.write_limits(settings, w)?;
             answer.write_cid(w)
         })
     })?;
@@ -281,7 +282,7 @@ impl KeysInstalled {
             ticket: None,
         };
         // If no ticket can be made, an empty one is sent, because a ticket was announced.
-        let ticket = sealer.seal(now, &session).unwrap_or_default();
+        let ticket = session::seal(sealer, now, &session).unwrap_or_default();
         let message = NewSessionTicket12 {
             lifetime_hint: SESSION_LIFETIME.as_secs() as u32,
             ticket: &ticket,
