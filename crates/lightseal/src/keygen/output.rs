@@ -53,7 +53,7 @@ pub(super) struct Made<'a> {
     pub(super) certificate: Option<&'a Path>,
     pub(super) request: Option<&'a Path>,
     pub(super) not_after: Option<OffsetDateTime>,
-    spki: SpkiHash,
+    pub(super) spki: SpkiHash,
 }
 
 impl Made<'_> {
