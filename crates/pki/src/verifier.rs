@@ -7,7 +7,7 @@ use crate::reason::reason;
 use crate::spki::SpkiHash;
 use crate::trust::Trust;
 use alloc::borrow::ToOwned;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use lightseal_dtls::codepoints::CertificateType;
@@ -75,8 +75,8 @@ enum ServerNames {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ServerIdentity {
-    /// A DNS name or IP address.
-    Host(ServerName<'static>),
+    /// A DNS name or IP address, and its text.
+    Host(ServerName<'static>, String),
     Uri(String),
 }
 
@@ -145,7 +145,7 @@ impl Settings {
         names: impl IntoIterator<Item = &'n str>,
     ) -> Result<Self, NotAName> {
         let identity = |name: &str| match ServerName::try_from(name) {
-            Ok(host) => Ok(ServerIdentity::Host(host.to_owned())),
+            Ok(host) => Ok(ServerIdentity::Host(host.to_owned(), name.to_owned())),
             Err(_) if is_uri(name) => Ok(ServerIdentity::Uri(name.to_owned())),
             Err(_) => Err(NotAName(name.to_owned())),
         };
@@ -293,7 +293,7 @@ impl X509Verifier {
         asked: Option<&str>,
     ) -> Result<Option<String>, BadCertificate> {
         let is_valid_for = |identity: &ServerIdentity| match identity {
-            ServerIdentity::Host(host) => peer.verify_is_valid_for_subject_name(host).is_ok(),
+            ServerIdentity::Host(host, _) => peer.verify_is_valid_for_subject_name(host).is_ok(),
             ServerIdentity::Uri(uri) => peer.valid_uri_names().any(|name| name == uri),
         };
         match &self.settings.server {
@@ -306,8 +306,9 @@ impl X509Verifier {
             ServerNames::OneOf(names) => {
                 let name = names.iter().find(|name| is_valid_for(name));
                 match name.ok_or(BadCertificate::WrongName)? {
-                    ServerIdentity::Host(host) => Ok(Some(host.to_str().to_string())),
-                    ServerIdentity::Uri(uri) => Ok(Some(uri.clone())),
+                    ServerIdentity::Host(_, text) | ServerIdentity::Uri(text) => {
+                        Ok(Some(text.clone()))
+                    }
                 }
             }
             ServerNames::Any => Ok(Names::of_parsed(peer).identity()),
