@@ -21,8 +21,8 @@
 //! - `internals`: makes modules public that the crates of this repository use, such as messages and
 //!   records. They are not covered by semantic versioning: any release may change them.
 //!
-//! Supported: external PSKs with and without (EC)DHE, stateless retries, fragmentation,
-//! retransmission timeouts that adapt to the path, key usage limits, and fallback from 1.3 to 1.2.
+//! Supported: external PSKs with and without (EC)DHE, X.509 certificates and raw public keys of
+//! either end, application protocols, stateless retries, fragmentation, retransmission timeouts that adapt to the path, key usage limits, and fallback from 1.3 to 1.2.
 //! In 1.3 also KeyUpdate and MAC aggregation, which is negotiated by an extension that other
 //! implementations ignore. Sessions are resumed in both versions.
 //!
@@ -32,6 +32,27 @@
 //! associations apart by connection ID ([`Settings::connection_ids`]), and by the peer's address
 //! where there is none. [`Endpoint::client`] makes an endpoint that accepts nobody. A [`Connection`]
 //! is one association by itself, with a socket of its own.
+//!
+//! # Certificates and raw public keys
+//!
+//! Either end may authenticate itself by a private key with X.509 certificates, or with its raw
+//! public key (RFC 7250). A server has a [`KeyStore`], such as one [`CertifiedKey`] or several
+//! ([`ServerConfig::certified`], or [`ServerConfig::with_keys`] beside PSKs), and says by
+//! [`ClientAuthentication`] whether it asks clients for theirs. A client has a
+//! [`CertificateVerifier`] ([`ClientConfig::verifying`]), perhaps the name of the server, and perhaps
+//! keys of its own. The engine does not read certificates: the verifier does, and returns the public
+//! key. [`PinnedKeys`] accepts raw public keys by their hashes.
+//!
+//! Kinds of certificates, signature schemes and authorities are negotiated, and
+//! [`KeyStore::choose`] gets what the peer accepts. A client that has both a PSK and a verifier
+//! offers both: the server takes a PSK that it knows, and otherwise sends its certificate. An
+//! association keeps the hash of the peer's public key and its name ([`Negotiated::peer_key`]), not
+//! the certificates. [`Identity`] is the one form of identities for access lists, logs and metrics; an
+//! application that does not want an authenticated peer calls [`Connection::refuse`].
+//!
+//! A private key may be elsewhere, in a security module or an agent: a
+//! [`SigningKey`](crypto::SigningKey) that answers [`Signing::Later`](crypto::Signing::Later) is asked
+//! again by [`Endpoint::lookups_answered`] or [`Connection::lookups_answered`].
 //!
 //! # Clients that are not welcome
 //!
@@ -166,8 +187,8 @@ pub use config::{
     Adapt, AdaptRule, AggregationPolicy, BadCertificate, CertificateVerifier, CertifiedKey,
     ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyLog, KeyStore,
     Lookup, NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
-    PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, Session,
-    SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
+    PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordLengths, RecordNumbers,
+    ServerConfig, Session, SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch, WhenRejected};
 pub use credential::{Identity, IdentityError};

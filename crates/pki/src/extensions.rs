@@ -35,6 +35,27 @@ pub(crate) fn check(
     Ok(())
 }
 
+/// The time at which the first certificate of the path expires, in seconds since 1970-01-01.
+#[cfg(feature = "std")]
+pub(crate) fn valid_until(path: &VerifiedPath<'_>) -> Option<u64> {
+    let end = |der: &[u8]| {
+        let validity = *parsed(der).ok()?.tbs_certificate().validity();
+        Some(validity.not_after.to_unix_duration().as_secs())
+    };
+    path.intermediate_certificates()
+        .map(|issuer| end(&issuer.der()))
+        .chain([end(&path.end_entity().der())])
+        .min()
+        .flatten()
+}
+
+/// Until when a revocation list is in force, in seconds since 1970-01-01.
+#[cfg(feature = "std")]
+pub(crate) fn next_update(list: &[u8]) -> Option<u64> {
+    let list = <x509_cert::crl::CertificateList>::from_der(list).ok()?;
+    Some(list.tbs_cert_list.next_update?.to_unix_duration().as_secs())
+}
+
 /// Whether a list is about all certificates of its issuer, and not those of one distribution point.
 pub(crate) fn is_whole(list: &CertRevocationList<'_>) -> bool {
     let Some(point) = list.issuing_distribution_point() else { return true };

@@ -26,6 +26,8 @@ pub mod credential;
 mod extensions;
 #[cfg(feature = "std")]
 pub mod file;
+#[cfg(feature = "std")]
+mod memory;
 pub mod names;
 mod pem;
 mod reason;

@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use core::fmt;
 use lightseal_dtls::codepoints::CertificateType;
 use lightseal_dtls::{
-    BadCertificate, CertificateVerifier, CertifiedKey, KeyStore, OfferedCertificates,
+    BadCertificate, CertificateVerifier, CertifiedKey, KeyStore, OfferedCertificates, PeerKey,
     PresentedCertificate,
 };
 use std::sync::{PoisonError, RwLock};
 
 /// A verifier in place of which another one can be put. Handshakes that come later are checked by
-/// the new one; associations that exist already go on.
+/// the new one, also whether sessions may be resumed; associations that exist already go on.
 pub struct ReplaceableVerifier {
     kinds: Vec<CertificateType>,
     current: RwLock<Arc<dyn CertificateVerifier>>,
@@ -46,6 +46,10 @@ impl CertificateVerifier for ReplaceableVerifier {
         presented: &PresentedCertificate<'_>,
     ) -> Result<(Vec<u8>, Option<String>), BadCertificate> {
         self.current().verify(presented)
+    }
+
+    fn still_accepts(&self, peer: &PeerKey) -> bool {
+        self.current().still_accepts(peer)
     }
 
     fn authorities(&self) -> Vec<Vec<u8>> {

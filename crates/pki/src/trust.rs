@@ -15,6 +15,9 @@ use webpki::{CertRevocationList, OwnedCertRevocationList, anchor_from_trusted_ce
 pub struct Trust {
     pub(crate) authorities: Vec<TrustAnchor<'static>>,
     pub(crate) crls: Vec<Arc<CertRevocationList<'static>>>,
+    /// The time at which the first of the lists is out of force.
+    #[cfg(feature = "std")]
+    pub(crate) crls_valid_until: Option<u64>,
     pub(crate) accepted: Vec<SpkiHash>,
     pub(crate) required: Vec<SpkiHash>,
 }
@@ -89,6 +92,11 @@ impl Trust {
             return Err(TrustError::NoRevocationList);
         }
         for (number, list) in (1..).zip(&lists) {
+            #[cfg(feature = "std")]
+            {
+                let end = crate::extensions::next_update(list).unwrap_or(0);
+                self.crls_valid_until = Some(self.crls_valid_until.map_or(end, |at| at.min(end)));
+            }
             let list = OwnedCertRevocationList::from_der(list);
             let list = list.map_err(|_| TrustError::RevocationList(number))?;
             self.crls.push(Arc::new(list.into()));

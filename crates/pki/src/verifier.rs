@@ -2,17 +2,21 @@
 
 use crate::clock::Clock;
 use crate::extensions;
+#[cfg(feature = "std")]
+use crate::memory::AcceptedPeers;
 use crate::names::{Names, is_uri, sequence};
 use crate::reason::reason;
 use crate::spki::SpkiHash;
 use crate::trust::Trust;
 use alloc::borrow::ToOwned;
 use alloc::string::String;
+#[cfg(feature = "std")]
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use lightseal_dtls::codepoints::CertificateType;
 use lightseal_dtls::crypto::Provider;
-use lightseal_dtls::{BadCertificate, CertificateVerifier, PresentedCertificate};
+use lightseal_dtls::{BadCertificate, CertificateVerifier, PeerKey, PresentedCertificate};
 use pki_types::{CertificateDer, ServerName, SignatureVerificationAlgorithm};
 use webpki::{
     CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, RevocationCheckDepth,
@@ -168,7 +172,13 @@ impl Settings {
         if !trust.is_empty() {
             kinds.push(CertificateType::X509);
         }
-        X509Verifier { settings: self.clone(), trust, kinds }
+        X509Verifier {
+            settings: self.clone(),
+            trust,
+            kinds,
+            #[cfg(feature = "std")]
+            accepted: Arc::default(),
+        }
     }
 }
 
@@ -189,11 +199,19 @@ impl Dangerous {
 ///
 /// The name of a server's [`PeerKey`](lightseal_dtls::PeerKey) is the one that was verified, and a
 /// client's is [`Names::identity`]. A key that was accepted for itself has no name.
+///
+/// A session may be resumed if its peer's key is accepted for itself, or if this verifier has
+/// accepted the peer's chain and neither a certificate in it nor, where lists must be in force, a
+/// revocation list has expired since. For this a verifier remembers 4096 peers, which its clones
+/// share. Whoever replaces authorities or revocation lists makes a new verifier, which remembers
+/// nobody. Without the feature `std`, no session is resumed with a peer that has only a chain.
 #[derive(Clone, Debug)]
 pub struct X509Verifier {
     settings: Settings,
     trust: Trust,
     kinds: Vec<CertificateType>,
+    #[cfg(feature = "std")]
+    accepted: Arc<AcceptedPeers>,
 }
 
 impl X509Verifier {
@@ -253,7 +271,32 @@ impl X509Verifier {
         } else {
             self.server_name(&peer, presented.server_name)?
         };
+        #[cfg(feature = "std")]
+        self.remember(&path, &spki, name.as_deref());
         Ok((spki.to_vec(), name))
+    }
+
+    #[cfg(feature = "std")]
+    fn remember(&self, path: &VerifiedPath<'_>, spki: &[u8], name: Option<&str>) {
+        let Some(chain) = extensions::valid_until(path) else { return };
+        let expires = !self.settings.revocation.unwrap_or_default().allow_expired_lists;
+        let lists = self.trust.crls_valid_until.filter(|_| expires);
+        self.accepted.insert(&SpkiHash::of(spki), name, chain.min(lists.unwrap_or(u64::MAX)));
+    }
+
+    /// Whether the peer was accepted by a chain that is still valid.
+    #[cfg(feature = "std")]
+    fn remembers(&self, peer: &PeerKey) -> bool {
+        let now = self.settings.clock.now();
+        now.is_ok_and(|now| {
+            let name = peer.name.as_deref();
+            self.accepted.contains(&SpkiHash(peer.spki_sha256), name, now.as_secs())
+        })
+    }
+
+    #[cfg(not(feature = "std"))]
+    const fn remembers(&self, _: &PeerKey) -> bool {
+        false
     }
 
     fn revocation<'c>(
@@ -337,6 +380,10 @@ impl CertificateVerifier for X509Verifier {
             (CertificateType::RAW_PUBLIC_KEY, _) => Err(BadCertificate::Malformed),
             _ => Err(BadCertificate::Unsupported),
         }
+    }
+
+    fn still_accepts(&self, peer: &PeerKey) -> bool {
+        self.trust.accepted.contains(&SpkiHash(peer.spki_sha256)) || self.remembers(peer)
     }
 
     fn authorities(&self) -> Vec<Vec<u8>> {

@@ -10,7 +10,7 @@ use lightseal_dtls::crypto::{
     SigningKey, rustcrypto,
 };
 use lightseal_dtls::{
-    BadCertificate, CertificateVerifier, CertifiedKey, PresentedCertificate,
+    BadCertificate, CertificateVerifier, CertifiedKey, PeerKey, PresentedCertificate,
     codepoints::CertificateType,
 };
 use pki_types::{AlgorithmIdentifier, InvalidSignature, SignatureVerificationAlgorithm};
@@ -204,6 +204,10 @@ impl CertificateVerifier for ToyVerifier {
             return Err(BadCertificate::WrongName);
         }
         Ok((spki.to_vec(), Some(name)))
+    }
+
+    fn still_accepts(&self, _: &PeerKey) -> bool {
+        true
     }
 
     fn authorities(&self) -> Vec<Vec<u8>> {

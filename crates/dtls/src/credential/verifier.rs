@@ -38,6 +38,13 @@ pub struct PeerKey {
     pub name: Option<String>,
 }
 
+impl PeerKey {
+    /// The key with this hash and this name.
+    pub const fn new(spki_sha256: [u8; 32], name: Option<String>) -> Self {
+        Self { spki_sha256, name }
+    }
+}
+
 /// Decides which certificates and raw public keys an end accepts of its peer.
 ///
 /// The verifier checks the chain or recognizes the key. That the peer has the private key is for

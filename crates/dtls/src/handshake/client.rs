@@ -4,6 +4,7 @@ use super::certificates::client::{
     Answer, Kinds, WaitCertificate, is_offered, offered_len, write_offer,
 };
 use super::early::EarlyKeys;
+use super::grease::{Grease, List};
 use super::negotiated_extensions::NegotiatedExtensions;
 use super::psk::{HandshakePsk, truncated_hash};
 use super::resumption::{Agreed, Resumption};
@@ -42,6 +43,9 @@ use super::reassembly::Message;
 
 /// The room in bytes for a ClientHello besides its identity, cookies, ticket and share.
 const HELLO_ROOM: usize = 640;
+
+/// The room in bytes for values that no standard defines.
+const GREASE_ROOM: usize = 32;
 
 /// The place of a binder before it is computed, at least as long as any.
 const BINDER: [u8; 64] = [0; 64];
@@ -319,15 +323,19 @@ impl WaitServerHello {
         let variable = [cookie_13, cookie_12, key, ticket.unwrap_or_default()];
         let psks: usize = offer_13.map_or(0, Offer::psks_len);
         let certificates = self.certificates.get();
+        let authorities =
+            certificates.map_or_else(Vec::new, |offered| offered.verifier.authorities());
         let protocols = settings.protocols().iter().map(|name| 1 + name.len()).sum::<usize>();
         let room = HELLO_ROOM
+            + if settings.grease { GREASE_ROOM } else { 0 }
             + psks
             + protocols
             + variable.iter().map(|part| part.len()).sum::<usize>()
-            + certificates.map_or(0, |offered| offered_len(settings, offered));
+            + certificates.map_or(0, |offered| offered_len(settings, offered, &authorities));
         let mut body = alloc::vec![0; room];
         let mut w = Writer::new(&mut body);
         let renegotiation = offer_12.map(|_| EMPTY_RENEGOTIATION_INFO_SCSV);
+        let grease = Grease::new(settings, &self.random);
         let suites = settings
             .ordered_suites()
             .map(|suite| suite.id.0)
@@ -338,12 +346,14 @@ impl WaitServerHello {
                     .map(|suite| suite.id.0),
             )
             .chain(renegotiation);
+        let suites = grease.map(|grease| grease.value(List::Suites)).into_iter().chain(suites);
         let ecdhe_12 = offer_12.is_some_and(|offer| offer.offers_ecdhe(settings));
         let mut binders_at = None;
         write_client_hello(&mut w, &self.random, session_id, cookie_12, suites, |w| {
             if offer_13.is_some() {
                 write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| {
                     w.vec8(|w| {
+                        Grease::write(grease, List::Versions, w)?;
                         w.u16(DTLS_1_3)?;
                         if offer_12.is_some() { w.u16(DTLS_1_2) } else { Ok(()) }
                     })
@@ -358,10 +368,13 @@ impl WaitServerHello {
             if let Some(ticket) = ticket {
                 write_extension(w, ExtensionType::SESSION_TICKET, |w| w.bytes(ticket))?;
             }
-            negotiated_extensions::write_offer(settings, self.cid, w)?;
+            negotiated_extensions::write_offer(settings, self.cid, grease, w)?;
             if share.is_some() || ecdhe_12 {
                 write_extension(w, ExtensionType::SUPPORTED_GROUPS, |w| {
-                    w.vec16(|w| settings.groups.iter().try_for_each(|group| w.u16(group.0)))
+                    w.vec16(|w| {
+                        Grease::write(grease, List::Groups, w)?;
+                        settings.groups.iter().try_for_each(|group| w.u16(group.0))
+                    })
                 })?;
             }
             if ecdhe_12 {
@@ -369,8 +382,11 @@ impl WaitServerHello {
                     w.vec8(|w| w.u8(UNCOMPRESSED_POINTS))
                 })?;
             }
+            if let Some(grease) = grease {
+                write_extension(w, ExtensionType(grease.value(List::Extensions)), |_| Ok(()))?;
+            }
             if let Some(certificates) = certificates {
-                write_offer(settings, certificates, w)?;
+                write_offer(settings, certificates, &authorities, grease, w)?;
             }
             let Some(offer) = offer_13 else { return Ok(()) };
             if let Some(share) = share {
@@ -622,14 +638,15 @@ impl Offer {
         let offers_psks = ticket.is_some() || self.psk.is_some();
         let chosen = hello.extensions.get(ExtensionType::PRE_SHARED_KEY);
         let first = self.retried.is_none();
-        let mut may_be_early = false;
+        let mut early_protocol = None;
         let (early, peer, resumed) = match (chosen, ticket, self.psk) {
             (Some(_), ..) if !offers_psks => {
                 return Err(Misbehaviour::UnsolicitedExtension.into());
             }
             (Some([0, 0]), Some(OfferedTicket { psk, agreed, early_data }), _) => {
-                may_be_early =
-                    first && early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id);
+                if first && early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id) {
+                    early_protocol = Some(agreed.alpn);
+                }
                 (psk.early, agreed.peer, true)
             }
             (Some([0, 0]), None, Some(offered)) | (Some([0, 1]), Some(_), Some(offered)) => {
@@ -681,7 +698,7 @@ impl Offer {
                 random,
                 peer,
                 resumed,
-                may_be_early,
+                early_protocol,
                 verifies: chosen.is_none(),
                 certificates,
                 agreed,
@@ -703,8 +720,9 @@ pub(crate) struct WaitEncryptedExtensions {
     random: [u8; 32],
     peer: SessionPeer,
     resumed: bool,
-    /// Whether the server may accept early data.
-    may_be_early: bool,
+    /// The application protocol with which the server may accept early data, empty for none; `None`
+    /// if it may not accept any.
+    early_protocol: Option<Vec<u8>>,
     /// Whether the server authenticates itself with a certificate.
     verifies: bool,
     certificates: ForClient,
@@ -736,7 +754,9 @@ impl WaitEncryptedExtensions {
                 kind if kind == settings.aggregation_extension && wanted.is_wanted() => {
                     schemes = aggregation_extension::read_answer(content)?;
                 }
-                ExtensionType::EARLY_DATA if self.may_be_early && content.is_empty() => {
+                ExtensionType::EARLY_DATA
+                    if self.early_protocol.is_some() && content.is_empty() =>
+                {
                     early_data = true;
                 }
                 // The server's preferred groups are meant for later handshakes (RFC 8446, section
@@ -781,6 +801,12 @@ impl WaitEncryptedExtensions {
         {
             authenticated.set(certificates.part, certificates.authenticated(key.clone()));
         }
+        // RFC 8446, section 4.2.10.
+        let protocol = agreed.application_protocol(settings);
+        let name = protocol.get().map_or(&[][..], Vec::as_slice);
+        if early_data && self.early_protocol.as_deref() != Some(name) {
+            return Err(Misbehaviour::IllegalParameter("early_data").into());
+        }
         let finished = Box::new(WaitFinished {
             part: self.part,
             random: self.random,
@@ -805,7 +831,7 @@ impl WaitEncryptedExtensions {
                 receive_cid: agreed.receive_cid,
                 return_routability: agreed.return_routability,
                 certificates: authenticated,
-                protocol: agreed.application_protocol(settings),
+                protocol,
             },
             peer: self.peer,
             answer: PartState::EMPTY,

@@ -9,6 +9,7 @@
 use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, MAX_CONTENT, UNCOMPRESSED_POINTS};
 use crate::config::{ProtocolVersion, Settings};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
+use crate::handshake::grease::{Grease, List};
 use crate::messages::certificate_extensions::{read_protocols, write_protocols};
 use crate::messages::extensions::{
     Extensions, MaxFragmentLength, read_connection_id, read_point_formats, read_record_size_limit,
@@ -66,6 +67,7 @@ impl NegotiatedExtensions {
 pub(crate) fn write_offer(
     settings: &Settings,
     cid: Option<ConnectionId>,
+    grease: Option<Grease>,
     w: &mut Writer<'_>,
 ) -> Result<(), BufferFull> {
     if let Some(limit) = settings.max_fragment_length
@@ -78,7 +80,10 @@ pub(crate) fn write_offer(
     }
     if !settings.protocols().is_empty() {
         write_extension(w, ExtensionType::APPLICATION_LAYER_PROTOCOL_NEGOTIATION, |w| {
-            write_protocols(settings.protocols(), w)
+            // Two bytes of a value that no protocol has.
+            let first = grease.map(|grease| grease.value(List::Protocols).to_be_bytes().to_vec());
+            let names: Vec<_> = first.into_iter().chain(settings.protocols().to_vec()).collect();
+            write_protocols(&names, w)
         })?;
     }
     if let Some(cid) = cid {

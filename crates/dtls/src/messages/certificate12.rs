@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn certificates_of_dtls_1_2_round_trip_and_every_cut() {
-        let chain = vec![vec![1; 300], vec![2; 5]];
+        let chain = [vec![1; 300], vec![2; 5]];
         for (kind, entries, expected) in [
             (CertificateType::X509, &chain[..], 3 + 3 + 300 + 3 + 5),
             (CertificateType::RAW_PUBLIC_KEY, &chain[..1], 3 + 300),

@@ -12,8 +12,8 @@ use std::time::Duration;
 use testkit::pair::{Configs, Direction, Pair, pass};
 use testkit::toy_signature::{Answers, PROVIDER, ToyKey, ToyVerifier};
 
-const X509: CertificateType = CertificateType::X509;
-const RAW: CertificateType = CertificateType::RAW_PUBLIC_KEY;
+pub(crate) const X509: CertificateType = CertificateType::X509;
+pub(crate) const RAW: CertificateType = CertificateType::RAW_PUBLIC_KEY;
 /// The server's name in these tests.
 const NAME: &str = "server.example";
 
@@ -40,10 +40,16 @@ fn configs(kind: CertificateType) -> Configs {
 }
 
 /// With client authentication by a key of this kind.
-fn mutual(server: CertificateType, client: CertificateType) -> Configs {
+pub(crate) fn mutual(server: CertificateType, client: CertificateType) -> Configs {
     let mut configs = configs(server);
     configs.client.keys = Some(Arc::new(certified(2, client)));
     configs.server.clients = ClientAuthentication::Required(verifier(&[client]));
+    configs
+}
+
+/// The configuration with a server's certificate that is followed by `more` others.
+pub(crate) fn with_chain(mut configs: Configs, more: usize) -> Configs {
+    configs.server.keys = Some(Arc::new(ToyKey::new(1).x509(NAME, more)));
     configs
 }
 
@@ -135,15 +141,15 @@ fn pinned(asks: bool) -> Configs {
 #[test]
 fn a_session_with_a_key_is_resumed_while_the_key_is_pinned() {
     for asks in [false, true] {
-        let mut pair = pinned(asks).pair(1);
+        let configs = pinned(asks);
+        let keys = configs.client.keys.clone();
+        let mut pair = configs.pair(1);
         pair.connect().assert_connected();
-        let first = pair
-            .client
-            .take_session()
-            .unwrap_or_else(|| panic!("no ticket: {asks} {:?}", pair.client.stats()));
+        let first = pair.client.take_session().expect("a ticket");
         let second = pair.client.take_session().expect("another ticket");
         let mut client = pinned(asks).client;
         client.session = Some(first);
+        client.keys.clone_from(&keys);
         let mut next = pair.reconnect(client, 2);
         next.connect().assert_connected();
         for end in [&next.at_client, &next.at_server] {
@@ -159,10 +165,12 @@ fn a_session_with_a_key_is_resumed_while_the_key_is_pinned() {
         // Another key is pinned meanwhile, so that the session is not offered.
         let mut client = pinned(asks).client;
         client.session = Some(second);
-        client.verifier = Some(verifier(&[RAW]));
+        client.keys.clone_from(&keys);
+        client.verifier = Some(Arc::new(PinnedKeys::new(vec![ToyKey::new(7).pin()])));
         let mut next = next.reconnect(client, 3);
-        next.connect().assert_connected();
-        assert!(!next.at_client.connected.as_ref().unwrap().resumed);
+        next.connect();
+        let fault = CloseReason::Fault(Fault::Certificate(BadCertificate::UnknownKey));
+        assert_eq!(next.at_client.closed, Some(fault));
     }
 }
 
@@ -525,5 +533,42 @@ fn each_end_chooses_among_several_keys_what_the_peer_accepts() {
         let server = pair.at_client.connected.as_ref().unwrap().peer_key().unwrap();
         assert_eq!(server.spki_sha256, pin, "{kinds:?}");
         assert!(pair.at_server.connected.as_ref().unwrap().peer_key().is_some());
+    }
+}
+
+#[test]
+fn values_that_no_standard_defines_are_ignored() {
+    let psk = |version| {
+        let mut configs = Configs::new();
+        configs.client.settings.versions = vec![version];
+        configs
+    };
+    let credentials: [&dyn Fn() -> Configs; 4] = [
+        &|| mutual(X509, RAW),
+        &|| {
+            let mut configs = mutual(RAW, X509);
+            // The second hello has the same values.
+            configs.server.settings.groups = vec![NamedGroup::P256];
+            configs
+        },
+        &|| psk(ProtocolVersion::Dtls13),
+        &|| psk(ProtocolVersion::Dtls12),
+    ];
+    for credential in credentials {
+        for seed in 0..8 {
+            let mut lengths = [false, true].map(|grease| {
+                let mut configs = credential();
+                configs.client.settings.grease = grease;
+                for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+                    settings.application_protocols = vec![b"co".to_vec()];
+                }
+                let pair = connected(configs, seed);
+                let negotiated = pair.at_server.connected.as_ref().unwrap();
+                assert_eq!(negotiated.application_protocol(), Some(&b"co"[..]));
+                pair.log[0].1.len()
+            });
+            lengths[0] += 2 + 4 + 3;
+            assert!(lengths[1] >= lengths[0], "a suite, an extension and a protocol at least");
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::verifier::Settings;
 use alloc::string::String;
 use alloc::vec::Vec;
 use lightseal_dtls::codepoints::CertificateType;
-use lightseal_dtls::{BadCertificate, CertificateVerifier, PresentedCertificate};
+use lightseal_dtls::{BadCertificate, CertificateVerifier, PeerKey, PresentedCertificate};
 use lightseal_owner_only::file::Version;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -128,6 +128,10 @@ impl CertificateVerifier for ReloadingVerifier {
         presented: &PresentedCertificate<'_>,
     ) -> Result<(Vec<u8>, Option<String>), BadCertificate> {
         self.verifier.verify(presented)
+    }
+
+    fn still_accepts(&self, peer: &PeerKey) -> bool {
+        self.verifier.still_accepts(peer)
     }
 
     fn authorities(&self) -> Vec<Vec<u8>> {

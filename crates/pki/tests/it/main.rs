@@ -7,4 +7,5 @@ mod names;
 mod pins;
 mod pkits;
 mod revocation;
+mod sessions;
 mod world;

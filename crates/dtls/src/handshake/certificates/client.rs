@@ -4,12 +4,13 @@ use super::{
     AuthenticatedPeer, CLIENT_CONTEXT, ClaimedKey, SERVER_CONTEXT, Signer, absorb_certificate,
     accepted_schemes, for_handshakes, read_certificate, send_certificate,
 };
-use crate::codepoints::{CertificateType, ExtensionType};
+use crate::codepoints::{CertificateType, ExtensionType, SignatureScheme};
 use crate::config::Settings;
 use crate::config::certificates::{ClientCertificates, is_default};
 use crate::credential::{OfferedCertificates, PresentedCertificate};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::client::{LastFlight, WaitFinished};
+use crate::handshake::grease::{Grease, List};
 use crate::handshake::reassembly::Message;
 use crate::handshake::{Channel, Progress, State, absorb, expect_epoch};
 use crate::messages::CertificateRequest;
@@ -24,12 +25,14 @@ use alloc::vec::Vec;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Writer};
 
-/// The room in bytes for what [`write_offer`] writes.
+/// The room in bytes for what [`write_offer`] writes. `authorities` are the verifier's, which may be
+/// replaced between two calls, and so are asked for once.
 pub(in crate::handshake) fn offered_len(
     settings: &Settings,
     certificates: &ClientCertificates,
+    authorities: &[Vec<u8>],
 ) -> usize {
-    let names: usize = certificates.verifier.authorities().iter().map(|name| 2 + name.len()).sum();
+    let names: usize = authorities.iter().map(|name| 2 + name.len()).sum();
     let kinds = certificates.verifier.kinds().len() + own_kinds(certificates).len();
     let name = certificates.server_name.as_ref().map_or(0, String::len);
     64 + 2 * settings.provider.signatures.len() + names + kinds + name
@@ -44,20 +47,23 @@ fn own_kinds(certificates: &ClientCertificates) -> Vec<CertificateType> {
 pub(in crate::handshake) fn write_offer(
     settings: &Settings,
     certificates: &ClientCertificates,
+    authorities: &[Vec<u8>],
+    grease: Option<Grease>,
     w: &mut Writer<'_>,
 ) -> Result<(), BufferFull> {
     if let Some(name) = certificates.sent_name() {
         write_extension(w, ExtensionType::SERVER_NAME, |w| extensions::write_server_name(name, w))?;
     }
     write_extension(w, ExtensionType::SIGNATURE_ALGORITHMS, |w| {
-        extensions::write_schemes(accepted_schemes(settings), w)
+        let grease = grease.map(|grease| SignatureScheme(grease.value(List::Schemes)));
+        extensions::write_schemes(grease.into_iter().chain(accepted_schemes(settings)), w)
     })?;
     for (extension, kinds) in offered_kinds(certificates) {
         if !is_default(&kinds) {
             write_extension(w, extension, |w| extensions::write_certificate_types(&kinds, w))?;
         }
     }
-    match &certificates.verifier.authorities()[..] {
+    match authorities {
         [] => Ok(()),
         names => write_extension(w, ExtensionType::CERTIFICATE_AUTHORITIES, |w| {
             extensions::write_authorities(names, w)
@@ -275,5 +281,39 @@ impl WaitSignature {
         send_certificate(signer.key.entries(), &mut flight.transcript, channel)?;
         signer.send_signature(&signature, &mut flight.transcript, channel)?;
         Ok(Progress::Complete(flight.finish(channel)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::PinnedKeys;
+    use crate::parts;
+
+    #[test]
+    fn the_server_answers_only_kinds_that_were_offered() {
+        let certificates = ClientCertificates {
+            part: parts::Certificates::INCLUDED.unwrap(),
+            verifier: Arc::new(PinnedKeys::default()),
+            keys: None,
+            server_name: Some("192.0.2.1".into()),
+        };
+        let read = |block: &[u8]| {
+            Kinds::read(&certificates, Extensions::decode(block).unwrap()).map(|kinds| kinds.server)
+        };
+        let raw = CertificateType::RAW_PUBLIC_KEY;
+        assert_eq!(read(&[0, 5, 0, 20, 0, 1, 2]), Ok(raw));
+        let illegal = Misbehaviour::IllegalParameter("certificate type");
+        assert_eq!(read(&[0, 5, 0, 20, 0, 1, 0]), Err(illegal.into()), "X.509");
+        assert_eq!(read(&[0, 5, 0, 20, 0, 1, 3]), Err(illegal.into()));
+        assert!(matches!(read(&[0, 6, 0, 20, 0, 2, 2, 2]), Err(Fault::Malformed(_))));
+        // Without an answer the server sends X.509, which this client does not accept.
+        assert_eq!(read(&[0, 0]), Err(Incompatibility::CertificateType.into()));
+
+        let offered = |extension| is_offered(&certificates, extension);
+        assert!(offered(ExtensionType::SERVER_CERTIFICATE_TYPE));
+        assert!(!offered(ExtensionType::CLIENT_CERTIFICATE_TYPE), "it has no keys");
+        assert!(!offered(ExtensionType::SERVER_NAME), "an address is not sent");
+        assert!(!offered(ExtensionType::COOKIE));
     }
 }

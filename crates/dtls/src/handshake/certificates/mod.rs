@@ -233,6 +233,29 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_has_no_context_no_extensions_and_at_most_one_raw_key() {
+        let read = |kind, epoch, body: &[u8]| {
+            let (sequence, body) = (0, body.to_vec());
+            let message = Message { kind: HandshakeType::CERTIFICATE, sequence, epoch, body };
+            read_certificate(&message, kind).map(|certificate| certificate.entries.len())
+        };
+        let (x509, raw) = (CertificateType::X509, CertificateType::RAW_PUBLIC_KEY);
+        let two = [0, 0, 0, 12, 0, 0, 1, 7, 0, 0, 0, 0, 1, 8, 0, 0];
+        assert_eq!(read(x509, HANDSHAKE_EPOCH, &two), Ok(2));
+        assert!(matches!(read(raw, HANDSHAKE_EPOCH, &two), Err(Fault::Malformed(_))));
+        let one = [0, 0, 0, 6, 0, 0, 1, 7, 0, 0];
+        assert_eq!(read(raw, HANDSHAKE_EPOCH, &one), Ok(1));
+        assert_eq!(read(raw, 0, &one), Err(Misbehaviour::WrongEpoch.into()));
+        assert_eq!(read(x509, HANDSHAKE_EPOCH, &[0, 0, 0, 0]), Ok(0), "no certificate");
+        let context = [1, 9, 0, 0, 6, 0, 0, 1, 7, 0, 0];
+        let illegal = Misbehaviour::IllegalParameter("certificate_request_context");
+        assert_eq!(read(x509, HANDSHAKE_EPOCH, &context), Err(illegal.into()));
+        let extended = [0, 0, 0, 10, 0, 0, 1, 7, 0, 4, 0, 5, 0, 0];
+        let unsolicited = Misbehaviour::UnsolicitedExtension;
+        assert_eq!(read(x509, HANDSHAKE_EPOCH, &extended), Err(unsolicited.into()));
+    }
+
+    #[test]
     fn old_schemes_sign_no_handshakes() {
         let sound = [
             SignatureScheme::ECDSA_SECP256R1_SHA256,

@@ -52,6 +52,7 @@ pub(crate) struct Offer {
 
 impl Offer {
     /// The offer of the first hello.
+    #[expect(clippy::too_many_arguments, reason = "everything that the configuration offers")]
     pub(crate) fn new(
         part: parts::Client,
         random: [u8; 32],
