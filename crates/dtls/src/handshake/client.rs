@@ -21,8 +21,8 @@ use crate::config::certificates::ForClient;
 use crate::config::session::SessionPeer;
 use crate::config::{ClientConfig, ProtocolVersion, Psk, Session, Settings, can_aggregate};
 use crate::crypto::{
-    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, Hash, KeyExchange, MasterSecret,
-    NamedGroup, TrafficSecret, Transcript,
+    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, HashAlgorithm, KeyExchange,
+    LONGEST_OUTPUT, MasterSecret, NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
@@ -47,9 +47,6 @@ const HELLO_ROOM: usize = 640;
 /// The room in bytes for values that no standard defines.
 const GREASE_ROOM: usize = 32;
 
-/// The place of a binder before it is computed, at least as long as any.
-const BINDER: [u8; 64] = [0; 64];
-
 /// A ticket that is offered, and the session that it resumes.
 #[derive(Debug)]
 struct OfferedTicket {
@@ -60,23 +57,24 @@ struct OfferedTicket {
 }
 
 impl OfferedTicket {
-    /// The ticket of a session, if the session was made with the same credential and its PSK has this
-    /// hash (RFC 8446, section 4.2.11), and it has not expired.
+    /// The ticket of a session, if the session was made with the same credential, a suite with the
+    /// hash of its PSK is offered (RFC 8446, section 4.2.11), and it has not expired.
     fn new(
         config: &ClientConfig,
         session: Option<&Session>,
-        hash: &'static dyn Hash,
         now: Instant,
     ) -> PartState<parts::Resumption, Self> {
         let mut offered = PartState::EMPTY;
         let Some((part, session)) = session.and_then(Session::dtls13) else { return offered };
-        let suite = config.settings.provider.suite(session.suite);
+        let Some(suite) = config.settings.provider.suite(session.suite) else { return offered };
+        let algorithm = suite.hash.algorithm();
+        let mut suites = config.settings.ordered_suites();
         let fits = config.settings.resumption
             && now < session.expires
-            && suite.is_some_and(|suite| suite.hash.algorithm() == hash.algorithm())
+            && suites.any(|suite| suite.hash.is(algorithm))
             && config.made(session);
         if fits {
-            let mut psk = HandshakePsk::of_ticket(part, &session.psk, hash);
+            let mut psk = HandshakePsk::of_ticket(part, &session.psk, suite.hash);
             psk.identity.clone_from(&session.ticket);
             psk.age = session.obfuscated_age(now);
             let agreed = Agreed {
@@ -196,13 +194,16 @@ impl WaitServerHello {
         let ids = settings.connection_ids;
         let cid =
             ids.are_negotiated().then(|| ConnectionId::random(&mut channel.rng, ids.own_bytes()));
-        // All suites have one hash algorithm, so the implementation of any suite that is offered
-        // computes the transcript.
-        let hash = settings.ordered_suites().next().map(|suite| suite.hash);
-        let offer_13 = hash.map(|hash| {
+        let hashes = settings.ordered_suites().map(|suite| suite.hash);
+        let first = hashes.clone().next();
+        let offer_13 = first.map(|first| {
+            // The hash of an external PSK, if a suite has it.
+            let hash = hashes.clone().find(|hash| hash.is(HashAlgorithm::Sha256));
+            let hash = hash.unwrap_or(first);
+            let differ = hashes.clone().any(|hash| !hash.is(first.algorithm()));
             Box::new(Offer {
                 part: config.part,
-                ticket: OfferedTicket::new(config, session, hash, now),
+                ticket: OfferedTicket::new(config, session, now),
                 psk: psk.and_then(|psk| HandshakePsk::of(psk, hash)),
                 share: match settings.groups.first() {
                     Some(group)
@@ -213,9 +214,15 @@ impl WaitServerHello {
                     }
                     _ => None,
                 },
-                transcript: Transcript::new(hash),
+                transcript: match parts::Sha384::INCLUDED {
+                    Some(part) if differ => Transcript::undecided(part),
+                    _ => Transcript::new(first),
+                },
                 retried: None,
             })
+        });
+        let offer_13 = offer_13.filter(|offer| {
+            settings.ordered_suites().any(|suite| offer.fits(&certificates, suite))
         });
         let verifies = certificates.get().is_some();
         let offer_12 = |highest, channel: &mut Channel| {
@@ -260,7 +267,8 @@ impl WaitServerHello {
         let offer = self.offers.dtls13()?;
         let ticket = offer.ticket.get()?;
         let (part, suite, most) = ticket.early_data?;
-        let (hash, log) = (offer.transcript.hash(), (settings, &self.random));
+        let hash = offer.transcript.hash_by(suite.hash);
+        let log = (settings, &self.random);
         Some(EarlyKeys::new(part, suite, &ticket.psk.early, &hash, most, log))
     }
 
@@ -338,6 +346,7 @@ impl WaitServerHello {
         let grease = Grease::new(settings, &self.random);
         let suites = settings
             .ordered_suites()
+            .filter(|suite| offer_13.is_some_and(|offer| offer.fits(&self.certificates, suite)))
             .map(|suite| suite.id.0)
             .chain(
                 offer_12
@@ -422,9 +431,8 @@ impl WaitServerHello {
                 })?;
                 binders_at = Some(w.len());
                 w.vec16(|w| {
-                    offer.psks().try_for_each(|psk| {
-                        w.vec8(|w| w.bytes(BINDER.get(..psk.binder_len()).unwrap_or(&BINDER)))
-                    })
+                    let mut lengths = offer.psks().map(HandshakePsk::binder_len);
+                    lengths.try_for_each(|len| w.vec8(|w| w.bytes(&[0; LONGEST_OUTPUT][..len])))
                 })
             })
         })?;
@@ -432,10 +440,10 @@ impl WaitServerHello {
         body.truncate(len);
         if let (Some(offer), Some(at)) = (offer_13, binders_at) {
             let binders_len = body.len().saturating_sub(at);
-            let hash = truncated_hash(&offer.transcript, &body, binders_len);
             // The length of the list (2 bytes) and of each binder (1 byte) precede it.
             let mut at = at + 2;
             for psk in offer.psks() {
+                let hash = truncated_hash(&offer.transcript, &body, binders_len, psk.hash());
                 let binder = psk.binder(&hash);
                 if let Some(slot) = body.get_mut(at + 1..at + 1 + binder.len()) {
                     slot.copy_from_slice(&binder);
@@ -523,7 +531,7 @@ impl WaitServerHello {
         let Some(offer) = self.offers.dtls13_mut() else {
             return Err(Incompatibility::Version.into());
         };
-        let suite = offer.suite(settings, hello)?;
+        let suite = offer.suite(settings, &self.certificates, hello)?;
         if offer.retried.is_some() {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
@@ -552,6 +560,8 @@ impl WaitServerHello {
             return Err(Misbehaviour::IllegalParameter("retry that changes nothing").into());
         }
         offer.retried = Some(suite.id);
+        offer.transcript.decide(suite.hash);
+        offer.drop_psks_of_other_hashes(suite);
         offer.transcript.replace_with_message_hash();
         absorb(&mut offer.transcript, message.kind, &message.body);
         channel.flight.complete();
@@ -601,13 +611,36 @@ impl Offer {
         self.psks().map(|psk| psk.identity.len() + psk.binder_len() + 7).sum()
     }
 
+    /// Whether a suite is offered: one without a PSK of its hash needs a certificate (RFC 8446,
+    /// section 4.2.11).
+    fn fits(&self, certificates: &ForClient, suite: &CipherSuite) -> bool {
+        let algorithm = suite.hash.algorithm();
+        !parts::Sha384::IS_INCLUDED
+            || certificates.get().is_some()
+            || self.psks().any(|psk| psk.hash().is(algorithm))
+    }
+
+    /// The server has chosen the suite in a HelloRetryRequest: PSKs of other hashes are not offered
+    /// again (RFC 8446, section 4.1.2).
+    fn drop_psks_of_other_hashes(&mut self, suite: &CipherSuite) {
+        let algorithm = suite.hash.algorithm();
+        let differs = |psk: &HandshakePsk| !psk.hash().is(algorithm);
+        if self.ticket.get().is_some_and(|ticket| differs(&ticket.psk)) {
+            self.ticket.clear();
+        }
+        if self.psk.as_ref().is_some_and(differs) {
+            self.psk = None;
+        }
+    }
+
     /// The chosen suite, which must have been offered.
     fn suite(
         &self,
         settings: &Settings,
+        certificates: &ForClient,
         hello: &ServerHello<'_>,
     ) -> Result<&'static CipherSuite, Fault> {
-        let mut suites = settings.ordered_suites();
+        let mut suites = settings.ordered_suites().filter(|suite| self.fits(certificates, suite));
         suites
             .find(|suite| suite.id == hello.cipher_suite)
             .filter(|suite| self.retried.is_none_or(|retried| retried == suite.id))
@@ -632,7 +665,8 @@ impl Offer {
             return Err(Misbehaviour::IllegalParameter("session id echo").into());
         }
         check_hello_13(settings, hello, cid)?;
-        let suite = self.suite(settings, hello)?;
+        let suite = self.suite(settings, &certificates, hello)?;
+        self.transcript.decide(suite.hash);
         // The server accepts an offered PSK, or authenticates itself with a certificate.
         let ticket = self.ticket.take();
         let offers_psks = ticket.is_some() || self.psk.is_some();
@@ -659,6 +693,10 @@ impl Offer {
             }
             (None, ..) => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
         };
+        // RFC 8446, section 4.2.11: the server's choices must agree.
+        if !early.hash().is(suite.hash.algorithm()) {
+            return Err(Misbehaviour::IllegalParameter("hash of the PSK").into());
+        }
         let key_share = hello.extensions.get(ExtensionType::KEY_SHARE);
         let (group, shared) = match (key_share, self.share.take()) {
             (Some(content), Some(share)) => {

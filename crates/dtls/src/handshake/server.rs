@@ -367,7 +367,9 @@ fn choose_psk(
         let (index, peer) = (*index, content.agreed.peer.clone());
         return Ok(Some(ChosenPsk { index, psk, peer, early_data }));
     }
-    for (index, offered) in (0..).zip(psks.iter()) {
+    let len = hash.algorithm().output_len();
+    let offered = (0..).zip(psks.iter());
+    for (index, offered) in offered.filter(|(_, offered)| offered.binder.len() == len) {
         match psk::look_up(&*config.psks, offered.identity, hash) {
             Lookup::Found(psk) => {
                 let peer = SessionPeer::Psk(PskOwner::of(&psk));
@@ -421,7 +423,8 @@ fn check_binder(
 ) -> Result<(), Fault> {
     let psks = accepted.psks.as_ref().ok_or(Misbehaviour::WrongBinder)?;
     let offered = psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
-    let hash = psk::truncated_hash(&accepted.transcript, accepted.body, psks.binders_len());
+    let hash =
+        psk::truncated_hash(&accepted.transcript, accepted.body, psks.binders_len(), chosen.hash());
     if chosen.verify_binder(&hash, offered.binder) {
         Ok(())
     } else {
