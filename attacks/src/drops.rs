@@ -1,6 +1,7 @@
 //! Handshakes with any two datagrams lost, and with many copies of any datagram.
 
-use crate::setup::{arriving, client, defaults, pair, pass, server};
+use crate::credentials::Credentials;
+use crate::setup::{arriving, defaults, pair, pass};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::{ClientConfig, CookiePolicy, Packing, ProtocolVersion, ServerConfig};
@@ -14,7 +15,9 @@ struct Kind {
     version: ProtocolVersion,
     suite: CipherSuiteId,
     mode: PskKeyExchangeMode,
-    /// `Some` if an earlier session is resumed: by ticket if true, by session ID if false.
+    credentials: Credentials,
+    /// `Some` if an earlier session is resumed: by ticket if true, by session ID, in DTLS 1.2, if
+    /// false.
     resumed: Option<bool>,
     packing: Packing,
 }
@@ -53,6 +56,7 @@ impl Kind {
             version,
             suite,
             mode,
+            credentials: Credentials::Psk,
             resumed: None,
             packing: Packing::Full,
         };
@@ -69,23 +73,35 @@ impl Kind {
             Self { resumed: Some(true), ..ecdhe },
             newer(psk),
             newer(exchange),
+            Self { resumed: Some(true), ..newer(exchange) },
         ];
+        let certified = Credentials::CERTIFIED.into_iter().flat_map(|credentials| {
+            let ecdsa = older(CipherSuiteId::ECDHE_ECDSA_WITH_AES_128_CCM_8);
+            let ends = [ecdsa, newer(exchange)].map(|kind| Self { credentials, ..kind });
+            let resumed = ends.map(|kind| Self { resumed: Some(true), ..kind });
+            ends.into_iter().chain(resumed)
+        });
         let packings = [Packing::Full, Packing::RecordPerDatagram];
         kinds
             .into_iter()
+            .chain(certified)
             .flat_map(|kind| packings.map(|packing| Self { packing, ..kind }))
             .collect()
     }
 
     fn configs(&self) -> (ClientConfig, ServerConfig) {
         let mut settings = defaults();
+        settings.provider = self.credentials.provider();
         settings.versions = vec![self.version];
         settings.suites = vec![self.suite];
         settings.psk_modes = vec![self.mode];
         settings.packing = self.packing;
         settings.resumption = self.resumed.is_some();
         settings.session_tickets = self.resumed == Some(true);
-        (client(settings.clone()), server(settings).with_cookies(CookiePolicy::Always))
+        // Under an external PSK a server sends tickets only if it is told to.
+        settings.psk_tickets = u8::from(self.resumed == Some(true));
+        let (client, server) = self.credentials.configs(settings);
+        (client, server.with_cookies(CookiePolicy::Always))
     }
 
     /// Two ends before their handshake, after a first association if there is one to resume.
@@ -129,7 +145,11 @@ pub fn run(seed: u64, stride: usize) -> Report {
         fair.run_for(Duration::from_secs(60));
         let count = fair.log.len();
         pairs(&mut report, &kind, count, seed, stride);
-        bursts(&mut report, &kind, count, seed);
+        // Copies of a part of a flight whose next part is lost cause two further datagrams in DTLS
+        // 1.3. Only chains of certificates make flights that long.
+        if !kind.credentials.has_chains() {
+            bursts(&mut report, &kind, count, seed);
+        }
     }
     report
 }

@@ -206,9 +206,8 @@ fn round(setup: &Setup, stage: Stage, seed: u64, report: &mut Report) {
     }
 }
 
-/// Sends at least `datagrams` of junk, to every setup at every stage in turn.
-pub fn run(seed: u64, datagrams: usize) -> Report {
-    let mut setups = Setup::all();
+/// Sends at least `datagrams` of junk, to each of the setups at every stage in turn.
+pub fn run(mut setups: Vec<Setup>, seed: u64, datagrams: usize) -> Report {
     setups.iter_mut().for_each(|setup| setup.cookies = CookiePolicy::Always);
     let mut report = Report::default();
     let turns = (0..).map(|turn: u64| {

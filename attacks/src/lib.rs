@@ -24,6 +24,7 @@
 pub mod altering;
 pub mod clones;
 pub mod control_requests;
+pub mod credentials;
 pub mod cuts;
 #[cfg(feature = "dangerous-gcm-aggregation")]
 pub mod dangerous;

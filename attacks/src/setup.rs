@@ -1,12 +1,13 @@
 //! The configurations of two ends, and the network between them: one with a latency of one
 //! millisecond, whose behaviour an attacker chooses.
 
+use crate::credentials::Credentials;
 use lightseal_core::{Decode, Instant, Reader};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::{CipherSuiteId, Provider, rustcrypto};
 use lightseal_dtls::record::PlaintextHeader;
 use lightseal_dtls::{
-    AggregationPolicy, ClientConfig, CookiePolicy, Delivery, Psk, Scheme, ServerConfig, Settings,
+    AggregationPolicy, ClientConfig, CookiePolicy, Delivery, Scheme, ServerConfig, Settings,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -48,11 +49,17 @@ pub struct Setup {
     pub cookies: CookiePolicy,
     /// When data whose tags are shared is delivered.
     pub delivery: Delivery,
+    /// What the ends prove their identities with.
+    pub credentials: Credentials,
 }
 
 impl core::fmt::Debug for Setup {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{:?} {} {:?} {:?}", self.suite, self.scheme, self.mode, self.cookies)
+        write!(
+            f,
+            "{:?} {:?} {} {:?} {:?}",
+            self.credentials, self.suite, self.scheme, self.mode, self.cookies
+        )
     }
 }
 
@@ -67,6 +74,7 @@ impl Setup {
             mode: PskKeyExchangeMode::PSK_KE,
             cookies: CookiePolicy::Always,
             delivery: Delivery::Verified,
+            credentials: Credentials::Psk,
         }
     }
 
@@ -98,6 +106,20 @@ impl Setup {
         vec![new(CipherSuiteId::PSK_WITH_AES_128_CCM_8), exchange]
     }
 
+    /// Setups with certificates and raw public keys, in both versions.
+    pub fn certified() -> Vec<Self> {
+        let suites =
+            [CipherSuiteId::AES_128_CCM_SHA256, CipherSuiteId::ECDHE_ECDSA_WITH_AES_128_CCM];
+        let setups = Credentials::CERTIFIED.into_iter().flat_map(|credentials| {
+            suites.map(|suite| Self {
+                provider: credentials.provider(),
+                credentials,
+                ..Self::new(suite, Scheme::Plain)
+            })
+        });
+        setups.collect()
+    }
+
     fn settings(&self, secrets: &LoggedSecrets) -> Settings {
         let mut settings = defaults();
         settings.provider = self.provider;
@@ -116,8 +138,8 @@ impl Setup {
     /// Two ends that have not sent anything yet. `seed` determines everything.
     pub fn pair<'a>(&self, seed: u64) -> Pair<'a> {
         let secrets = LoggedSecrets::default();
-        let server = server(self.settings(&secrets)).with_cookies(self.cookies);
-        let mut pair = pair(client(self.settings(&secrets)), server, seed);
+        let (client, server) = self.credentials.configs(self.settings(&secrets));
+        let mut pair = pair(client, server.with_cookies(self.cookies), seed);
         pair.secrets = secrets;
         pair
     }
@@ -152,23 +174,9 @@ pub(crate) fn arriving(copies: impl IntoIterator<Item = Vec<u8>>) -> Fate {
 
 const LATENCY: Duration = Duration::from_millis(1);
 
-fn psk() -> Psk {
-    Psk::external(b"target", &[0x2b; 32]).expect("identity and key have legal lengths")
-}
-
 /// The default settings with the portable provider.
 pub(crate) fn defaults() -> Settings {
     Settings::new(&rustcrypto::PROVIDER)
-}
-
-/// A client with these settings and the key of both ends.
-pub(crate) fn client(settings: Settings) -> ClientConfig {
-    ClientConfig::with(psk(), settings).expect("the settings are valid")
-}
-
-/// A server with these settings and the key of both ends.
-pub(crate) fn server(settings: Settings) -> ServerConfig {
-    ServerConfig::with(Arc::new(psk()), settings).expect("the settings are valid")
 }
 
 /// Length in bytes of the unprotected records at the beginning of a datagram.

@@ -1,7 +1,8 @@
 //! Attackers without a key that see an association's datagrams and send some of their own: replayed
 //! hellos, forged ACKs, and hellos with another host's address.
 
-use crate::setup::{client, defaults, pair, pass, server};
+use crate::credentials::{client, server};
+use crate::setup::{defaults, pair, pass};
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::{

@@ -1,7 +1,8 @@
 //! One association whose ends ask each other for other aggregation schemes again and again, over a
 //! lossy network that reorders, in virtual time.
 
-use crate::setup::{client, client_address, defaults, server, server_address};
+use crate::credentials::{client, server};
+use crate::setup::{client_address, defaults, server_address};
 use lightseal_aggregation::scheme::Overprovision;
 use lightseal_core::{Instant, Random, Sent};
 use lightseal_dtls::crypto::CipherSuiteId;

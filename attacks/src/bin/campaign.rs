@@ -57,6 +57,9 @@ enum Campaign {
         /// Number of junk datagrams
         #[arg(long, default_value_t = 1_000_000)]
         count: usize,
+        /// Ends with certificates and raw public keys instead of pre-shared keys
+        #[arg(long)]
+        certificates: bool,
     },
     /// Attackers without a key: replayed hellos, forged ACKs, and hellos with another host's
     /// address
@@ -198,7 +201,10 @@ fn main() {
         Campaign::Handshakes { count, twice, version } => handshakes(seed, count, twice, version),
         Campaign::Drops { stride } => drops(seed, stride),
         Campaign::Cuts { stride } => cuts(seed, stride),
-        Campaign::Junk { count } => junk(seed, count),
+        Campaign::Junk { count, certificates } => {
+            let setups = if certificates { Setup::certified() } else { Setup::all() };
+            junk(setups, seed, count)
+        }
         Campaign::Strangers { count } => strangers(seed, count),
         Campaign::Updates { count } => updates(seed, count),
         Campaign::Histories { count } => histories(seed, count),
@@ -266,8 +272,8 @@ fn cuts(seed: u64, stride: usize) -> Value {
     })
 }
 
-fn junk(seed: u64, count: usize) -> Value {
-    let report = junk::run(seed, count);
+fn junk(setups: Vec<Setup>, seed: u64, count: usize) -> Value {
+    let report = junk::run(setups, seed, count);
     json!({
         "datagrams": report.datagrams,
         "panics": report.panics,

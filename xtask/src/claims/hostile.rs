@@ -17,8 +17,9 @@ fn lossy() -> Vec<Claim> {
             .claim("lossy-12", AtMost(0.0), Seconds(30))
             .by(handshakes_12()),
         "Share, in %, of handshakes that connect when two of their datagrams are dropped: every \
-            pair, both versions. Bar: all of them"
-            .claim("any-two-datagrams-dropped", AtLeast(100.0), Seconds(5))
+            pair of each kind of handshake, both versions, every credential, resumptions. Bar: \
+            all of them"
+            .claim("pairs-dropped", AtLeast(100.0), Seconds(20))
             .by(drops("{kinds} kinds of handshake, {pairs} pairs, {connected} connected")
                 .figure("100 * connected / pairs")),
         "Largest number of additional datagrams caused by 20 copies of one handshake datagram. \
@@ -69,12 +70,14 @@ fn hostile() -> Vec<Claim> {
              deliveries; {held}"
         ))
         .figure("panics + deliveries");
-    let junk = read(CAMPAIGN.run("junk --count 1000000"))
-        .line(format!(
-            "{{datagrams}} datagrams: {{panics}} panics, {{deliveries}} deliveries, {{killed}} \
-             associations lost; {held}"
-        ))
-        .figure("panics + deliveries + killed");
+    let junk = |options: &str| {
+        read(CAMPAIGN.run(format!("junk {options}")))
+            .line(format!(
+                "{{datagrams}} datagrams: {{panics}} panics, {{deliveries}} deliveries, {{killed}} \
+                 associations lost; {held}"
+            ))
+            .figure("panics + deliveries + killed")
+    };
     vec![
         "Number of panics and deliveries when every type of message, sealed ones included, is cut \
             and altered at every byte. Bar: there may be none"
@@ -83,7 +86,16 @@ fn hostile() -> Vec<Claim> {
         "Number of panics, deliveries and lost associations caused by 1 000 000 random, altered \
             and replayed datagrams. Bar: there may be none"
             .claim("hostile-datagrams", AtMost(0.0), Seconds(5))
-            .by(junk),
+            .by(junk("--count 1000000")),
+        "Number of panics, deliveries and lost associations caused by 10 000 000 random, altered \
+            and replayed datagrams at ends with certificates and raw public keys, in both \
+            versions. Bar: there may be none"
+            .claim("mutated-datagrams", AtMost(0.0), Seconds(120))
+            .by(junk("--certificates --count 10000000")),
+        "Number of panics, deliveries and lost associations caused by 1 000 000 of the datagrams \
+            of mutated-datagrams. Bar: there may be none"
+            .claim("mutated-datagrams-sample", AtMost(0.0), Seconds(15))
+            .by(junk("--certificates --count 1000000")),
     ]
 }
 

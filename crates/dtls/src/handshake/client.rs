@@ -331,13 +331,15 @@ impl WaitServerHello {
         let variable = [cookie_13, cookie_12, key, ticket.unwrap_or_default()];
         let psks: usize = offer_13.map_or(0, Offer::psks_len);
         let certificates = self.certificates.get();
+        let authorities =
+            certificates.map_or_else(Vec::new, |offered| offered.verifier.authorities());
         let protocols = settings.protocols().iter().map(|name| 1 + name.len()).sum::<usize>();
         let room = HELLO_ROOM
             + if settings.grease { GREASE_ROOM } else { 0 }
             + psks
             + protocols
             + variable.iter().map(|part| part.len()).sum::<usize>()
-            + certificates.map_or(0, |offered| offered_len(settings, offered));
+            + certificates.map_or(0, |offered| offered_len(settings, offered, &authorities));
         let mut body = alloc::vec![0; room];
         let mut w = Writer::new(&mut body);
         let renegotiation = offer_12.map(|_| EMPTY_RENEGOTIATION_INFO_SCSV);
@@ -393,7 +395,7 @@ impl WaitServerHello {
                 write_extension(w, ExtensionType(grease.value(List::Extensions)), |_| Ok(()))?;
             }
             if let Some(certificates) = certificates {
-                write_offer(settings, certificates, grease, w)?;
+                write_offer(settings, certificates, &authorities, grease, w)?;
             }
             let Some(offer) = offer_13 else { return Ok(()) };
             if let Some(share) = share {

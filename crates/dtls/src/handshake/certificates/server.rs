@@ -160,7 +160,7 @@ impl ChosenCertificate {
             let names: usize = authorities.iter().map(|name| 2 + name.len()).sum();
             let schemes = accepted_schemes(settings);
             let room = 32 + 2 * settings.provider.signatures.len() + names;
-            let body = message_body(room, |w| write_certificate_request(schemes, authorities, w))?;
+            let body = message_body(room, |w| write_certificate_request(schemes, &authorities, w))?;
             send(HandshakeType::CERTIFICATE_REQUEST, body, transcript, channel);
         }
         send_certificate(self.signer.key.entries(), transcript, channel)?;
