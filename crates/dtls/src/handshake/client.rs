@@ -470,10 +470,14 @@ impl WaitServerHello {
             (Some(version), _) if version != DTLS_1_3.to_be_bytes() => {
                 Err(Misbehaviour::IllegalParameter("version").into())
             }
-            (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, ..)) if hello.is_retry() => {
-                // A server that sends a HelloRetryRequest speaks DTLS 1.3.
-                self.offers = Offers::Dtls13(offer);
+            (Some(_), offers @ (Offers::Dtls13(_) | Offers::Both(..))) if hello.is_retry() => {
+                self.offers = offers;
+                // The second hello still offers DTLS 1.2 (RFC 8446, section 4.1.2).
                 self.retry(settings, channel, message, &hello)?;
+                // A server that sends a HelloRetryRequest speaks DTLS 1.3.
+                if let Offers::Dtls13(offer) | Offers::Both(offer, ..) = self.offers {
+                    self.offers = Offers::Dtls13(offer);
+                }
                 Ok(State::WaitServerHello(self.part, self))
             }
             (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, ..)) => offer.server_hello(
