@@ -24,6 +24,9 @@ pub trait Part: Copy {
     /// The value, to be changed.
     fn get_mut<T>(only: &mut Self::Only<T>) -> &mut T;
 
+    /// The value itself.
+    fn into<T>(only: Self::Only<T>) -> T;
+
     /// Another value that equals it.
     fn clone_only<T: Clone>(only: &Self::Only<T>) -> Self::Only<T>;
 }
@@ -49,6 +52,11 @@ impl<P: Part, T> PartState<P, T> {
     /// What is kept, to be changed.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.0.as_mut().map(P::get_mut)
+    }
+
+    /// What was kept.
+    pub fn into_inner(self) -> Option<T> {
+        self.0.map(P::into)
     }
 
     /// What is kept, which is made if there is nothing.
@@ -122,6 +130,10 @@ macro_rules! parts {
                 only
             }
 
+            fn into<T>(only: T) -> T {
+                only
+            }
+
             fn clone_only<T: Clone>(only: &T) -> T {
                 only.clone()
             }
@@ -142,6 +154,10 @@ macro_rules! parts {
 
             fn get_mut<T>(only: &mut Self) -> &mut T {
                 match *only {}
+            }
+
+            fn into<T>(only: Self) -> T {
+                match only {}
             }
 
             fn clone_only<T: Clone>(only: &Self) -> Self {

@@ -142,6 +142,12 @@ impl<'a> Reader<'a> {
         self.take(n.into())
     }
 
+    /// A byte string after a 24-bit length.
+    pub fn vec24(&mut self) -> Result<&'a [u8], DecodeError> {
+        let n = self.u24()?;
+        self.take(usize::try_from(n).map_err(|_| DecodeError::Short)?)
+    }
+
     /// Fails unless everything was read.
     pub const fn finish(&self) -> Result<(), DecodeError> {
         if self.rest.is_empty() { Ok(()) } else { Err(DecodeError::Trailing) }

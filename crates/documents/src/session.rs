@@ -69,6 +69,7 @@ pub struct Command {
 const STAYING: &[(&str, &str)] = &[
     ("lightseal proxy server", "carrying"),
     ("lightseal proxy client", "carrying"),
+    ("lightseal s_server", "serving DTLS on"),
     ("lightseal impair", "relaying"),
     ("lightseal group controller", "listening for devices on"),
     ("lightseal group join", "requests|applications send"),

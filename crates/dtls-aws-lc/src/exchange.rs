@@ -78,7 +78,7 @@ pub static X25519_MLKEM768: Hybrid = Hybrid::new(
     "X25519MLKEM768",
     &MlKem768,
     &X25519,
-    &GroupAnswer::Kem { hash: None },
+    &GroupAnswer::Kem { share: None },
 );
 
 /// ML-KEM-768 alone (FIPS 203), which is a part of [`X25519_MLKEM768`].
@@ -120,7 +120,7 @@ impl Group for MlKem768 {
     }
 
     fn known_answer(&self) -> &'static GroupAnswer {
-        &GroupAnswer::Kem { hash: None }
+        &GroupAnswer::Kem { share: None }
     }
 }
 

@@ -392,6 +392,16 @@ registry! {
 }
 
 registry! {
+    /// A kind of key with which a client of DTLS 1.2 may sign (RFC 5246, section 7.4.4).
+    ClientCertificateType: u8 {
+        /// RSA.
+        RSA_SIGN = 1,
+        /// ECDSA (RFC 8422, section 5.5), and EdDSA (section 5.10).
+        ECDSA_SIGN = 64,
+    }
+}
+
+registry! {
     /// A PSK key exchange mode (RFC 8446, section 4.2.9).
     PskKeyExchangeMode: u8 {
         /// The PSK alone: no forward secrecy.

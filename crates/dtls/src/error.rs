@@ -49,6 +49,9 @@ pub enum Misbehaviour {
     WrongKey,
     /// The Finished message does not verify.
     WrongFinished,
+    /// The signature of the CertificateVerify message does not verify: the peer does not have the
+    /// private key to its certificate.
+    WrongSignature,
     /// The peer requested connection IDs too often.
     TooManyIdsRequested,
 }
@@ -70,6 +73,16 @@ pub enum Incompatibility {
     PskMode,
     /// A PSK: the server does not know the identity.
     UnknownIdentity,
+    /// A certificate or raw public key: this end has none that the peer accepts.
+    Certificate,
+    /// The kind of certificate: X.509 or raw public key.
+    CertificateType,
+    /// The client has no certificate, and the server requires one.
+    NoClientCertificate,
+    /// The name of the server: the server does not have the one that the client wants.
+    ServerName,
+    /// An application protocol.
+    ApplicationProtocol,
 }
 
 /// Which limit was reached.
@@ -133,7 +146,8 @@ impl Fault {
                 Misbehaviour::UnsolicitedExtension => AlertDescription::UNSUPPORTED_EXTENSION,
                 Misbehaviour::WrongBinder
                 | Misbehaviour::WrongKey
-                | Misbehaviour::WrongFinished => AlertDescription::DECRYPT_ERROR,
+                | Misbehaviour::WrongFinished
+                | Misbehaviour::WrongSignature => AlertDescription::DECRYPT_ERROR,
                 Misbehaviour::TooManyIdsRequested => AlertDescription::TOO_MANY_CIDS_REQUESTED,
             },
             Self::Certificate(bad) => bad.alert(),
@@ -141,9 +155,14 @@ impl Fault {
                 Incompatibility::Version => AlertDescription::PROTOCOL_VERSION,
                 Incompatibility::Fallback => AlertDescription::INAPPROPRIATE_FALLBACK,
                 Incompatibility::UnknownIdentity => AlertDescription::UNKNOWN_PSK_IDENTITY,
+                Incompatibility::CertificateType => AlertDescription::UNSUPPORTED_CERTIFICATE,
+                Incompatibility::ServerName => AlertDescription::UNRECOGNIZED_NAME,
+                Incompatibility::ApplicationProtocol => AlertDescription::NO_APPLICATION_PROTOCOL,
+                Incompatibility::NoClientCertificate => AlertDescription::CERTIFICATE_REQUIRED,
                 Incompatibility::CipherSuite
                 | Incompatibility::Group
-                | Incompatibility::PskMode => AlertDescription::HANDSHAKE_FAILURE,
+                | Incompatibility::PskMode
+                | Incompatibility::Certificate => AlertDescription::HANDSHAKE_FAILURE,
             },
             Self::Limit(Limit::Forgeries | Limit::Forgery) => AlertDescription::BAD_RECORD_MAC,
             // Nothing failed: the peer should begin a new association.
@@ -182,6 +201,9 @@ impl fmt::Display for Misbehaviour {
                 f.write_str("the peer holds another key for this PSK identity")
             }
             Self::WrongFinished => f.write_str("the peer's Finished does not verify"),
+            Self::WrongSignature => {
+                f.write_str("the peer does not have the private key to its certificate")
+            }
             Self::TooManyIdsRequested => f.write_str("the peer asked for connection IDs too often"),
         }
     }
@@ -196,6 +218,11 @@ impl fmt::Display for Incompatibility {
             Self::Group => "no key exchange group in common",
             Self::PskMode => "no PSK key exchange mode in common",
             Self::UnknownIdentity => "unknown PSK identity",
+            Self::Certificate => "no certificate or key that the peer accepts",
+            Self::CertificateType => "no kind of certificate in common",
+            Self::ServerName => "the server does not have this name",
+            Self::ApplicationProtocol => "no application protocol in common",
+            Self::NoClientCertificate => "the client has no certificate",
         })
     }
 }
@@ -235,6 +262,8 @@ pub enum CloseReason {
     /// Too many handshakes were in progress at once, and this one was given up: the oldest whose
     /// client had not proved its key, or one that lost the slot it was to take over.
     Crowded,
+    /// The application of this end refused the peer ([`Connection::refuse`](crate::Connection::refuse)).
+    Refused,
     /// All session slots were taken, and this association's slot was given to another client
     /// ([`WhenFull`](crate::WhenFull)).
     Evicted,
@@ -256,6 +285,7 @@ impl fmt::Display for CloseReason {
             Self::HandshakeTimeout => f.write_str("the handshake was not complete in time"),
             Self::Replaced => f.write_str("replaced by a new association from the same address"),
             Self::Crowded => f.write_str("too many handshakes in progress at once"),
+            Self::Refused => f.write_str("the peer is not on the access list"),
             Self::Evicted => f.write_str("another client got its session slot"),
         }
     }
@@ -315,6 +345,34 @@ impl fmt::Display for SendError {
 
 impl core::error::Error for SendError {}
 
+/// Why a payload was not taken as early data. The association is unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EarlyDataError {
+    /// This association offers no early data: it resumes no session, or its settings or the server
+    /// do not allow it.
+    NotOffered,
+    /// The server has answered already, or the association has ended.
+    TooLate,
+    /// The payload is empty, or too long for a datagram.
+    Length,
+    /// The server does not accept so much early data.
+    Full,
+}
+
+impl fmt::Display for EarlyDataError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotOffered => "no early data is offered",
+            Self::TooLate => "the server has answered already",
+            Self::Length => "early payload empty or too long for a datagram",
+            Self::Full => "more early data than the server accepts",
+        })
+    }
+}
+
+impl core::error::Error for EarlyDataError {}
+
 /// Why the peer cannot be asked for another aggregation scheme. The association is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -347,17 +405,32 @@ pub enum ConfigError {
     PskIdentityLength(usize),
     /// A PSK must have 16 to 65,535 bytes.
     PskLength(usize),
+    /// Early data with tickets that may be used more than once: it could be replayed.
+    EarlyData,
+    /// More than 16 tickets, or a lifetime of tickets that is not one second to seven days.
+    Tickets,
+    /// The context of an imported PSK has this many bytes, more than 512.
+    PskContextLength(usize),
     /// No cipher suite is configured for any of the versions, or the provider lacks one of them.
     CipherSuites,
     /// No protocol version is configured.
     Versions,
     /// A record size limit must be 64 to 16,385 bytes.
     RecordSizeLimit,
-    /// A client with a certificate or raw public key has no
-    /// [`CertificateVerifier`](crate::CertificateVerifier) for that of the server.
+    /// A client with keys of its own or a server's name has no
+    /// [`CertificateVerifier`](crate::CertificateVerifier) for the server's certificate.
     NoVerifier,
+    /// A server that is to ask clients for certificates has no keys of its own.
+    NoKeys,
+    /// The provider has no signature schemes, which certificates and raw public keys need.
+    SignatureSchemes,
+    /// The name of a server must be an ASCII host name or an IP address of at most 255 bytes,
+    /// without a dot at its end.
+    ServerName,
     /// A connection ID must have 1 to 32 bytes.
     ConnectionIdLength,
+    /// The name of an application protocol must have 1 to 255 bytes.
+    ApplicationProtocol,
     /// A certificate chain is empty, has an empty certificate, or is longer than 2²⁴ − 1 bytes.
     CertificateChain,
     /// No key exchange group is configured, or the provider lacks one of them.
@@ -393,6 +466,11 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PskIdentityLength(n) => write!(f, "PSK identity of {n} bytes, not 1 to 256"),
+            Self::EarlyData => f.write_str("early data with tickets that serve more than once"),
+            Self::Tickets => {
+                f.write_str("more than 16 tickets, or not for one second to seven days")
+            }
+            Self::PskContextLength(n) => write!(f, "context of {n} bytes is longer than 512"),
             Self::PskLength(n @ ..16) => write!(f, "PSK of {n} bytes is shorter than 16"),
             Self::PskLength(n) => write!(f, "PSK of {n} bytes is longer than 65535"),
             Self::CipherSuites => f.write_str("no usable cipher suite"),
@@ -400,6 +478,12 @@ impl fmt::Display for ConfigError {
             Self::RecordSizeLimit => f.write_str("a record size limit below 64 or above 16385"),
             Self::ConnectionIdLength => f.write_str("a connection ID of no or more than 32 bytes"),
             Self::NoVerifier => f.write_str("a certificate, but no verifier for that of the peer"),
+            Self::ApplicationProtocol => {
+                f.write_str("an application protocol of no or more than 255 bytes")
+            }
+            Self::NoKeys => f.write_str("client authentication, but no keys of the server"),
+            Self::SignatureSchemes => f.write_str("no signature scheme for certificates"),
+            Self::ServerName => f.write_str("the server's name is not a host name"),
             Self::CertificateChain => f.write_str("a certificate chain that is empty or too long"),
             Self::Groups => f.write_str("no usable key exchange group"),
             Self::PskModes => f.write_str("no PSK key exchange mode"),

@@ -8,6 +8,8 @@
 //! # Features
 //!
 //! - `rustcrypto` (default): the portable provider of cryptography, [`crypto::rustcrypto`];
+//! - `resumption`, `early-data`, `psk-importer` (in `full`): tickets of DTLS 1.3, data in the client's
+//!   first flight, and external PSKs that are imported (RFC 9258);
 //! - `full` (default): all parts of the engine, for hosts. A device chooses among `client`, `server`
 //!   (which an [`Endpoint`] needs), `dtls12`, `liveness` (probes that show whether the peer is alive)
 //!   and the next ones, and what it leaves out takes no flash;
@@ -19,11 +21,10 @@
 //! - `internals`: makes modules public that the crates of this repository use, such as messages and
 //!   records. They are not covered by semantic versioning: any release may change them.
 //!
-//! Supported: external PSKs with and without (EC)DHE, stateless retries, fragmentation,
-//! retransmission timeouts that adapt to the path, key usage limits, and fallback from 1.3 to 1.2.
+//! Supported: external PSKs with and without (EC)DHE, X.509 certificates and raw public keys of
+//! either end, application protocols, stateless retries, fragmentation, retransmission timeouts that adapt to the path, key usage limits, and fallback from 1.3 to 1.2.
 //! In 1.3 also KeyUpdate and MAC aggregation, which is negotiated by an extension that other
-//! implementations ignore. In 1.2 also session resumption. Not supported yet: certificates, and
-//! resumption in 1.3.
+//! implementations ignore. Sessions are resumed in both versions.
 //!
 //! # Many associations on one socket
 //!
@@ -31,6 +32,27 @@
 //! associations apart by connection ID ([`Settings::connection_ids`]), and by the peer's address
 //! where there is none. [`Endpoint::client`] makes an endpoint that accepts nobody. A [`Connection`]
 //! is one association by itself, with a socket of its own.
+//!
+//! # Certificates and raw public keys
+//!
+//! Either end may authenticate itself by a private key with X.509 certificates, or with its raw
+//! public key (RFC 7250). A server has a [`KeyStore`], such as one [`CertifiedKey`] or several
+//! ([`ServerConfig::certified`], or [`ServerConfig::with_keys`] beside PSKs), and says by
+//! [`ClientAuthentication`] whether it asks clients for theirs. A client has a
+//! [`CertificateVerifier`] ([`ClientConfig::verifying`]), perhaps the name of the server, and perhaps
+//! keys of its own. The engine does not read certificates: the verifier does, and returns the public
+//! key. [`PinnedKeys`] accepts raw public keys by their hashes.
+//!
+//! Kinds of certificates, signature schemes and authorities are negotiated, and
+//! [`KeyStore::choose`] gets what the peer accepts. A client that has both a PSK and a verifier
+//! offers both: the server takes a PSK that it knows, and otherwise sends its certificate. An
+//! association keeps the hash of the peer's public key and its name ([`Negotiated::peer_key`]), not
+//! the certificates. [`Identity`] is the one form of identities for access lists, logs and metrics; an
+//! application that does not want an authenticated peer calls [`Connection::refuse`].
+//!
+//! A private key may be elsewhere, in a security module or an agent: a
+//! [`SigningKey`](crypto::SigningKey) that answers [`Signing::Later`](crypto::Signing::Later) is asked
+//! again by [`Endpoint::lookups_answered`] or [`Connection::lookups_answered`].
 //!
 //! # Clients that are not welcome
 //!
@@ -40,6 +62,24 @@
 //! endpoint keeps any state for it: [`Endpoint::next_incoming`] returns it, and the application
 //! [accepts](Endpoint::accept) it, asks it for a cookie [once more](Endpoint::retry),
 //! [refuses](Endpoint::refuse) it with an alert, or [ignores](Endpoint::ignore) it.
+//!
+//! # Coming back
+//!
+//! A server gives its clients tickets, and a client resumes its session with one: without
+//! certificates, and with less computation. [`ClientConfig::with_session_cache`] does it for all
+//! associations of a configuration, [`Connection::take_session`] and [`ClientConfig::with_session`]
+//! for one. A session is offered together with the PSK or the certificates of the configuration, so
+//! that a server which does not know the ticket falls back to a full handshake.
+//!
+//! In DTLS 1.3 a ticket serves once ([`Settings::reusable_tickets`]), for a day by default
+//! ([`Settings::ticket_lifetime`]), and only at the endpoint that has sealed it: ticket keys and the
+//! record of used tickets are in memory, so that both end with a restart. After a handshake with an
+//! external PSK a server gives tickets only if [`Settings::psk_tickets`] says so.
+//!
+//! A client that resumes may send early data in its first flight ([`Connection::send_early`]), if
+//! both ends allow it by [`Settings::early_data`]. Early data can be replayed and has no forward
+//! secrecy: it is off by default, arrives as an event of its own ([`Event::EarlyData`]), and is not
+//! for CoAP.
 //!
 //! # Example
 //!
@@ -105,13 +145,16 @@
 )]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "os"))]
 extern crate std;
 
 pub mod codepoints;
 pub mod config;
 mod connection;
+#[cfg(not(feature = "internals"))]
 mod credential;
+#[cfg(feature = "internals")]
+pub mod credential;
 pub mod crypto;
 #[cfg(feature = "server")]
 mod endpoint;
@@ -138,20 +181,23 @@ mod tuning;
 #[cfg(feature = "internals")]
 pub mod tuning;
 
+#[cfg(feature = "os")]
+pub use config::MemorySessions;
 pub use config::{
     Adapt, AdaptRule, AggregationPolicy, BadCertificate, CertificateVerifier, CertifiedKey,
-    ClientConfig, ConnectionIds, CookiePolicy, Credential, Delivery, KeyLog, KeyStore, Lookup,
-    NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
+    ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyLog, KeyStore,
+    Lookup, NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
     PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, Session,
-    SessionSlots, Settings, WhenFull,
+    SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };
-pub use connection::{Connection, Event, Watch};
+pub use connection::{Connection, Event, Watch, WhenRejected};
+pub use credential::{Identity, IdentityError};
 pub use crypto::ExportError;
 #[cfg(feature = "server")]
 pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle, Incoming};
 pub use error::{
-    AggregationError, CloseReason, ConfigError, ConnectError, ConnectionIdLengthChanged, Fault,
-    Incompatibility, Limit, Misbehaviour, SendError,
+    AggregationError, CloseReason, ConfigError, ConnectError, ConnectionIdLengthChanged,
+    EarlyDataError, Fault, Incompatibility, Limit, Misbehaviour, SendError,
 };
 pub use handshake::Negotiated;
 pub use lightseal_aggregation::choice::Family;

@@ -19,8 +19,16 @@ lightseal_core::parts! {
     SharedSending if any(feature = "agg-sender", feature = "r2d2-sender");
     /// Receiving under shared tags.
     SharedReceiving if any(feature = "agg-receiver", feature = "r2d2-receiver");
+    /// Data in the client's first flight, in DTLS 1.3.
+    EarlyData if feature = "early-data";
+    /// External PSKs that are imported for DTLS 1.3 (RFC 9258).
+    Importer if feature = "psk-importer";
+    /// Tickets of DTLS 1.3, and their resumption.
+    Resumption if feature = "resumption";
     /// Probes that show whether the peer is alive.
     Liveness if feature = "liveness";
+    /// Negotiation of the application protocol (RFC 7301).
+    Alpn if feature = "alpn";
     /// Certificates and raw public keys.
     Certificates if feature = "certificates";
     /// Connection IDs, and peers whose address changes.
@@ -47,6 +55,14 @@ lightseal_core::parts! {
 pub(crate) type Client12 = (Client, Dtls12);
 /// Handshakes of DTLS 1.2 as server.
 pub(crate) type Server12 = (Server, Dtls12);
+/// Handshakes with certificates as client.
+pub(crate) type CertificateClient = (Client, Certificates);
+/// Handshakes of DTLS 1.2 with certificates as client.
+pub(crate) type CertificateClient12 = (Client12, Certificates);
+/// Handshakes of DTLS 1.2 with certificates as server.
+pub(crate) type CertificateServer12 = (Server12, Certificates);
+/// Handshakes with certificates as server.
+pub(crate) type CertificateServer = (Server, Certificates);
 
 /// What a part keeps about an association, in a box of its own from the first use on. Without the
 /// part it stays empty and takes no memory.
@@ -71,11 +87,30 @@ impl<P: Part, T> PartState<P, T> {
         self.0 = parts::PartState::new(Some(part), |_| Box::new(state));
     }
 
+    /// What is kept, which is not kept any more.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        core::mem::replace(&mut self.0, parts::PartState::EMPTY).into_inner().map(|state| *state)
+    }
+
     /// Gives the memory back.
     pub(crate) fn clear(&mut self) {
         self.0 = parts::PartState::EMPTY;
     }
 }
+
+impl<P: Part, T: Clone> Clone for PartState<P, T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<P: Part, T: PartialEq> PartialEq for PartState<P, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl<P: Part, T: Eq> Eq for PartState<P, T> {}
 
 impl<P: Part, T> Default for PartState<P, T> {
     fn default() -> Self {

@@ -1,5 +1,6 @@
 //! Numbers that no standard prescribes, each with the reason for its value.
 
+use crate::codepoints::HandshakeType;
 use core::time::Duration;
 
 /// The first retransmission timeout. RFC 9147, section 5.8.2, suggests one second.
@@ -56,9 +57,11 @@ pub const MOST_SUITES: usize = 32;
 pub const MOST_GROUPS: usize = 16;
 /// The largest number of configured PSK key exchange modes.
 pub const MOST_PSK_MODES: usize = 16;
+/// The largest number of configured application protocols.
+pub const MOST_APPLICATION_PROTOCOLS: usize = 16;
 /// The largest number of configured aggregation schemes for one direction.
 pub const MOST_SCHEMES: usize = 32;
-/// The longest ticket that a DTLS 1.2 client keeps, in bytes: with it a ClientHello remains far
+/// The longest ticket that a client keeps, in bytes: with it a ClientHello remains far
 /// below the 65,535 bytes that its extensions may have.
 pub const LONGEST_TICKET: usize = 1 << 14;
 /// The shortest timeout that may be configured. With zero a flight would be sent without end.
@@ -83,6 +86,18 @@ pub const SEND_BUFFER_BYTES: usize = 64 * 1024;
 pub const MAX_DATAGRAM_BYTES: usize = 65_535;
 /// The longest handshake message accepted, in bytes; a ClientHello with a post-quantum share fits.
 pub const MAX_HANDSHAKE_MESSAGE: usize = 8 * 1024;
+/// The longest Certificate message accepted, in bytes: four certificates with RSA keys of 4096 bits,
+/// or two with ML-DSA signatures, fit.
+pub const MAX_CERTIFICATE_MESSAGE: usize = 16 * 1024;
+/// The longest message of this type accepted, in bytes.
+pub(crate) const fn longest_message(kind: HandshakeType) -> usize {
+    match kind {
+        HandshakeType::CERTIFICATE => MAX_CERTIFICATE_MESSAGE,
+        _ => MAX_HANDSHAKE_MESSAGE,
+    }
+}
+/// The largest number of certificates in a chain: several times what authorities issue.
+pub const MAX_CERTIFICATES: usize = 10;
 /// The number of handshake messages that are held ahead of the next expected one.
 pub const MAX_MESSAGES_AHEAD: u16 = 4;
 /// The number of record numbers kept for ACKs: four times what the longest flight needs.
@@ -202,8 +217,35 @@ pub const MAX_ID_DRAWS: u32 = 16;
 /// The time for which a DTLS 1.2 session can be resumed (RFC 5077, section 5.6, leaves it open; RFC
 /// 5246, appendix F.1.4, suggests at most a day).
 pub const SESSION_LIFETIME: Duration = Duration::from_secs(24 * 3600);
-/// How long a ticket key is used for new tickets. Its tickets are accepted for as long again.
-pub const TICKET_ROTATION: Duration = SESSION_LIFETIME;
+/// The default number of DTLS 1.3 tickets after a handshake: one to come back with, and one for a
+/// second association or a lost attempt.
+pub const TICKETS: u8 = 2;
+/// The largest number of DTLS 1.3 tickets that may be configured: they fit a few datagrams.
+pub const MOST_TICKETS: u8 = 16;
+/// The lifetimes of DTLS 1.3 tickets that may be configured. RFC 8446, section 4.6.1, allows at most
+/// seven days.
+pub const TICKET_LIFETIMES: core::ops::RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
+/// The number of DTLS 1.3 tickets that a client keeps of one association, the newest ones: twice the
+/// default number that a server sends.
+pub const MAX_KEPT_TICKETS: usize = 4;
+/// The number of PSKs in a ClientHello that a server tries to open as tickets. A client offers one
+/// or two, and each costs an attacker's hello one decryption.
+pub const MAX_OFFERED_TICKETS: usize = 4;
+/// How far the age that a client states for its ticket may be from the age that the server measures
+/// for early data to be accepted: it bounds for how long a ClientHello that was held back counts as
+/// fresh (RFC 8446, section 8.3, finds ten seconds suitable for the Internet).
+pub const EARLY_DATA_WINDOW: Duration = Duration::from_secs(10);
+/// The number of payloads of early data in one association: with the number of their bytes this
+/// bounds the memory that they take before the application has them.
+pub const MAX_EARLY_PAYLOADS: usize = 64;
+/// The number of sessions that [`MemorySessions`](crate::MemorySessions) keeps of one server: as many
+/// as one association keeps.
+pub const MAX_CACHED_SESSIONS: usize = MAX_KEPT_TICKETS;
+/// The number of used tickets that an endpoint remembers of each of its two ticket keys, beyond those
+/// that were used in order: some 300 KB together. If more are used, the oldest tickets that were not
+/// used yet count as used, and their clients fall back to full handshakes.
+pub const MAX_USED_TICKETS: usize = 8192;
 /// The default number of sessions that an endpoint stores by session ID, about 200 bytes each.
 pub const REMEMBERED_SESSIONS: usize = 256;
 /// The number of records under a client's new keys that fail before a DTLS 1.2 server concludes

@@ -7,7 +7,7 @@ import hmac
 import struct
 
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa, x25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mlkem, padding, rsa, x25519
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
@@ -153,6 +153,12 @@ def groups():
         scalars = (int.from_bytes(k, "big") for k in (stream[:length], stream[length:]))
         one, other = (ec.derive_private_key(scalar, curve) for scalar in scalars)
         print(name, *[k.public_key().public_bytes(*point).hex() for k in (one, other)], one.exchange(ec.ECDH(), other.public_key()).hex())
+    # An ML-KEM seed and an X25519 scalar.
+    stream = chacha(bytes([7] * 32), bytes(16), 96)
+    share = mlkem.MLKEM768PrivateKey.from_seed_bytes(stream[:64]).public_key().public_bytes_raw()
+    print("MLKEM768", hashlib.sha256(share).hexdigest())
+    share += x25519.X25519PrivateKey.from_private_bytes(stream[64:]).public_key().public_bytes(*raw)
+    print("X25519MLKEM768", hashlib.sha256(share).hexdigest())
 
 
 def signatures():
@@ -192,7 +198,9 @@ def schedule(function, suffix):
 
     def chain(psk, shared):
         early = extract(bytes(length), psk, function)
-        binders = [expand(expand(early, label, empty, length), b"finished", b"", length) for label in (b"ext binder", b"res binder")]
+        binders = [expand(expand(early, label, empty, length), b"finished", b"", length) for label in (b"ext binder", b"res binder", b"imp binder")]
+        early_exporter = expand(early, b"e exp master", hashes[0], length)
+        early_exporter = expand(early_exporter, b"EXPORTER-x", empty, length)
         handshake = extract(expand(early, b"derived", empty, length), shared, function)
         master = extract(expand(handshake, b"derived", empty, length), bytes(length), function)
         client = expand(master, b"c ap traffic", hashes[1], length)
@@ -208,11 +216,31 @@ def schedule(function, suffix):
             hmac.new(expand(client, b"finished", b"", length), hashes[2], function).digest(),
             expand(exporter, b"exporter", function(b"context").digest(), 20),
             expand(expand(master, b"res master", hashes[2], length), b"resumption", b"\x01\x02", length),
+            expand(early, b"c e traffic", hashes[0], length),
+            expand(early_exporter, b"exporter", function(b"context").digest(), 20),
         ]
 
     for name, psk, shared in (("psk_ke", b"secret", bytes(length)), ("ecdhe", bytes(length), bytes([9] * 32))):
         for value in chain(psk, shared):
             print(name + suffix, value.hex())
+
+
+def importer(function, kdf):
+    """RFC 9258: the ImportedIdentity for DTLS 1.3, the imported key, and the binder over a hash whose
+    bytes are 1."""
+    length = function().digest_size
+    for external, context, key in (
+        (b"sensor 7", b"", bytes([0x2a] * 32)),
+        (b"sensor 7", b"client: sensor 7, server: hub", bytes(range(16))),
+    ):
+        identity = b"".join(struct.pack(">H", len(part)) + part for part in (external, context))
+        identity += struct.pack(">HH", 0xFEFC, kdf)
+        # The hash of the external PSK is SHA-256, whatever the target is.
+        imported = expand_label(extract(b"", key), b"derived psk", hashlib.sha256(identity).digest(), length)
+        early = extract(bytes(length), imported, function)
+        binder = expand_label(early, b"imp binder", function(b"").digest(), length, function)
+        binder = expand_label(binder, b"finished", b"", length, function)
+        print("imported", identity.hex(), imported.hex(), hmac.new(binder, bytes([1] * length), function).hexdigest())
 
 
 def prf12(secret, label, seed, length, hash=hashlib.sha256):
@@ -281,5 +309,7 @@ groups()
 signatures()
 schedule(hashlib.sha256, "")
 schedule(hashlib.sha384, "_sha384")
+importer(hashlib.sha256, 1)
+importer(hashlib.sha384, 2)
 suites12()
 schedule12()

@@ -15,17 +15,22 @@ pub(crate) fn given<'a>(flag: &str, text: Option<&'a str>) -> Result<&'a str, Fa
     let Some(text) = text else {
         return Err(Failure::new(format_args!("no --{flag} address given")));
     };
+    well_formed(text).map_err(|error| Failure::new(format_args!("--{flag} {error}")))
+}
+
+/// Checks that `text` has the form `host:port`, and returns it. Nothing is looked up.
+///
+/// # Errors
+///
+/// If it does not have that form. The message begins with `text`.
+pub(crate) fn well_formed(text: &str) -> Result<&str, String> {
     let (host, port) = text.rsplit_once(':').unzip();
     if port.is_none_or(|port| port.is_empty() || port.ends_with(']')) {
-        return Err(Failure::new(format_args!(
-            "--{flag} {text}: the port is missing, as in {text}:5684"
-        )));
+        return Err(format!("{text}: the port is missing, as in {text}:5684"));
     }
     let unfit = |host: &str| host.is_empty() || host.contains(':') && !host.starts_with('[');
     if port.is_some_and(|port| port.parse::<u16>().is_err()) || host.is_some_and(unfit) {
-        return Err(Failure::new(format_args!(
-            "--{flag} {text}: not of the form HOST:PORT, [IPV6]:PORT"
-        )));
+        return Err(format!("{text}: not of the form HOST:PORT, [IPV6]:PORT"));
     }
     Ok(text)
 }

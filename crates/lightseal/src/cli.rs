@@ -4,6 +4,7 @@
 //! under the same names; see [`crate::config`].
 
 use crate::demo::DemoArgs;
+use crate::diagnose::args::{SClientArgs, SServerArgs};
 use crate::gateway::GatewayCommand;
 use crate::group::GroupCommand;
 use crate::impair::ImpairArgs;
@@ -31,6 +32,13 @@ pub(crate) enum Command {
     /// Carry an application's datagrams through DTLS 1.3 or 1.2.
     #[command(subcommand)]
     Proxy(ProxyCommand),
+    /// Connect to a DTLS server, print what was negotiated, send the lines of standard input, and
+    /// print what the server answers.
+    #[command(name = "s_client")]
+    SClient(Box<SClientArgs>),
+    /// Serve DTLS clients, print what each of them negotiated and what it sends, and answer them.
+    #[command(name = "s_server")]
+    SServer(Box<SServerArgs>),
     /// Relay datagrams through a simulated bad network: loss, bursts, delay, reordering, NAT.
     Impair(Box<ImpairArgs>),
     /// Show what shared tags save: real messages through two proxies and a lossy relay. `demo

@@ -110,6 +110,16 @@ fn flags(
             (false, _) => {
                 return Err(Failure::new(format_args!("{name}: {key} must be true or false")));
             }
+            // An array is given to such a flag item by item.
+            (true, Value::Array(items)) if takes_one_by_one(arg) => {
+                for item in items {
+                    let Some(item) = as_argument(&item) else {
+                        let wrong = format_args!("{name}: {key} cannot have this value");
+                        return Err(Failure::new(wrong));
+                    };
+                    flags.push(format!("--{key}={item}").into());
+                }
+            }
             (true, value) => match as_argument(&value) {
                 Some(value) => flags.push(format!("--{key}={value}").into()),
                 None => {
@@ -156,6 +166,11 @@ fn subcommand(path: &[&str]) -> Command {
         }
     }
     command
+}
+
+/// Whether a flag with several values is given once for each of them.
+fn takes_one_by_one(arg: &clap::Arg) -> bool {
+    matches!(arg.get_action(), clap::ArgAction::Append) && arg.get_value_delimiter().is_none()
 }
 
 /// A value as it would be written on the command line; `None` for values that no flag takes.

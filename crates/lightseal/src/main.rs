@@ -3,6 +3,7 @@
 //! - [`cli`] and [`config`]: the command line and the configuration file;
 //! - [`proxy`]: carries an application's datagrams through DTLS;
 //! - [`impair`]: a relay that simulates a bad network;
+//! - [`diagnose`]: one end of DTLS by hand;
 //! - [`demo`]: two proxies and such a relay, with real messages;
 //! - [`gateway`]: LANs of MACsec devices bridged over other networks;
 //! - [`mac`]: LightMAC as a command of its own;
@@ -22,6 +23,7 @@ mod cli;
 mod config;
 mod config_args;
 mod demo;
+mod diagnose;
 mod gateway;
 mod group;
 mod impair;
@@ -78,6 +80,12 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         }
         Command::Proxy(ProxyCommand::Status(args)) => {
             runtime()?.block_on(proxy::status_command::run(&args))
+        }
+        Command::SClient(args) => {
+            return runtime()?.block_on(diagnose::client::run(&args, cli.log.quiet));
+        }
+        Command::SServer(args) => {
+            return runtime()?.block_on(diagnose::server::run(&args, cli.log.quiet));
         }
         Command::Demo(args) => runtime()?.block_on(demo::run(&args)),
         Command::Gateway(command) => gateway::run(&command),

@@ -1,21 +1,31 @@
 //! The checked configurations of clients and servers.
 
-use super::session::Session;
-use super::{Credential, Psk, PskStore, Settings};
+use super::ProtocolVersion;
+use super::certificates::{self, ClientCertificates, PartState, ServerCertificates};
+use super::session::{PskOwner, Session, Session13, SessionPeer};
+use super::session_cache::{SessionCache, SessionKey};
+use super::{CertificateVerifier, ClientAuthentication, KeyStore, Psk, PskStore, Settings};
 use crate::error::ConfigError;
 use crate::parts;
 use crate::tuning;
 use alloc::sync::Arc;
 use core::fmt;
+use core::net::SocketAddr;
 use core::num::NonZeroUsize;
 use core::time::Duration;
+use lightseal_core::Instant;
 
 /// A client's configuration. It is valid, and does not change: another configuration is made from
-/// it by [`with_settings`](Self::with_settings) and [`with_session`](Self::with_session).
-#[derive(Clone, Debug)]
+/// it by the methods `with_…`.
+///
+/// A client has a PSK, or a verifier of the server's certificate or raw public key, or both: it then
+/// offers both, and the server chooses.
+#[derive(Clone)]
 pub struct ClientConfig {
-    pub(crate) credential: Credential,
+    pub(crate) psk: Option<Psk>,
+    pub(crate) certificates: certificates::ForClient,
     pub(crate) session: Option<Session>,
+    pub(crate) cache: Option<Arc<dyn SessionCache>>,
     pub(crate) settings: Settings,
     pub(crate) part: parts::Client,
 }
@@ -26,28 +36,107 @@ impl ClientConfig {
     ///
     /// # Errors
     /// The settings must pass [`Settings::check`].
-    pub fn with(
-        credential: impl Into<Credential>,
+    pub fn with(psk: Psk, settings: Settings) -> Result<Self, ConfigError> {
+        settings.check()?;
+        Ok(Self::unchecked(Some(psk), settings))
+    }
+
+    /// A client without a PSK, which accepts the servers whose certificate or raw public key
+    /// `verifier` accepts. By itself it is anonymous: [`with_keys`](Self::with_keys) gives it keys
+    /// of its own.
+    ///
+    /// # Errors
+    /// The settings must pass [`Settings::check`]; DTLS 1.3 must be among the versions, and the
+    /// provider must have signature schemes and key exchange groups.
+    #[cfg(feature = "certificates")]
+    pub fn verifying(
+        verifier: Arc<dyn CertificateVerifier>,
         settings: Settings,
     ) -> Result<Self, ConfigError> {
         settings.check()?;
-        let credential = credential.into();
-        match credential {
-            Credential::Psk(_) => Ok(Self::unchecked(credential, settings)),
-            Credential::Key(_) => Err(ConfigError::NoVerifier),
-        }
+        Self::unchecked(None, settings).with_verifier(verifier)
     }
 
     /// A client with the default settings and the portable provider.
     #[cfg(feature = "rustcrypto")]
     pub fn new(psk: Psk) -> Self {
         // A test of this module checks the default settings.
-        Self::unchecked(psk.into(), Settings::new(&crate::crypto::rustcrypto::PROVIDER))
+        Self::unchecked(Some(psk), Settings::new(&crate::crypto::rustcrypto::PROVIDER))
     }
 
-    const fn unchecked(credential: Credential, settings: Settings) -> Self {
+    const fn unchecked(psk: Option<Psk>, settings: Settings) -> Self {
         const PART: parts::Client = parts::Client::INCLUDED.expect("the feature `client`");
-        Self { credential, session: None, settings, part: PART }
+        let certificates = PartState::EMPTY;
+        Self { psk, certificates, session: None, cache: None, settings, part: PART }
+    }
+}
+
+#[cfg(feature = "certificates")]
+impl ClientConfig {
+    const CERTIFICATES: parts::Certificates =
+        parts::Certificates::INCLUDED.expect("the feature `certificates`");
+
+    /// The configuration of a client that also accepts servers whose certificate or raw public key
+    /// `verifier` accepts.
+    ///
+    /// # Errors
+    /// As [`Self::verifying`].
+    pub fn with_verifier(
+        self,
+        verifier: Arc<dyn CertificateVerifier>,
+    ) -> Result<Self, ConfigError> {
+        check_client(&self.settings, self.psk.is_some())?;
+        let certificates = match self.certificates.get() {
+            Some(before) => ClientCertificates { verifier, ..(**before).clone() },
+            None => ClientCertificates {
+                part: Self::CERTIFICATES,
+                verifier,
+                keys: None,
+                server_name: None,
+            },
+        };
+        Ok(self.with_certificates(certificates))
+    }
+
+    /// The configuration with keys with which the client authenticates itself, if the server has
+    /// authenticated itself with a certificate or raw public key and asks the client for one.
+    ///
+    /// # Errors
+    /// Fails if the configuration has no verifier for the server's.
+    pub fn with_keys(self, keys: Arc<dyn KeyStore>) -> Result<Self, ConfigError> {
+        let before = self.certificates.get().ok_or(ConfigError::NoVerifier)?;
+        let certificates = ClientCertificates { keys: Some(keys), ..(**before).clone() };
+        Ok(self.with_certificates(certificates))
+    }
+
+    /// The configuration with the name of the server: the client sends it (RFC 6066, section 3), and
+    /// the verifier gets it to compare with the certificate. A name that is an IP address is not
+    /// sent.
+    ///
+    /// # Errors
+    /// Fails if the configuration has no verifier, or the name is not an ASCII host name or an IP
+    /// address of at most 255 bytes.
+    pub fn with_server_name(self, name: &str) -> Result<Self, ConfigError> {
+        let before = self.certificates.get().ok_or(ConfigError::NoVerifier)?;
+        let server_name = Some(certificates::checked_server_name(name)?);
+        let certificates = ClientCertificates { server_name, ..(**before).clone() };
+        Ok(self.with_certificates(certificates))
+    }
+
+    fn with_certificates(self, certificates: ClientCertificates) -> Self {
+        let certificates = PartState::new(Some(Self::CERTIFICATES), |_| Arc::new(certificates));
+        Self { certificates, ..self }
+    }
+}
+
+/// Checks the settings of a client that accepts certificates.
+fn check_client(settings: &Settings, has_psk: bool) -> Result<(), ConfigError> {
+    certificates::check(settings)?;
+    let speaks_12 = settings.suites_12_with(has_psk, true).next().is_some();
+    if speaks_12 || settings.speaks(ProtocolVersion::Dtls13) {
+        Ok(())
+    } else {
+        Err(ConfigError::Versions)
     }
 }
 
@@ -55,26 +144,81 @@ impl ClientConfig {
     /// The configuration with other settings.
     ///
     /// # Errors
-    /// As [`Self::with`].
+    /// As [`Self::with`] or [`Self::verifying`].
     pub fn with_settings(self, settings: Settings) -> Result<Self, ConfigError> {
         settings.check()?;
+        if self.certificates.get().is_some() {
+            check_client(&settings, self.psk.is_some())?;
+        }
         Ok(Self { settings, ..self })
     }
 
-    /// The configuration with a DTLS 1.2 session to resume, from
+    /// The configuration with a PSK, which the client offers besides what it had.
+    #[must_use]
+    pub fn with_psk(self, psk: Psk) -> Self {
+        Self { psk: Some(psk), ..self }
+    }
+
+    /// The configuration with a session to resume, from
     /// [`Connection::session`](crate::Connection::session). A session that was made with another
-    /// credential is not used.
+    /// credential, or has expired, is not used. A DTLS 1.3 session should be used for one association
+    /// only; a [cache](Self::with_session_cache) sees to that.
     #[must_use]
     pub fn with_session(self, session: Session) -> Self {
         Self { session: Some(session), ..self }
     }
 
-    /// What the client proves its identity with.
-    pub const fn credential(&self) -> &Credential {
-        &self.credential
+    /// The PSK; `None` if the client has none.
+    pub const fn psk(&self) -> Option<&Psk> {
+        self.psk.as_ref()
     }
 
-    /// The DTLS 1.2 session to resume.
+    /// The name of the server, in lower case.
+    pub fn server_name(&self) -> Option<&str> {
+        self.certificates.get()?.server_name.as_deref()
+    }
+
+    /// The configuration with a cache of sessions. Each new association takes a session from it, and
+    /// puts those into it that it gets. A session set by [`with_session`](Self::with_session) goes
+    /// before the cache's.
+    #[must_use]
+    pub fn with_session_cache(self, cache: Arc<dyn SessionCache>) -> Self {
+        Self { cache: Some(cache), ..self }
+    }
+
+    /// The cache of sessions.
+    pub fn session_cache(&self) -> Option<&Arc<dyn SessionCache>> {
+        self.cache.as_ref()
+    }
+
+    /// Under what the sessions of associations with the server at `address` are cached.
+    pub(crate) fn session_key(&self, address: SocketAddr) -> SessionKey {
+        SessionKey::new(address, self.server_name(), self.psk())
+    }
+
+    /// The session that a new association with the server at `address` offers to resume.
+    pub(crate) fn session_for(&self, address: SocketAddr, now: Instant) -> Option<Session> {
+        if !self.settings.resumption {
+            return None;
+        }
+        let cached = || self.cache.as_ref()?.take(&self.session_key(address), now);
+        self.session.clone().or_else(cached)
+    }
+
+    /// Whether an association with this configuration made the session.
+    pub(crate) fn made(&self, session: &Session13) -> bool {
+        match (&session.peer, self.psk(), self.certificates.get()) {
+            (SessionPeer::Psk(owner), Some(psk), _) => PskOwner::of(psk) == *owner,
+            (SessionPeer::Key(Some(key)), _, Some(certificates)) => {
+                certificates.server_name == session.server_name
+                    && session.has_keys(certificates.keys.as_ref())
+                    && certificates.verifier.still_accepts(key)
+            }
+            _ => false,
+        }
+    }
+
+    /// The session to resume.
     pub const fn session(&self) -> Option<&Session> {
         self.session.as_ref()
     }
@@ -82,6 +226,17 @@ impl ClientConfig {
     /// The settings that servers have as well.
     pub const fn settings(&self) -> &Settings {
         &self.settings
+    }
+}
+
+impl fmt::Debug for ClientConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientConfig")
+            .field("psk", &self.psk)
+            .field("certificates", &self.certificates)
+            .field("session", &self.session)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -94,7 +249,8 @@ pub enum CookiePolicy {
     /// or keep state for them.
     #[default]
     Always,
-    /// Only if a HelloRetryRequest is needed for another reason; in DTLS 1.2 never. Anybody can
+    /// Only if a HelloRetryRequest is needed for another reason; in DTLS 1.2 only if the server's
+    /// certificates are longer than what it may send to an unproved address. Anybody can
     /// then make the server keep state, and send to a forged address at most three bytes for each
     /// byte received from there (RFC 9147, section 5.1). For closed networks.
     WhenRetrying,
@@ -147,9 +303,13 @@ pub enum WhenFull {
 
 /// A server's configuration. It is valid, and does not change: another configuration is made from
 /// it by the methods `with_…`.
+///
+/// A server that has PSKs and keys takes a client's PSK if it knows the identity, and otherwise
+/// authenticates itself with a certificate or raw public key.
 #[derive(Clone)]
 pub struct ServerConfig {
     pub(crate) psks: Arc<dyn PskStore>,
+    pub(crate) certificates: certificates::ForServer,
     pub(crate) cookies: CookiePolicy,
     pub(crate) remembered_sessions: usize,
     pub(crate) slots: SessionSlots,
@@ -181,6 +341,7 @@ impl ServerConfig {
         const PART: parts::Server = parts::Server::INCLUDED.expect("the feature `server`");
         Self {
             psks,
+            certificates: PartState::EMPTY,
             cookies: CookiePolicy::default(),
             remembered_sessions: tuning::REMEMBERED_SESSIONS,
             slots: SessionSlots::default(),
@@ -192,13 +353,64 @@ impl ServerConfig {
     }
 }
 
+#[cfg(all(feature = "certificates", feature = "server"))]
+impl ServerConfig {
+    const CERTIFICATES: parts::Certificates =
+        parts::Certificates::INCLUDED.expect("the feature `certificates`");
+
+    /// A server without PSKs, which authenticates itself with these keys and does not ask clients
+    /// for certificates.
+    ///
+    /// # Errors
+    /// The settings must pass [`Settings::check`], and the provider must have signature schemes and
+    /// key exchange groups.
+    pub fn certified(keys: Arc<dyn KeyStore>, settings: Settings) -> Result<Self, ConfigError> {
+        Self::with(Arc::new(alloc::vec::Vec::new()), settings)?.with_keys(keys)
+    }
+
+    /// The configuration with keys with which the server authenticates itself to clients whose PSK
+    /// it does not know.
+    ///
+    /// # Errors
+    /// As [`Self::certified`].
+    pub fn with_keys(self, keys: Arc<dyn KeyStore>) -> Result<Self, ConfigError> {
+        certificates::check(&self.settings)?;
+        let clients =
+            self.certificates.get().map(|before| before.clients.clone()).unwrap_or_default();
+        let certificates = ServerCertificates { part: Self::CERTIFICATES, keys, clients };
+        Ok(self.with_certificates(certificates))
+    }
+
+    /// The configuration with another rule for whether clients that have not used a PSK are asked
+    /// for a certificate or raw public key.
+    ///
+    /// # Errors
+    /// Fails if the server has no keys of its own.
+    pub fn with_client_authentication(
+        self,
+        clients: ClientAuthentication,
+    ) -> Result<Self, ConfigError> {
+        let before = self.certificates.get().ok_or(ConfigError::NoKeys)?;
+        let certificates = ServerCertificates { clients, ..(**before).clone() };
+        Ok(self.with_certificates(certificates))
+    }
+
+    fn with_certificates(self, certificates: ServerCertificates) -> Self {
+        let certificates = PartState::new(Some(Self::CERTIFICATES), |_| Arc::new(certificates));
+        Self { certificates, ..self }
+    }
+}
+
 impl ServerConfig {
     /// The configuration with other settings.
     ///
     /// # Errors
-    /// As [`Self::with`].
+    /// As [`Self::with`] or [`Self::certified`].
     pub fn with_settings(self, settings: Settings) -> Result<Self, ConfigError> {
         settings.check()?;
+        if self.certificates.get().is_some() {
+            certificates::check(&settings)?;
+        }
         Ok(Self { settings, ..self })
     }
 
@@ -231,8 +443,9 @@ impl ServerConfig {
     /// half a round trip before the client's Finished arrives (RFC 8446, section 2).
     /// [`Event::MaySend`](crate::Event::MaySend) tells when.
     ///
-    /// Such data can be read only by a holder of the PSK, and with psk_dhe_ke only by the sender of
-    /// this hello. But nothing shows yet that the client is present: its hello may be a recording,
+    /// Such data can be read only by a holder of the PSK, and with psk_dhe_ke or a certificate of the
+    /// server only by the sender of this hello. A server that asks the client for a certificate
+    /// waits for the client's Finished. But nothing shows yet that the client is present: its hello may be a recording,
     /// which makes the server send the data again while its cookie is valid, or at any time without
     /// cookies. A client that has not proved its address is sent at most three bytes for each byte
     /// that came from there (RFC 9147, section 5.1), including the server's flight and
@@ -290,6 +503,7 @@ impl ServerConfig {
 impl fmt::Debug for ServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerConfig")
+            .field("certificates", &self.certificates)
             .field("cookies", &self.cookies)
             .field("slots", &self.slots)
             .field("send_half_rtt_data", &self.send_half_rtt_data)
@@ -326,6 +540,8 @@ mod tests {
         settings.connection_ids = ConnectionIds::Bytes(32);
         settings.max_fragment_length = MaxFragmentLength::of_bytes(512);
         settings.record_size_limit = Some(512);
+        settings.grease = true;
+        settings.application_protocols = vec![vec![b'a'; 255]; tuning::MOST_APPLICATION_PROTOCOLS];
         let config = ClientConfig::with(psk.clone(), settings.clone()).unwrap();
         assert!(config.settings().speaks(ProtocolVersion::Dtls12));
         assert!(config.settings().speaks(ProtocolVersion::Dtls13));

@@ -5,8 +5,10 @@
 //! [`ServerConfig`] from them. The latter two check the settings once and do not let them change:
 //! a configuration that exists is valid.
 
+pub(crate) mod certificates;
 mod ends;
 pub(crate) mod session;
+mod session_cache;
 mod settings;
 
 use crate::parts::{self, Part};
@@ -16,12 +18,16 @@ use lightseal_aggregation::Scheme;
 use lightseal_aggregation::choice::Family;
 
 pub use crate::credential::{
-    BadCertificate, CertificateVerifier, CertifiedKey, Credential, KeyStore, Lookup,
-    OfferedCertificates, PeerKey, PinnedKeys, PresentedCertificate, Psk, PskStore,
+    BadCertificate, CertificateVerifier, CertifiedKey, KeyStore, Lookup, OfferedCertificates,
+    PeerKey, PinnedKeys, PresentedCertificate, Psk, PskStore,
 };
 pub use crate::record::number::NumberMasks;
+pub use certificates::ClientAuthentication;
 pub use ends::{ClientConfig, CookiePolicy, ServerConfig, SessionSlots, WhenFull};
 pub use session::Session;
+#[cfg(feature = "os")]
+pub use session_cache::MemorySessions;
+pub use session_cache::{SessionCache, SessionKey};
 pub use settings::Settings;
 pub(crate) use settings::{can_aggregate, preferable};
 

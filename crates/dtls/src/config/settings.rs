@@ -52,11 +52,45 @@ pub struct Settings {
     /// Whether a DTLS 1.2 peer must support the extended master secret (RFC 7627), which binds the
     /// keys to the whole handshake.
     pub require_extended_master_secret: bool,
-    /// Whether DTLS 1.2 sessions may be resumed.
+    /// Whether sessions may be resumed, in DTLS 1.3 by tickets (feature `resumption`), in 1.2 by
+    /// session IDs and tickets.
     pub resumption: bool,
+    /// The number of DTLS 1.3 tickets that a server sends after a handshake with certificates or raw
+    /// public keys, at most 16. After a resumed handshake it sends one in place of the one that was
+    /// used. A client that begins several associations needs as many tickets.
+    pub tickets: u8,
+    /// The number of DTLS 1.3 tickets that a server sends after a handshake under an external PSK, at
+    /// most 16. By default there are none: resumption of such a session saves no computation, and a
+    /// ticket takes some 180 bytes. It hides the identity, and allows early data.
+    pub psk_tickets: u8,
+    /// How long the DTLS 1.3 tickets of a server may be used: one second to seven days (RFC 8446,
+    /// section 4.6.1). They end earlier with the endpoint that sealed them.
+    pub ticket_lifetime: Duration,
+    /// Whether a server accepts each of its DTLS 1.3 tickets any number of times. By default it
+    /// accepts each one once: an observer then cannot tell which associations belong to one client
+    /// (RFC 8446, appendix C.4), and a recorded hello resumes nothing.
+    pub reusable_tickets: bool,
     /// Whether DTLS 1.2 sessions may be resumed with tickets, for which the server stores no
     /// session state.
     pub session_tickets: bool,
+    /// Whether a client adds values to its hello that no standard defines, one to each list of suites,
+    /// versions, groups, signature schemes and application protocols, and an extension (RFC 8701).
+    /// Servers must ignore them, and these keep them from forgetting that. It costs about 30 bytes.
+    pub grease: bool,
+    /// The protocols of the application, at most 16 of 1 to 255 bytes each, in order of preference
+    /// (RFC 7301), such as `co` for CoAP (RFC 9952). A client offers them, and a server takes the
+    /// first of its own that the client offers. A server refuses a client that offers none of them,
+    /// and takes clients that offer nothing. If the list is empty, and in a build without the feature
+    /// `alpn`, nothing is negotiated.
+    pub application_protocols: Vec<Vec<u8>>,
+    /// The largest number of bytes of early data (0-RTT, RFC 8446, section 2.3) in DTLS 1.3: a server
+    /// accepts so many with each of its tickets, and a client offers early data if this is not 0 and
+    /// the server accepts some. By default it is 0, because early data can be replayed and has no
+    /// forward secrecy; see [`Connection::send_early`](crate::Connection::send_early). A server that
+    /// asks for a cookie accepts none, so that it also needs
+    /// [`CookiePolicy::WhenRetrying`](crate::CookiePolicy::WhenRetrying). It needs the feature
+    /// `early-data`.
+    pub early_data: u32,
     /// How flights are packed into records and datagrams.
     pub packing: Packing,
     /// The maximum fragment length that a DTLS 1.2 client asks for (RFC 6066, section 4). Servers
@@ -157,7 +191,14 @@ impl Settings {
             aggregation_extension: ExtensionType::MAC_AGGREGATION,
             require_extended_master_secret: true,
             resumption: true,
+            tickets: tuning::TICKETS,
+            psk_tickets: 0,
+            ticket_lifetime: tuning::SESSION_LIFETIME,
+            reusable_tickets: false,
             session_tickets: true,
+            grease: false,
+            application_protocols: Vec::new(),
+            early_data: 0,
             packing: Packing::default(),
             max_fragment_length: None,
             record_size_limit: None,
@@ -234,6 +275,9 @@ impl Settings {
         if !right {
             return Err(ConfigError::ConnectionIdLength);
         }
+        if self.application_protocols.iter().any(|name| !(1..=255).contains(&name.len())) {
+            return Err(ConfigError::ApplicationProtocol);
+        }
         if self.aggregation.is_wanted() && !self.ordered_suites().any(can_aggregate) {
             return Err(ConfigError::AggregationSuite);
         }
@@ -243,6 +287,14 @@ impl Settings {
         }
         if let Some(bytes) = self.path_mtu.filter(|bytes| *bytes > tuning::MAX_DATAGRAM_BYTES) {
             return Err(ConfigError::DatagramSize { bytes, least });
+        }
+        if self.tickets.max(self.psk_tickets) > tuning::MOST_TICKETS
+            || !tuning::TICKET_LIFETIMES.contains(&self.ticket_lifetime)
+        {
+            return Err(ConfigError::Tickets);
+        }
+        if self.early_data > 0 && self.reusable_tickets {
+            return Err(ConfigError::EarlyData);
         }
         if self.initial_timeout.min(self.handshake_deadline) < tuning::LEAST_TIMEOUT {
             return Err(ConfigError::Timeout);
@@ -257,6 +309,11 @@ impl Settings {
             ("suites", self.suites.len(), tuning::MOST_SUITES),
             ("groups", self.groups.len(), tuning::MOST_GROUPS),
             ("psk_modes", self.psk_modes.len(), tuning::MOST_PSK_MODES),
+            (
+                "application_protocols",
+                self.application_protocols.len(),
+                tuning::MOST_APPLICATION_PROTOCOLS,
+            ),
             ("aggregation.send", send.len(), tuning::MOST_SCHEMES),
             ("aggregation.receive", receive.len(), tuning::MOST_SCHEMES),
         ];
@@ -317,7 +374,15 @@ impl Settings {
         })
     }
 
-    /// Whether session tickets may be used.
+    /// The application protocols, where this build negotiates them.
+    pub(crate) fn protocols(&self) -> &[Vec<u8>] {
+        match parts::Alpn::INCLUDED {
+            Some(_) => &self.application_protocols,
+            None => &[],
+        }
+    }
+
+    /// Whether session tickets of DTLS 1.2 may be used.
     pub(crate) const fn uses_tickets(&self) -> bool {
         self.resumption && self.session_tickets
     }
@@ -335,9 +400,19 @@ impl Settings {
         let spoken =
             parts::Dtls12::INCLUDED.is_some() && self.versions.contains(&ProtocolVersion::Dtls12);
         let suites = self.suites.iter().filter(move |_| spoken);
-        let suites = suites.filter_map(|id| self.provider.suite_12(*id));
-        // No handshake of DTLS 1.2 signs its key exchange yet.
-        suites.filter(|suite| !suite.exchange.is_signed())
+        suites.filter_map(|id| self.provider.suite_12(*id))
+    }
+
+    /// The suites of DTLS 1.2 of an end with these credentials, in order of preference.
+    pub(crate) fn suites_12_with(
+        &self,
+        psks: bool,
+        certificates: bool,
+    ) -> impl Iterator<Item = &'static CipherSuite12> + Clone + use<'_> {
+        self.suites_12().filter(move |suite| match suite.exchange.is_signed() {
+            true => certificates,
+            false => psks,
+        })
     }
 
     /// Whether an ECDHE_PSK suite of DTLS 1.2 may be negotiated.

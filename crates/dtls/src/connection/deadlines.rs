@@ -110,8 +110,15 @@ impl Connection {
     /// address, so the client sends it a protected record, which proves the address.
     fn ask_for_the_rest(&mut self) {
         let state = self.stage.state();
-        if matches!(state, Some(State::WaitEncryptedExtensions(..) | State::WaitServerFinished(..)))
-        {
+        if matches!(
+            state,
+            Some(
+                State::WaitEncryptedExtensions(..)
+                    | State::WaitServerCertificate(..)
+                    | State::WaitServerCertificateVerify(..)
+                    | State::WaitServerFinished(..)
+            )
+        ) {
             self.acks.make_due_though_empty();
             self.back_off();
             self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout());

@@ -65,7 +65,9 @@ impl Connection {
     /// A record failed authentication. Until the peer has proved its key, the reason may be that it
     /// has another one.
     fn note_wrong_key(&mut self) -> Result<(), Fault> {
-        if let Stage::Handshake(handshake) = &mut self.stage {
+        if let Stage::Handshake(handshake) = &mut self.stage
+            && handshake.state.has_psk_12()
+        {
             handshake.wrong_keys += 1;
             if handshake.wrong_keys >= MAX_WRONG_KEYS {
                 return Err(Misbehaviour::WrongKey.into());

@@ -16,6 +16,12 @@ pub enum Event<'a> {
     /// [`Self::Connected`] follows, or [`Self::Closed`]. Comes only if
     /// [`ServerConfig::with_half_rtt_data`](crate::ServerConfig::with_half_rtt_data) says so.
     MaySend(Box<Negotiated>),
+    /// A server has received early data (0-RTT), before the client has proved that it is present. It
+    /// comes before [`Self::Connected`], or [`Self::Closed`]. **It may be a repetition** of what the
+    /// client sent to another server or earlier; see
+    /// [`Connection::send_early`](crate::Connection::send_early). Comes only if
+    /// [`Settings::early_data`](crate::Settings::early_data) allows it.
+    EarlyData(Box<[u8]>),
     /// The handshake is complete.
     Connected(Box<Negotiated>),
     /// A verified payload.
@@ -58,6 +64,7 @@ impl fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MaySend(agreed) => write!(f, "data may be sent: {agreed}"),
+            Self::EarlyData(data) => write!(f, "{} bytes of early data", data.len()),
             Self::Connected(agreed) => write!(f, "connected: {agreed}"),
             Self::Data(data) => write!(f, "{} bytes of verified data", data.len()),
             Self::Provisional { record, bits, data } => {

@@ -2,6 +2,7 @@
 //!
 //! - `stage`: the handshake, whose memory is given back, and the session that remains of it;
 //! - `early`: records that arrived before their keys;
+//! - `early_data`: data in the client's first flight;
 //! - `receive`: parses datagrams into verified payloads and handshake messages;
 //! - `transmit`: builds datagrams from queued payloads and flights;
 //! - `deadlines`: acts on timers that have expired;
@@ -16,6 +17,7 @@
 //! - `adapt`: the choice of the scheme that a receiver requests by itself;
 //! - `pace`: how long a message under shared tags waits for further messages;
 //! - `acks`: records that wait to be acknowledged;
+//! - `tickets`: tickets of DTLS 1.3, sent and received;
 //! - `send`: payloads of the application, sealed at once or queued;
 //! - `queue`: payloads that wait to be sealed.
 
@@ -24,6 +26,7 @@ mod adapt;
 mod deadlines;
 mod dtls12;
 mod early;
+mod early_data;
 mod event;
 mod ids;
 mod liveness;
@@ -37,9 +40,11 @@ mod send;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod tickets;
 mod transmit;
 mod update;
 
+pub use early_data::WhenRejected;
 pub use event::Event;
 pub(crate) use liveness::HINT_EPOCH;
 pub use liveness::Watch;
@@ -47,6 +52,7 @@ pub(crate) use transmit::write_plaintext;
 
 use crate::codepoints::AlertDescription;
 use crate::config::Session;
+use crate::config::session::Session12;
 use crate::config::{ClientConfig, ProtocolVersion, ServerConfig, Settings};
 use crate::crypto::ExportError;
 use crate::error::{CloseReason, Fault};
@@ -54,6 +60,7 @@ use crate::handshake::client::WaitServerHello;
 use crate::handshake::dtls12::hello_decision::AcceptedHello12;
 use crate::handshake::hello_decision::AcceptedHello;
 use crate::handshake::reassembly::{ClearMessages, Reassembly};
+use crate::handshake::ticket_keys::TicketId;
 use crate::handshake::{
     Channel, Established, EstablishedKeys, Negotiated, State, Unaccepted, dtls12 as handshake12,
     server,
@@ -75,6 +82,7 @@ use alloc::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
 use deadlines::FinishedProgress;
 use early::EarlyRecords;
+use early_data::EarlyDataState;
 use ids::Ids;
 use lightseal_aggregation::Scheme;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
@@ -91,6 +99,7 @@ use update::{KeyUpdateState, LossMeter};
 #[derive(Debug)]
 pub(crate) enum Notice {
     MaySend(Box<Negotiated>),
+    EarlyData(Box<[u8]>),
     /// Carries the negotiated parameters, because the association may have ended before the event
     /// is taken.
     Connected(Box<Negotiated>),
@@ -138,6 +147,16 @@ impl AdmittedClient<'_> {
     }
 }
 
+impl AdmittedClient<'_> {
+    /// The ticket of DTLS 1.3 that the client may resume.
+    pub(crate) fn ticket(&self) -> Option<TicketId> {
+        match self {
+            Self::Dtls13(accepted) => accepted.tickets.opened.get().map(|ticket| ticket.id),
+            Self::Dtls12(..) => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Role {
     Client(parts::Client, Arc<ClientConfig>),
@@ -167,6 +186,7 @@ pub struct Connection {
     incoming: Reassembly,
     acks: Acks,
     early: EarlyRecords,
+    early_data: EarlyDataState,
     timers: Timers,
     retransmission: Retransmission,
     held: ReceiveBuffer,
@@ -199,13 +219,17 @@ impl Connection {
     pub fn client(config: Arc<ClientConfig>, peer: SocketAddr, now: Instant, rng: Random) -> Self {
         let mut channel = Channel::new(rng, &config.settings, 0, 0);
         let part = config.part;
-        let state = WaitServerHello::start(&config, &mut channel);
+        let session = config.session_for(peer, now);
+        let state = WaitServerHello::start(&config, &mut channel, now, session.as_ref());
         let mut connection =
             Self::new(Role::Client(part, config), peer, now, channel, Reassembly::default());
         if state.version() != Some(ProtocolVersion::Dtls13) {
             connection.incoming.accept_clear(ClearMessages::AnyOrder);
         }
         connection.cid = state.cid();
+        if let Some(keys) = state.early_keys(connection.settings()) {
+            connection.begin_early_sending(keys);
+        }
         connection.stage = Stage::handshake(State::WaitServerHello(part, Box::new(state)));
         connection
     }
@@ -239,7 +263,7 @@ impl Connection {
         let unproved = admitted.cookie().is_none().then_some(hello);
         let mut channel = Channel::new(rng, &config.settings, sequence, record_number);
         let mut incoming = Reassembly::starting_at(sequence.wrapping_add(1));
-        let state = match admitted {
+        let mut state = match admitted {
             AdmittedClient::Dtls13(accepted) => {
                 server::accept(&config, &mut channel, *accepted, cid)?
             }
@@ -251,12 +275,22 @@ impl Connection {
         let role = Role::Server(config.part, config);
         let mut connection = Box::new(Self::new(role, peer, now, channel, incoming));
         connection.cid = cid.unwrap_or_default();
+        if let State::WaitClientFinished(_, state) = &mut state
+            && let Some(keys) = state.take_early_keys()
+        {
+            connection.begin_early_receiving(keys);
+        }
         connection.stage = Stage::handshake(state);
         connection.path.limit(unproved);
-        if let Some(agreed) = connection.sending().cloned() {
-            connection.notices.push_back(Notice::MaySend(Box::new(agreed)));
-        }
+        connection.note_may_send();
         Ok(connection)
+    }
+
+    /// Reports that a server may send data before the handshake is complete.
+    fn note_may_send(&mut self) {
+        if let Some(agreed) = self.sending().cloned() {
+            self.notices.push_back(Notice::MaySend(Box::new(agreed)));
+        }
     }
 
     fn new(
@@ -281,6 +315,7 @@ impl Connection {
             incoming,
             acks: Acks::default(),
             early: EarlyRecords::default(),
+            early_data: EarlyDataState::EMPTY,
             timers,
             taken: None,
             notices: VecDeque::new(),
@@ -345,7 +380,9 @@ impl Connection {
             (Stage::Established(established), _) => Some(&established.negotiated),
             (Stage::Handshake(handshake), Role::Server(_, config)) if config.send_half_rtt_data => {
                 match &handshake.state {
-                    State::WaitClientFinished(_, state) => Some(state.negotiated()),
+                    State::WaitClientFinished(_, state) if state.may_send() => {
+                        Some(state.negotiated())
+                    }
                     _ => None,
                 }
             }
@@ -371,15 +408,40 @@ impl Connection {
         }
     }
 
-    /// The DTLS 1.2 session, for [`ClientConfig::with_session`] of a later association; `None` in 1.3,
-    /// before the handshake is complete, and if the server offered no way to resume.
+    /// The session, for [`ClientConfig::with_session`] of a later association; `None` before the
+    /// handshake is complete, and if the server offered no way to resume. In DTLS 1.3 it is the
+    /// newest ticket of a client, which arrives after the handshake and should be used once:
+    /// [`take_session`](Self::take_session) hands out each ticket once.
     pub fn session(&self) -> Option<Session> {
+        let Stage::Established(Established { keys, .. }) = &self.stage else { return None };
+        match keys {
+            EstablishedKeys::Dtls12 { session, .. } => {
+                Some(Session::of_12((**session).clone())).filter(Session::is_resumable)
+            }
+            EstablishedKeys::Dtls13 { resumption, .. } => resumption.get()?.newest(),
+        }
+    }
+
+    /// The DTLS 1.2 session, once the handshake is complete.
+    pub(crate) fn session_12(&self) -> Option<&Session12> {
         match &self.stage {
             Stage::Established(Established {
                 keys: EstablishedKeys::Dtls12 { session, .. },
                 ..
-            }) => Some(Session::clone(session)).filter(Session::is_resumable),
+            }) => Some(session),
             _ => None,
+        }
+    }
+
+    /// As [`session`](Self::session). In DTLS 1.3 the ticket is forgotten, so that the next call
+    /// returns an older one.
+    pub fn take_session(&mut self) -> Option<Session> {
+        match &mut self.stage {
+            Stage::Established(Established {
+                keys: EstablishedKeys::Dtls13 { resumption, .. },
+                ..
+            }) => resumption.get_mut()?.take(),
+            _ => self.session(),
         }
     }
 
@@ -422,6 +484,13 @@ impl Connection {
     pub fn close(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.farewell(AlertDescription::CLOSE_NOTIFY, CloseReason::Local);
+    }
+
+    /// Ends the association because its peer, though authenticated, is not welcome: it is sent
+    /// `access_denied` (RFC 8446, section 6.2).
+    pub fn refuse(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.farewell(AlertDescription::ACCESS_DENIED, CloseReason::Refused);
     }
 
     /// Ends the association without an alert to the peer.
@@ -473,9 +542,17 @@ impl Connection {
         self.role.settings()
     }
 
-    /// Whether the client of this server has proved its key: in DTLS 1.3 its hello did.
+    /// Whether the client of this server has proved its key: in DTLS 1.3 with a PSK its hello did.
     pub(crate) fn has_proved_key(&self) -> bool {
-        !self.is_12() || self.is_established()
+        self.is_established() || self.stage.state().is_some_and(State::has_proved_key)
+    }
+
+    /// Whether this is the association of a server that resumes a ticket of DTLS 1.3.
+    pub(crate) fn resumes_ticket(&self) -> bool {
+        match self.stage.state() {
+            Some(State::WaitClientFinished(_, state)) => state.negotiated().resumed,
+            _ => false,
+        }
     }
 
     /// Whether DTLS 1.2 was negotiated.
@@ -497,7 +574,11 @@ impl Connection {
         if let Some(slot) = self.taken.take() {
             self.held.release(slot);
         }
-        if matches!(self.notices.front(), Some(Notice::Connected(_) | Notice::MaySend(_)))
+        // These events come before the data that follows them.
+        let first = |notice: &Notice| {
+            matches!(notice, Notice::Connected(_) | Notice::MaySend(_) | Notice::EarlyData(_))
+        };
+        if self.notices.front().is_some_and(first)
             && let Some(notice) = self.next_notice()
         {
             return Step::Notice(notice);
@@ -563,6 +644,7 @@ impl Connection {
                 Some(Event::Resolved(record, resolution))
             }
             Step::Notice(Notice::MaySend(agreed)) => Some(Event::MaySend(agreed)),
+            Step::Notice(Notice::EarlyData(data)) => Some(Event::EarlyData(data)),
             Step::Notice(Notice::Connected(agreed)) => Some(Event::Connected(agreed)),
             Step::Notice(Notice::PeerMoved { from, to }) => Some(Event::PeerMoved { from, to }),
             Step::Notice(Notice::AggregationChanged { send, receive }) => {

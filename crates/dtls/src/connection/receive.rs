@@ -9,7 +9,8 @@ use crate::error::{CloseReason, Fault, Limit, Misbehaviour};
 use crate::handshake::reassembly::{ClearMessages, Message, Offered};
 use crate::handshake::{Progress, State};
 use crate::messages::{Alert, Fragment, RecordNumber, ack};
-use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, carries_data};
+use crate::parts::{self, Part};
+use crate::record::epochs::{APPLICATION_EPOCH, EARLY_EPOCH, EPOCH_12, carries_data};
 use crate::record::outcomes::{Inner, Outcomes};
 use crate::record::receive_buffer::{Origin, Slot};
 use crate::record::{ConnectionId, Header12, ReceiveEpoch, UnifiedHeader};
@@ -175,7 +176,8 @@ impl Connection {
         arrival: &mut Arrival,
     ) -> Result<bool, Fault> {
         let Some(epoch) = self.channel.receive.by_bits(header.epoch_bits) else {
-            if self.is_established() || !self.early.keep(record) {
+            let rejected = self.is_rejected_early(header.epoch_bits);
+            if self.is_established() || rejected || !self.early.keep(record) {
                 self.stats.received(|received| received.unknown_epoch += 1);
             }
             return Ok(true);
@@ -291,6 +293,9 @@ impl Connection {
         outcomes: &mut Outcomes,
         arrival: &mut Arrival,
     ) -> Result<(), Fault> {
+        if parts::EarlyData::IS_INCLUDED && epoch == EARLY_EPOCH && !self.is_12() {
+            return self.early_record(Inner { kind, number, content }, outcomes);
+        }
         // The keys depend on our random value, so the peer has received our flight and its address
         // is proved.
         self.path.proved();
@@ -464,24 +469,52 @@ impl Connection {
         }
     }
 
-    /// Whether the message of a DTLS 1.2 client waits for the answer to a lookup.
-    pub(crate) fn awaits_lookup(&self) -> bool {
-        matches!(self.stage.state(), Some(State::WaitKeyExchange12(_, state)) if state.is_waiting())
+    /// Whether the handshake waits for the answer to a lookup of a DTLS 1.2 client's PSK, or for
+    /// this end's own [`SigningKey`](crate::crypto::SigningKey).
+    pub(crate) fn awaits_answer(&self) -> bool {
+        self.stage.state().is_some_and(State::awaits_answer)
     }
 
-    /// Processes the message of a DTLS 1.2 client that waits for the answer to a lookup.
-    pub(crate) fn lookup_answered(&mut self, now: Instant) {
+    /// Asks the [`SigningKey`](crate::crypto::SigningKey) again that answered
+    /// [`Signing::Later`](crate::crypto::Signing::Later) during the handshake. For an association of
+    /// an endpoint, [`Endpoint::lookups_answered`](crate::Endpoint::lookups_answered) does so.
+    pub fn lookups_answered(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        let Stage::Handshake(handshake) = &mut self.stage else { return };
-        let State::WaitKeyExchange12(_, state) = &mut handshake.state else { return };
-        let Some(message) = state.take_waiting() else { return };
-        if self.ending != Ending::Open {
+        if !self.is_open() || !self.awaits_answer() {
             return;
         }
-        if let Err(fault) = self.message(&message) {
+        let Stage::Handshake(handshake) = &mut self.stage else { return };
+        let result = match &mut handshake.state {
+            State::WaitKeyExchange12(_, state) => match state.take_waiting() {
+                Some(message) => self.message(&message),
+                None => Ok(()),
+            },
+            _ => self.sign(),
+        };
+        if let Err(fault) = result {
             self.fail(fault);
         }
         self.after_receiving(&mut Arrival::by(self.path.to));
+    }
+
+    /// Asks this end's private key again to sign.
+    fn sign(&mut self) -> Result<(), Fault> {
+        let Stage::Handshake(mut handshake) = core::mem::replace(&mut self.stage, Stage::Ended)
+        else {
+            return Ok(());
+        };
+        match handshake.state.sign(self.role.settings(), &mut self.channel)? {
+            Progress::Wait(state) => {
+                handshake.state = state;
+                self.stage = Stage::Handshake(handshake);
+                self.note_may_send();
+            }
+            Progress::Complete(established) => {
+                self.stage = Stage::Established(established);
+                self.established(handshake.waiting);
+            }
+        }
+        Ok(())
     }
 
     fn message(&mut self, message: &Message) -> Result<(), Fault> {
@@ -538,6 +571,8 @@ impl Connection {
         if let Some(agreed) = self.negotiated().cloned() {
             self.notices.push_back(Notice::Connected(Box::new(agreed)));
         }
+        self.send_tickets();
+        self.end_early_data();
         self.begin_watching();
     }
 

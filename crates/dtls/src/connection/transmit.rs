@@ -53,6 +53,9 @@ impl Connection {
             self.stats.sent(|sent| sent.handshake_bytes += at as u64);
             return Some(at);
         }
+        if let Some(len) = self.write_early_data(buf) {
+            return Some(len);
+        }
         // The peer cannot use data before it has our flight.
         let completing = !self.is_established();
         if self.sending().is_none() || completing && self.channel.flight.unsent_epoch().is_some() {

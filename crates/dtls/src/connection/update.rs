@@ -1,5 +1,4 @@
-//! Events after the handshake: KeyUpdate (RFC 9147, section 8), session tickets, which are ignored,
-//! and loss reports.
+//! Events after the handshake: KeyUpdate (RFC 9147, section 8) and loss reports.
 
 use super::stage::Stage;
 use super::{Connection, Ending, Role};
@@ -206,8 +205,9 @@ impl Connection {
             HandshakeType::AGGREGATION_UPDATE => self.aggregation_update(message),
             HandshakeType::NEW_CONNECTION_ID => self.ids_given(message),
             HandshakeType::REQUEST_CONNECTION_ID => self.ids_requested(message),
-            // Resumption in DTLS 1.3 is not supported yet: tickets are only acknowledged.
-            HandshakeType::NEW_SESSION_TICKET if matches!(self.role, Role::Client(..)) => Ok(()),
+            HandshakeType::NEW_SESSION_TICKET if matches!(self.role, Role::Client(..)) => {
+                self.ticket_received(message)
+            }
             _ => Err(Misbehaviour::UnexpectedMessage.into()),
         }
     }

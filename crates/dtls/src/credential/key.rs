@@ -110,6 +110,13 @@ pub trait KeyStore: Send + Sync {
 
     /// The kinds of certificates that the store has, in order of preference.
     fn kinds(&self) -> Vec<CertificateType>;
+
+    /// Whether the server has this name, which a client wants, in lower case. A client whose name it
+    /// does not have is refused with `unrecognized_name`. `None`, the default: the store does not
+    /// choose by name, and the client gets what it would get without a name.
+    fn has_name(&self, _name: &str) -> Option<bool> {
+        None
+    }
 }
 
 impl KeyStore for CertifiedKey {

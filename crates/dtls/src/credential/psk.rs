@@ -1,9 +1,15 @@
 //! Pre-shared keys, and how a server finds those of its clients.
 
 use crate::error::ConfigError;
+use crate::parts::Importer;
 use alloc::vec::Vec;
 use core::fmt;
+use lightseal_core::parts::PartState;
 use zeroize::Zeroizing;
+
+/// The longest context of an imported PSK, in bytes: roles and identities of two ends fit, and a
+/// ClientHello with it still fits one datagram.
+pub(crate) const LONGEST_CONTEXT: usize = 512;
 
 /// An external pre-shared key (RFC 8446, section 4.2.11) for use with SHA-256.
 ///
@@ -13,6 +19,8 @@ use zeroize::Zeroizing;
 pub struct Psk {
     identity: Vec<u8>,
     key: Zeroizing<Vec<u8>>,
+    /// The context with which the PSK is imported for DTLS 1.3, if it is.
+    context: PartState<Importer, Vec<u8>>,
 }
 
 impl Psk {
@@ -31,7 +39,28 @@ impl Psk {
         if !(16..=usize::from(u16::MAX)).contains(&key.len()) {
             return Err(ConfigError::PskLength(key.len()));
         }
-        Ok(Self { identity: identity.to_vec(), key: Zeroizing::new(key.to_vec()) })
+        let (identity, key) = (identity.to_vec(), Zeroizing::new(key.to_vec()));
+        Ok(Self { identity, key, context: PartState::EMPTY })
+    }
+
+    /// Creates a PSK that is imported for DTLS 1.3 (RFC 9258): each hash algorithm gets a key of its
+    /// own, derived from `key`, and `context` says what the key is for. Both ends must import it,
+    /// with the same context. Where one PSK could serve in both roles, the context names the two
+    /// ends and their roles, so that an end cannot be made to talk to itself (RFC 9258, appendix A).
+    ///
+    /// In DTLS 1.2, for which PSKs are not imported, `key` is used as it is (RFC 9258, section 7).
+    /// A profile of DTLS 1.3 for devices requires the importer wherever it is possible
+    /// (draft-ietf-uta-tls13-iot-profile).
+    ///
+    /// # Errors
+    /// As [`Self::external`], and if the context has more than 512 bytes.
+    #[cfg(feature = "psk-importer")]
+    pub fn imported(identity: &[u8], key: &[u8], context: &[u8]) -> Result<Self, ConfigError> {
+        if context.len() > LONGEST_CONTEXT {
+            return Err(ConfigError::PskContextLength(context.len()));
+        }
+        let context = PartState::new(Importer::INCLUDED, |_| context.to_vec());
+        Ok(Self { context, ..Self::external(identity, key)? })
     }
 
     /// The identity.
@@ -41,6 +70,16 @@ impl Psk {
 
     pub(crate) fn key(&self) -> &[u8] {
         &self.key
+    }
+
+    /// The context with which the PSK is imported for DTLS 1.3; `None` if it is not imported.
+    pub fn context(&self) -> Option<&[u8]> {
+        self.context.get().map(Vec::as_slice)
+    }
+
+    /// Whether the PSK is imported with this context, or, for `None`, is not imported.
+    fn is_for(&self, identity: &[u8], context: Option<&[u8]>) -> bool {
+        self.identity == identity && self.context() == context
     }
 }
 
@@ -74,7 +113,27 @@ pub trait PskStore: Send + Sync {
     /// Looks up the PSK with this identity. A store in memory answers with an `Option<Psk>`, made
     /// into a [`Lookup`] by `into()`. A store elsewhere begins a query, answers [`Lookup::Later`],
     /// and keeps the result until it is asked again.
+    ///
+    /// If the store has two PSKs with the identity, one imported and the other not, it answers with
+    /// the one that is not. A server of DTLS 1.3 accepts a client's PSK only in the form that the
+    /// store answers with.
     fn look_up(&self, identity: &[u8]) -> Lookup;
+
+    /// Looks up the PSK with this identity that is imported with this context
+    /// ([`Psk::imported`]). By default it is what [`look_up`](Self::look_up) finds, if that is
+    /// imported with the context.
+    fn look_up_imported(&self, identity: &[u8], context: &[u8]) -> Lookup {
+        match self.look_up(identity) {
+            Lookup::Found(psk) if !psk.is_for(identity, Some(context)) => Lookup::Unknown,
+            answer => answer,
+        }
+    }
+
+    /// Whether the store has no PSK at all, so that a server does not choose suites with PSKs. By
+    /// default it may have some.
+    fn is_empty(&self) -> bool {
+        false
+    }
 }
 
 impl PskStore for Psk {
@@ -85,6 +144,15 @@ impl PskStore for Psk {
 
 impl PskStore for Vec<Psk> {
     fn look_up(&self, identity: &[u8]) -> Lookup {
-        self.iter().find(|psk| psk.identity == identity).cloned().into()
+        let direct = self.iter().find(|psk| psk.is_for(identity, None));
+        direct.or_else(|| self.iter().find(|psk| psk.identity == identity)).cloned().into()
+    }
+
+    fn look_up_imported(&self, identity: &[u8], context: &[u8]) -> Lookup {
+        self.iter().find(|psk| psk.is_for(identity, Some(context))).cloned().into()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.as_slice().is_empty()
     }
 }

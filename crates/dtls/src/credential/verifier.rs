@@ -49,6 +49,12 @@ pub trait CertificateVerifier: Send + Sync {
         presented: &PresentedCertificate<'_>,
     ) -> Result<(Vec<u8>, Option<String>), BadCertificate>;
 
+    /// Whether a session may be resumed that was made with this verified key, and for which the
+    /// peer's certificate is not available any more. By default it may not.
+    fn still_accepts(&self, _peer: &PeerKey) -> bool {
+        false
+    }
+
     /// The distinguished names in DER of the trusted authorities, for a peer that has several
     /// certificates (RFC 8446, section 4.2.4). By default none is sent.
     fn authorities(&self) -> &[Vec<u8>] {
@@ -141,6 +147,10 @@ impl PinnedKeys {
     pub const fn new(hashes: Vec<[u8; 32]>) -> Self {
         Self(hashes)
     }
+
+    fn contains(&self, hash: &[u8; 32]) -> bool {
+        self.0.iter().any(|pinned| bool::from(pinned.ct_eq(hash)))
+    }
 }
 
 impl CertificateVerifier for PinnedKeys {
@@ -153,12 +163,15 @@ impl CertificateVerifier for PinnedKeys {
         presented: &PresentedCertificate<'_>,
     ) -> Result<(Vec<u8>, Option<String>), BadCertificate> {
         let [spki] = presented.entries else { return Err(BadCertificate::Malformed) };
-        let hash = spki_sha256(spki);
-        if self.0.iter().any(|pinned| bool::from(pinned.ct_eq(&hash))) {
+        if self.contains(&spki_sha256(spki)) {
             Ok((spki.to_vec(), None))
         } else {
             Err(BadCertificate::UnknownKey)
         }
+    }
+
+    fn still_accepts(&self, peer: &PeerKey) -> bool {
+        self.contains(&peer.spki_sha256)
     }
 }
 

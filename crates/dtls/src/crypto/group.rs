@@ -211,9 +211,9 @@ pub enum GroupAnswer {
     },
     /// The generator makes a key pair, and then the answer to its share.
     Kem {
-        /// SHA-256 of the first share, the second share and the shared secret. `None` for an
-        /// implementation that takes randomness from elsewhere: it must only agree with itself.
-        hash: Option<[u8; 32]>,
+        /// SHA-256 of the key pair's share. `None` for an implementation that takes randomness from
+        /// elsewhere: it must only agree with itself.
+        share: Option<[u8; 32]>,
     },
 }
 
@@ -301,14 +301,14 @@ impl GroupAnswer {
                 };
                 shares && agree(first, other) && agree(second, one)
             }
-            Self::Kem { hash } => {
+            Self::Kem { share: expected } => {
                 let share = first.public_key().to_vec();
+                let mut hash = [0; 32];
+                Sha256.digest(&[&share], &mut hash);
                 group.answer(&mut rng, &share).is_ok_and(|(answer, secret)| {
-                    let mut value = [0; 32];
-                    Sha256.digest(&[&share, &answer, secret.as_bytes()], &mut value);
                     let same = first.complete(&answer);
                     same.is_ok_and(|same| same.as_bytes() == secret.as_bytes())
-                        && hash.is_none_or(|hash| hash == value)
+                        && expected.is_none_or(|expected| expected == hash)
                 })
             }
         };

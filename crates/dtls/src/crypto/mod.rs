@@ -70,7 +70,8 @@ pub use schedule::{
 };
 #[cfg(not(feature = "internals"))]
 pub(crate) use schedule::{
-    ApplicationSecrets, EarlySecret, ExporterSecret, HandshakeSecret, MasterSecret,
+    ApplicationSecrets, BinderKey, EarlySecret, ExporterSecret, HandshakeSecret, MasterSecret,
+    ResumptionSecret,
 };
 pub use schedule::{ExportError, KeyDerivation, TrafficSecret};
 #[cfg(feature = "internals")]

@@ -155,6 +155,11 @@ impl Exchange12 {
     pub const fn is_signed(self) -> bool {
         matches!(self, Self::EcdheEcdsa | Self::EcdheRsa)
     }
+
+    /// Whether keys are exchanged, for which a group is needed.
+    pub const fn is_ephemeral(self) -> bool {
+        !matches!(self, Self::Psk)
+    }
 }
 
 #[cfg(feature = "dtls12")]

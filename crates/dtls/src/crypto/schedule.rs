@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! EarlySecret ──► HandshakeSecret ──► MasterSecret
-//!   └ BinderKey     └ TrafficSecret     ├ TrafficSecret
-//!                                       ├ ExporterSecret
-//!                                       └ ResumptionSecret
+//!   ├ BinderKey     └ TrafficSecret     ├ TrafficSecret
+//!   ├ TrafficSecret                     ├ ExporterSecret
+//!   └ ExporterSecret                    └ ResumptionSecret
 //! ```
 //!
 //! A stage is consumed by the next one, so a secret lives no longer than the
@@ -188,6 +188,26 @@ impl EarlySecret {
         BinderKey::new(&self.0, b"res binder")
     }
 
+    /// The length in bytes of a secret and of a binder.
+    pub fn output_len(&self) -> usize {
+        self.0.bytes.len()
+    }
+
+    /// The key of the binder for an imported pre-shared key (RFC 9258, section 5.2).
+    pub fn imported_binder(&self) -> BinderKey {
+        BinderKey::new(&self.0, b"imp binder")
+    }
+
+    /// The client's secret for epoch 1, which protects early data; `hash` ends with the ClientHello.
+    pub fn client_early_traffic(&self, hash: &[u8]) -> TrafficSecret {
+        TrafficSecret(self.0.derive(b"c e traffic", hash))
+    }
+
+    /// The exporter's secret for early data; `hash` ends with the ClientHello.
+    pub fn early_exporter(&self, hash: &[u8]) -> ExporterSecret {
+        ExporterSecret(self.0.derive(b"e exp master", hash))
+    }
+
     /// The next stage. `shared` is `None` for a handshake with the pre-shared key alone (psk_ke).
     pub fn into_handshake(self, shared: Option<&SharedSecret>) -> HandshakeSecret {
         let ikm = shared.map_or(zeros(self.0.hash), SharedSecret::as_bytes);
@@ -352,6 +372,11 @@ impl BinderKey {
 pub struct ExporterSecret(Secret);
 
 impl ExporterSecret {
+    /// The bytes of the secret, for a key log only.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0.bytes
+    }
+
     /// Fills `out` with keying material for `label` and `context`.
     ///
     /// # Errors
@@ -398,8 +423,12 @@ mod tests {
     /// Every output of the schedule, in the order of `tests/known_answers.py`.
     fn outputs(early: EarlySecret, shared: Option<&SharedSecret>) -> Vec<String> {
         let len = early.0.bytes.len();
-        let [one, two, three] = [1, 2, 3].map(|byte| std::vec![byte; len]);
-        let binders = [early.external_binder(), early.resumption_binder()];
+        let value = |byte| HashValue::from_bytes(&std::vec![byte; len]).unwrap();
+        let [one, two, three] = [1, 2, 3].map(value);
+        let binders = [early.external_binder(), early.resumption_binder(), early.imported_binder()];
+        let early_traffic = early.client_early_traffic(&one);
+        let mut early_exported = [0; 20];
+        early.early_exporter(&one).export(b"EXPORTER-x", b"context", &mut early_exported).unwrap();
         let handshake = early.into_handshake(shared);
         let traffic = [handshake.client_traffic(&one), handshake.server_traffic(&one)];
         let master = handshake.into_master();
@@ -413,7 +442,9 @@ mod tests {
         outputs.push(hex(client.next().as_bytes()));
         outputs.push(hex(&client.finished_key().verify_data(&three)));
         outputs.push(hex(&exported));
-        outputs.push(hex(&*master.resumption(&three).psk(&[1, 2])));
+        outputs.push(hex(&master.resumption(&three).psk(&[1, 2])));
+        outputs.push(hex(early_traffic.as_bytes()));
+        outputs.push(hex(&early_exported));
         outputs
     }
 
@@ -422,6 +453,7 @@ mod tests {
         let expected = [
             "3db0fc5a2bdba5d9f04fdf03bd348b9ab548f26dfa345af6923bd10d4e3df8c9",
             "f0b453cc84e8d5269499cc9006706d90a5fa316b2d77387d5d56c67d8dcbbb6a",
+            "2905db0b2f7e7da5e28e1466c032d1ac9ae3330b93d63c2c52c86383c5d6a52f",
             "11d4c9834694d286c55976f481ba67fbc117d8ac60231d56736990c901cfcbef",
             "d9c464ac04315e828d5f7abea5b5af5338a1528063f2e872c0ed278ff8d60742",
             "48dfd465c37c3bff7ad193284da29fa1f73cc24f3b700ff17661e6f3bb6089f7",
@@ -430,6 +462,8 @@ mod tests {
             "1e8d6d3cca96767e9c08547c471e5fe9a54d90c8a704564d70719a414a544e97",
             "3b91de1985f08032e0c373885165030081978015",
             "5db4c889a3d6ade1bf762cfac6aaf30a3af42ac80035ee0c18f540f2b1e9cfbc",
+            "6cbcae5fb5395dbab094262c6a1ec83c32ba32cabb4e499078ed1ecdbeee9982",
+            "bb3e51c093007daf52d1c475ca5e058d68e54d02",
         ];
         assert_eq!(outputs(EarlySecret::from_psk(&Sha256, b"secret"), None), expected);
     }
@@ -439,6 +473,7 @@ mod tests {
         let expected = [
             "5bc2cd8b1787aa835d84ac722dfdf5204a997b29691dba72c57cbd8af7457431",
             "d601ae35e10087f241877a3819de4b6ee400af41f3cc8074d567dff489d9c76f",
+            "8f8ba0eac372d1c9cefc703edb984891caaf0da3a180239bf06afa6bcbfbe839",
             "66822e38edd081e069556c26cb83f304ed170745a9febb56c04800aabc426886",
             "4699cffefec9aaa071a863646e45f6fa3ac6a1b774712192c11c67577774e112",
             "cef735d2490879384cce217e9498a8691e24eb81e852d738f2da8b698b573a28",
@@ -447,6 +482,8 @@ mod tests {
             "5c907b9507eab206c6ac0fa3428d8588a4407a8afdafe5e25ac95a30b2935846",
             "45f06bb9b89a4785be8f6e2fa2d29f54781a553d",
             "7a41c1f1ae5eec6da35f57acfcdb100dc2cedec21f7be4cf25e992a6427a5690",
+            "f520e705a2af1f0c56f19b51cb4ea02313735d3607d1a02fe8c6585588eecda1",
+            "6cb0d670619c64cdbb3df45403d84f663b51e5e8",
         ];
         let shared = SharedSecret::new(&[9; 32]).unwrap();
         assert_eq!(outputs(EarlySecret::without_psk(&Sha256), Some(&shared)), expected);
@@ -459,6 +496,7 @@ mod tests {
         let psk_ke = [
             "6a134cfdaf21250e99770742d55de4c6c9fbbda59aa4a9b9debeb9ce7bcb9bba97889fa893593661ddc2c992bbb5cd7e",
             "4c58ffb4f74afe8044a8ac0963ebcedbc77e585c51ae2f43cbdbab2725622df6fd6d721a93fe8f44d99a64a1305520be",
+            "b3e6e06e67b3e9e804e47886eb5c236c6b9863ecd05a6b3e2510c898bb24550f60599521505ea4479572ff7359b3b05a",
             "1b934c39b5832718a58cec8148b2a7c179ffbd259ee606c9136419439afa5b8a612ccb47797a743bc768d060686c236b",
             "b46f467f4277aeeda2ffdffad0a341b3cd09efd3e155c84fa0d33dc22dc9df0562cbcf3b3fae2a80d74d93c8d1b8cbd9",
             "2a612e5bd6117a858339e4252f23eca4ddf4ebe474c8f3993de47856ad0d11351148cc3ac066d90f0f2e03ae3ed7b279",
@@ -467,10 +505,13 @@ mod tests {
             "e50dfbbc0a62dfe8e10c60557b1d59db551176c78c24302ee30ccc17ae117ba9b43b6de4b5d75a220135e2973646de1f",
             "9067575458f681eef2b215cf20969f34a202e684",
             "2625fa7dae8e1293c520d620526e65d245ee373be76c12226f98882dd13aa12bdc583350ebaa5ceb5730e08ada97dd75",
+            "dc249feea8f0143ebc22917f031ef64aa33a4fd6080a52c1f735dac5e338a273f55756d1785a41ea5244b7f6df4155f8",
+            "7de96ffeae2abebbc1eefbb087ebe7e705809ef6",
         ];
         let ecdhe = [
             "1341c209d36446d46cf3559aadaa9614ab09ba7d43631e7470edc3f71a4ca1fa48d65f902c9d57bf37db03375b20f11c",
             "5316e181d8548bd4f34182b1e39488377f609b0c8263f6a6d880a596a1fca85d920aaec3a52b6012811bf6eb4bafb04f",
+            "8dca72e7c81caa5ab9f60463853faba931fa012962107d5911c0d5e2e5937dec23d7f0bea0bd6a1f108c235fb5b8611c",
             "4cdb40df5bc0ba5ca01e51ae43c2bc0308bbb69276f1d318c25c83ceacd187e438043d5138a9a39865bc6c892e312544",
             "082b82c55ca28faad6a21d02184f6e52394e8215da3926908d1e5aaa6af794735f118e1d6757cc4f9b22ce0a9780574a",
             "7ec704a9466bf7ef37509575dad30d3a0b5128f525b7ff58847ac95480582b025d66ddbb855279b9e29fc8aa6a5759ae",
@@ -479,6 +520,8 @@ mod tests {
             "a71107ab60e1024df8d8481345b98976c9b2b003e57ad4b442e10c4985b190e3b11eb0ec52ac672bf2c3c4ef0a7eed91",
             "634a1e76662df6c8bf064a1899ff1252a034f5eb",
             "d1004906637127e2d5415e7aa789e83f56939665d4be0ff924ec4bd45f45b0b6648ea1764baabf6f17a53a19b1f93abf",
+            "c95ad07ec81ea00cfd0644cef754493e6adc2d4fae22cae303a2bcb2e734707e303b481d38a1845e33a108bed378b92e",
+            "b1dfb3d0260065d66f105cc56b22ee94c895c848",
         ];
         assert_eq!(outputs(EarlySecret::from_psk(&Sha384, b"secret"), None), psk_ke);
         let shared = SharedSecret::new(&[9; 32]).unwrap();

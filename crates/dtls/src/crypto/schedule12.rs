@@ -66,7 +66,7 @@ impl Prf12 {
     }
 }
 
-/// The first stage, derived from the pre-shared key, and from a key exchange if there is one.
+/// The first stage: the shared secret of a key exchange, or a pre-shared key with or without one:
 ///
 /// ```text
 /// uint16 length of other ‖ other ‖ uint16 length of the key ‖ key
@@ -96,6 +96,11 @@ impl PremasterSecret {
     /// If `psk` is longer than 65535 bytes.
     pub fn ecdhe_psk(hash: &'static dyn Hash, shared: &SharedSecret, psk: &[u8]) -> Self {
         Self::new(hash, OtherSecret::Shared(shared), psk)
+    }
+
+    /// A key exchange alone: its shared secret, with leading zeros (RFC 8422, section 5.10).
+    pub fn ecdhe(hash: &'static dyn Hash, shared: &SharedSecret) -> Self {
+        Self::from_bytes(hash, shared.as_bytes())
     }
 
     fn new(hash: &'static dyn Hash, other: OtherSecret<'_>, psk: &[u8]) -> Self {

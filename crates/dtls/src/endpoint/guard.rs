@@ -1,6 +1,7 @@
 //! Access to one association of an endpoint.
 
 use super::{Endpoint, Handle};
+use crate::config::Session;
 use crate::connection::{Connection, Watch};
 use crate::error::{AggregationError, SendError};
 use core::fmt;
@@ -88,6 +89,16 @@ impl ConnectionMut<'_> {
     /// Calls [`Connection::presume_path_mtu`].
     pub fn presume_path_mtu(&mut self, bytes: usize) {
         self.connection().presume_path_mtu(bytes);
+    }
+
+    /// Calls [`Connection::take_session`].
+    pub fn take_session(&mut self) -> Option<Session> {
+        self.connection().take_session()
+    }
+
+    /// Calls [`Connection::refuse`].
+    pub fn refuse(&mut self, now: Instant) {
+        self.connection().refuse(now);
     }
 
     /// Calls [`Connection::close`].

@@ -64,7 +64,7 @@ impl Incoming {
         let psks = hello
             .and_then(|hello| hello.extensions.get(ExtensionType::PRE_SHARED_KEY))
             .and_then(|content| OfferedPsks::decode(content).ok());
-        psks.into_iter().flat_map(|psks| psks.iter().map(|(identity, _)| identity))
+        psks.into_iter().flat_map(|psks| psks.iter().map(|psk| psk.identity))
     }
 }
 

@@ -44,7 +44,9 @@ impl Lookups {
 
 impl Endpoint {
     /// Asks the [`PskStore`](crate::PskStore) again for every client for which it answered
-    /// [`Lookup::Later`](crate::Lookup::Later). Clients whose answer is still not known wait on.
+    /// [`Lookup::Later`](crate::Lookup::Later), and every [`SigningKey`](crate::crypto::SigningKey)
+    /// that answered [`Signing::Later`](crate::crypto::Signing::Later). Handshakes whose answer is
+    /// still not known wait on.
     pub fn lookups_answered(&mut self, now: Instant) {
         self.now = self.now.max(now);
         for Waiting { from, local, hello, fingerprint } in core::mem::take(&mut self.lookups.0) {
@@ -62,14 +64,14 @@ impl Endpoint {
         let handles: Vec<Handle> = self.entries.keys().copied().collect();
         for handle in handles {
             let Some(entry) = self.entries.get_mut(&handle) else { continue };
-            if entry.connection.awaits_lookup() {
-                entry.connection.lookup_answered(now);
+            if entry.connection.awaits_answer() {
+                entry.connection.lookups_answered(now);
                 // The client's Finished may have arrived before.
                 if entry.connection.negotiated().is_some() {
-                    self.remember_hello(handle);
-                    self.completed(handle);
+                    self.handshake_complete(handle);
                 }
                 self.touch(handle);
+                self.begin_after(handle);
             }
         }
     }

@@ -126,6 +126,19 @@ struct Entry {
     ready: bool,
 }
 
+impl Entry {
+    /// Whether both associations are complete, have the same authenticated peer, and its address.
+    fn is_same_client(&self, other: &Self) -> bool {
+        self.connection.peer() == other.connection.peer() && self.has_same_peer(other)
+    }
+
+    /// Whether both associations are complete and have the same authenticated peer.
+    fn has_same_peer(&self, other: &Self) -> bool {
+        let agreed = self.connection.negotiated().zip(other.connection.negotiated());
+        agreed.is_some_and(|(own, other)| own.has_same_peer(other))
+    }
+}
+
 /// Whether a client may be accepted at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Admission {
@@ -344,7 +357,7 @@ impl Endpoint {
         };
         // A hello without a cookie may be a replay of a recorded one, and a hello of DTLS 1.2 proves
         // no key. A hello of DTLS 1.3 with a cookie proves address and key: its binder is verified
-        // below, before anything changes.
+        // below, before anything changes. With a certificate it proves no key.
         let cookie = admitted.cookie();
         let proof = match &admitted {
             AdmittedClient::Dtls13(_) if cookie.is_some() => ClientProof::Complete,
@@ -368,9 +381,25 @@ impl Endpoint {
         };
         let rng = self.rng.fork();
         let cid = self.fresh_cid();
+        let ticket = admitted.ticket();
         match Connection::accept(config, from, self.now, rng, admitted, record, cid) {
             Ok(connection) => {
-                return Some(self.insert(from, connection, (fingerprint, cookie), room, proof));
+                if let Some(ticket) = ticket.filter(|_| connection.resumes_ticket()) {
+                    self.sessions.use_up(ticket);
+                }
+                // A client of a server with a certificate proves its key later, if at all.
+                let (proof, room) = match proof {
+                    ClientProof::Complete if !connection.has_proved_key() => {
+                        let proof = ClientProof::Missing;
+                        (proof, if known { Some(room) } else { self.room(proof) })
+                    }
+                    proof => (proof, Some(room)),
+                };
+                if let Some(room) = room {
+                    return Some(self.insert(from, connection, (fingerprint, cookie), room, proof));
+                }
+                self.stats.full += 1;
+                self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
             }
             Err(Unaccepted::Fault(fault)) => self.refuse_hello(from, record, fault),
             Err(Unaccepted::Waiting) => self.lookups.wait(from, self.local, hello, fingerprint),
@@ -445,17 +474,22 @@ impl Endpoint {
             self.by_peer.entry(new).or_insert(handle);
         }
         if completed {
-            match self.entries.get(&handle).map(|entry| entry.part) {
-                Some(AssociationRole::Client) => drop(self.take_slot(handle)),
-                _ => {
-                    self.remember_hello(handle);
-                    self.completed(handle);
-                }
-            }
+            self.handshake_complete(handle);
         }
         self.touch(handle);
         self.begin_after(handle);
         arrival.authentic
+    }
+
+    /// The handshake of an association is complete: it takes the slot of a session.
+    fn handshake_complete(&mut self, handle: Handle) {
+        match self.entries.get(&handle).map(|entry| entry.part) {
+            Some(AssociationRole::Client) => drop(self.take_slot(handle)),
+            _ => {
+                self.remember_hello(handle);
+                self.completed(handle);
+            }
+        }
     }
 
     #[inline(never)]

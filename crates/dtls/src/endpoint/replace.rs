@@ -62,15 +62,12 @@ impl Endpoint {
     /// The handshake of an association is complete. The older association at its address ends, if
     /// it is the same client's or can no longer be reached (RFC 6347, section 4.2.8).
     pub(super) fn replace_older(&mut self, handle: Handle) {
-        let identity = |entry: &Entry| {
-            let agreed = entry.connection.negotiated()?;
-            Some((entry.connection.peer(), agreed.psk_identity.clone()))
-        };
         let Some(entry) = self.entries.get_mut(&handle) else { return };
         let Some(old) = entry.replaces.take() else { return };
-        let this = identity(entry);
-        let Some(older) = self.entries.get(&old) else { return };
-        if !older.connection.has_own_ids() || this.is_some() && identity(older) == this {
+        let (Some(entry), Some(older)) = (self.entries.get(&handle), self.entries.get(&old)) else {
+            return;
+        };
+        if !older.connection.has_own_ids() || entry.is_same_client(older) {
             self.replace(old);
         }
     }

@@ -129,13 +129,9 @@ impl Endpoint {
         if self.config.slots.when_full != WhenFull::EvictOldest {
             return None;
         }
-        fn identity(entry: &Entry) -> Option<&[u8]> {
-            entry.connection.negotiated().map(|agreed| &*agreed.psk_identity)
-        }
         let accepted = |entry: &&Entry| entry.part == AssociationRole::Server;
         let newcomer = self.entries.get(&newcomer).filter(accepted)?;
-        let own = identity(newcomer)?;
-        let is_own = |entry: &Entry| entry.heard < newcomer.began && identity(entry) == Some(own);
+        let is_own = |entry: &Entry| entry.heard < newcomer.began && entry.has_same_peer(newcomer);
         self.slots
             .sessions
             .keys()
@@ -170,7 +166,7 @@ impl Endpoint {
         // A resumed session stays stored for its original lifetime, or is in its ticket; the
         // session ID beside a ticket is chosen by the client.
         let resumed = entry.connection.negotiated().is_some_and(|agreed| agreed.resumed);
-        let session = entry.connection.session().filter(|_| !resumed);
+        let session = entry.connection.session_12().filter(|_| !resumed).cloned();
         if self.take_slot(handle)
             && let Some(session) = session
         {

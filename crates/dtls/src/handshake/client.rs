@@ -1,38 +1,102 @@
 //! The client's handshake states in DTLS 1.3, and the common first one.
 
+use super::certificates::client::{
+    Answer, Kinds, WaitCertificate, is_offered, offered_len, write_offer,
+};
+use super::early::EarlyKeys;
+use super::grease::{Grease, List};
 use super::negotiated_extensions::NegotiatedExtensions;
-use super::session::Owner;
+use super::psk::{HandshakePsk, truncated_hash};
+use super::resumption::{Agreed, Resumption};
+use super::session::PskOwner;
 use super::{
-    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, absorb, dtls12,
-    expect_epoch, log_secret, negotiated_extensions,
+    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, Progress, State, absorb,
+    certificates, dtls12, expect_epoch, log_secret, negotiated_extensions,
 };
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, HandshakeType,
     PskKeyExchangeMode, UNCOMPRESSED_POINTS,
 };
-use crate::config::{ClientConfig, ProtocolVersion, Psk, Settings, can_aggregate};
+use crate::config::certificates::ForClient;
+use crate::config::session::SessionPeer;
+use crate::config::{ClientConfig, ProtocolVersion, Psk, Session, Settings, can_aggregate};
 use crate::crypto::{
-    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, HashValue, KeyExchange,
-    MasterSecret, NamedGroup, TrafficSecret, Transcript,
+    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, Hash, KeyExchange, MasterSecret,
+    NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
-use crate::messages::fragment::transcript_header;
 use crate::messages::hello::write_client_hello;
 use crate::messages::{EncryptedExtensions, ServerHello, aggregation as aggregation_extension};
-use crate::parts;
+use crate::parts::{self, Part, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Decode, Reader, Writer};
+use lightseal_core::{Decode, Instant, Reader, Writer};
 
 use super::reassembly::Message;
 
 /// The room in bytes for a ClientHello besides its identity, cookies, ticket and share.
 const HELLO_ROOM: usize = 640;
+
+/// The room in bytes for values that no standard defines.
+const GREASE_ROOM: usize = 32;
+
+/// The place of a binder before it is computed, at least as long as any.
+const BINDER: [u8; 64] = [0; 64];
+
+/// A ticket that is offered, and the session that it resumes.
+#[derive(Debug)]
+struct OfferedTicket {
+    psk: HandshakePsk,
+    agreed: Agreed,
+    /// The suite of the early data that is offered with it, and the largest number of its bytes.
+    early_data: Option<(parts::EarlyData, &'static CipherSuite, u32)>,
+}
+
+impl OfferedTicket {
+    /// The ticket of a session, if the session was made with the same credential and its PSK has this
+    /// hash (RFC 8446, section 4.2.11), and it has not expired.
+    fn new(
+        config: &ClientConfig,
+        session: Option<&Session>,
+        hash: &'static dyn Hash,
+        now: Instant,
+    ) -> PartState<parts::Resumption, Self> {
+        let mut offered = PartState::EMPTY;
+        let Some((part, session)) = session.and_then(Session::dtls13) else { return offered };
+        let suite = config.settings.provider.suite(session.suite);
+        let fits = config.settings.resumption
+            && now < session.expires
+            && suite.is_some_and(|suite| suite.hash.algorithm() == hash.algorithm())
+            && config.made(session);
+        if fits {
+            let mut psk = HandshakePsk::of_ticket(part, &session.psk, hash);
+            psk.identity.clone_from(&session.ticket);
+            psk.age = session.obfuscated_age(now);
+            let agreed = Agreed {
+                suite: session.suite,
+                peer: session.peer.clone(),
+                server_name: session.server_name.clone(),
+                alpn: session.alpn.clone(),
+            };
+            // RFC 8446, section 4.2.10: the server can accept it only under the session's suite.
+            let most = config.settings.early_data.min(session.max_early_data);
+            let suite = config.settings.ordered_suites().find(|suite| suite.id == session.suite);
+            let early_data = match (parts::EarlyData::INCLUDED, suite) {
+                (Some(part), Some(suite)) if most > 0 => Some((part, suite, most)),
+                _ => None,
+            };
+            offered.set(part, Self { psk, agreed, early_data });
+        }
+        offered
+    }
+}
 
 /// A key exchange in progress.
 struct PendingExchange {
@@ -50,7 +114,9 @@ impl core::fmt::Debug for PendingExchange {
 #[derive(Debug)]
 struct Offer {
     part: parts::Client,
-    early: EarlySecret,
+    /// The ticket that is offered before the PSK.
+    ticket: PartState<parts::Resumption, OfferedTicket>,
+    psk: Option<HandshakePsk>,
     share: Option<PendingExchange>,
     transcript: Transcript,
     /// The suite of the HelloRetryRequest, if one came.
@@ -62,7 +128,8 @@ struct Offer {
 pub(crate) struct WaitServerHello {
     part: parts::Client,
     random: [u8; 32],
-    psk: Psk,
+    psk: Option<Psk>,
+    certificates: ForClient,
     cid: Option<ConnectionId>,
     offers: Offers,
 }
@@ -115,10 +182,16 @@ fn start_share(
 }
 
 impl WaitServerHello {
-    /// Sends the first ClientHello.
-    pub(crate) fn start(config: &ClientConfig, channel: &mut Channel) -> Self {
+    /// Sends the first ClientHello. A session is offered if it fits the configuration.
+    pub(crate) fn start(
+        config: &ClientConfig,
+        channel: &mut Channel,
+        now: Instant,
+        session: Option<&Session>,
+    ) -> Self {
         let settings = &config.settings;
-        let psk = config.credential.psk().expect("ClientConfig::with takes only a PSK");
+        let psk = config.psk.as_ref();
+        let certificates = config.certificates.clone();
         let random = channel.rng.array();
         let ids = settings.connection_ids;
         let cid =
@@ -129,9 +202,13 @@ impl WaitServerHello {
         let offer_13 = hash.map(|hash| {
             Box::new(Offer {
                 part: config.part,
-                early: EarlySecret::from_psk(hash, psk.key()),
+                ticket: OfferedTicket::new(config, session, hash, now),
+                psk: psk.and_then(|psk| HandshakePsk::of(psk, hash)),
                 share: match settings.groups.first() {
-                    Some(group) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) => {
+                    Some(group)
+                        if certificates.get().is_some()
+                            || settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) =>
+                    {
                         start_share(settings, channel, *group)
                     }
                     _ => None,
@@ -140,36 +217,51 @@ impl WaitServerHello {
                 retried: None,
             })
         });
+        let verifies = certificates.get().is_some();
         let offer_12 = |highest, channel: &mut Channel| {
-            let session = config
-                .session
-                .clone()
-                .filter(|session| settings.resumption && session.owner == Owner::of(psk));
+            let owned = certificates.get().map(|certificates| &**certificates);
+            let session = session.and_then(Session::dtls12).cloned().filter(|session| {
+                settings.resumption
+                    && session.owner.is_of_client(psk, owned)
+                    && settings.suites_12().any(|suite| suite.id == session.suite)
+            });
             Box::new(dtls12::client::Offer::new(
                 config.part,
                 random,
                 psk,
+                &certificates,
                 highest,
                 session,
                 cid,
                 channel,
             ))
         };
-        let part_12 = parts::Dtls12::INCLUDED.filter(|_| settings.speaks(ProtocolVersion::Dtls12));
+        let part_12 = parts::Dtls12::INCLUDED
+            .filter(|_| settings.suites_12_with(psk.is_some(), verifies).next().is_some());
         let offers = match (offer_13, part_12) {
             (Some(offer), None) => Offers::Dtls13(offer),
             (Some(offer), Some(part)) => {
                 Offers::Both(offer, part, offer_12(ProtocolVersion::Dtls13, channel))
             }
-            (None, part) => {
-                let part = part.expect("Settings::check finds a version that has suites");
+            (None, offered) => {
+                let part = offered.expect("the configuration has a version that it can use");
                 Offers::Dtls12(part, offer_12(ProtocolVersion::Dtls12, channel))
             }
         };
-        let mut state = Self { part: config.part, random, psk: psk.clone(), cid, offers };
+        let psk = psk.cloned();
+        let mut state = Self { part: config.part, random, psk, certificates, cid, offers };
         let sent = state.send_hello(settings, channel, &[], &[]);
         sent.expect("Settings::check and LONGEST_TICKET keep the first hello short enough");
         state
+    }
+
+    /// The keys of the early data that the first hello offers.
+    pub(crate) fn early_keys(&self, settings: &Settings) -> Option<EarlyKeys> {
+        let offer = self.offers.dtls13()?;
+        let ticket = offer.ticket.get()?;
+        let (part, suite, most) = ticket.early_data?;
+        let (hash, log) = (offer.transcript.hash(), (settings, &self.random));
+        Some(EarlyKeys::new(part, suite, &ticket.psk.early, &hash, most, log))
     }
 
     /// The version, if only one is still possible.
@@ -228,22 +320,38 @@ impl WaitServerHello {
             }
             None => (&[][..], None),
         };
-        let variable = [self.psk.identity(), cookie_13, cookie_12, key, ticket.unwrap_or_default()];
-        let room = HELLO_ROOM + variable.iter().map(|part| part.len()).sum::<usize>();
+        let variable = [cookie_13, cookie_12, key, ticket.unwrap_or_default()];
+        let psks: usize = offer_13.map_or(0, Offer::psks_len);
+        let certificates = self.certificates.get();
+        let protocols = settings.protocols().iter().map(|name| 1 + name.len()).sum::<usize>();
+        let room = HELLO_ROOM
+            + if settings.grease { GREASE_ROOM } else { 0 }
+            + psks
+            + protocols
+            + variable.iter().map(|part| part.len()).sum::<usize>()
+            + certificates.map_or(0, |offered| offered_len(settings, offered));
         let mut body = alloc::vec![0; room];
         let mut w = Writer::new(&mut body);
         let renegotiation = offer_12.map(|_| EMPTY_RENEGOTIATION_INFO_SCSV);
+        let grease = Grease::new(settings, &self.random);
         let suites = settings
             .ordered_suites()
             .map(|suite| suite.id.0)
-            .chain(settings.suites_12().map(|suite| suite.id.0))
+            .chain(
+                offer_12
+                    .into_iter()
+                    .flat_map(|offer| offer.suites(settings))
+                    .map(|suite| suite.id.0),
+            )
             .chain(renegotiation);
-        let ecdhe_12 = settings.offers_ecdhe_psk();
-        let mut binder_at = None;
+        let suites = grease.map(|grease| grease.value(List::Suites)).into_iter().chain(suites);
+        let ecdhe_12 = offer_12.is_some_and(|offer| offer.offers_ecdhe(settings));
+        let mut binders_at = None;
         write_client_hello(&mut w, &self.random, session_id, cookie_12, suites, |w| {
             if offer_13.is_some() {
                 write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| {
                     w.vec8(|w| {
+                        Grease::write(grease, List::Versions, w)?;
                         w.u16(DTLS_1_3)?;
                         if offer_12.is_some() { w.u16(DTLS_1_2) } else { Ok(()) }
                     })
@@ -258,10 +366,13 @@ impl WaitServerHello {
             if let Some(ticket) = ticket {
                 write_extension(w, ExtensionType::SESSION_TICKET, |w| w.bytes(ticket))?;
             }
-            negotiated_extensions::write_offer(settings, self.cid, w)?;
+            negotiated_extensions::write_offer(settings, self.cid, grease, w)?;
             if share.is_some() || ecdhe_12 {
                 write_extension(w, ExtensionType::SUPPORTED_GROUPS, |w| {
-                    w.vec16(|w| settings.groups.iter().try_for_each(|group| w.u16(group.0)))
+                    w.vec16(|w| {
+                        Grease::write(grease, List::Groups, w)?;
+                        settings.groups.iter().try_for_each(|group| w.u16(group.0))
+                    })
                 })?;
             }
             if ecdhe_12 {
@@ -269,42 +380,65 @@ impl WaitServerHello {
                     w.vec8(|w| w.u8(UNCOMPRESSED_POINTS))
                 })?;
             }
-            if offer_13.is_none() {
-                return Ok(());
+            if let Some(grease) = grease {
+                write_extension(w, ExtensionType(grease.value(List::Extensions)), |_| Ok(()))?;
             }
+            if let Some(certificates) = certificates {
+                write_offer(settings, certificates, grease, w)?;
+            }
+            let Some(offer) = offer_13 else { return Ok(()) };
             if let Some(share) = share {
                 let entry = KeyShareEntry { group: share.group, key };
                 write_extension(w, ExtensionType::KEY_SHARE, |w| w.vec16(|w| w.put(&entry)))?;
             }
-            write_extension(w, ExtensionType::PSK_KEY_EXCHANGE_MODES, |w| {
-                w.vec8(|w| settings.psk_modes.iter().try_for_each(|mode| w.u8(mode.0)))
-            })?;
+            // A client that offers no PSK may still get tickets.
+            let takes_tickets = parts::Resumption::IS_INCLUDED && settings.resumption;
+            if takes_tickets || offer.psks().next().is_some() {
+                write_extension(w, ExtensionType::PSK_KEY_EXCHANGE_MODES, |w| {
+                    w.vec8(|w| settings.psk_modes.iter().try_for_each(|mode| w.u8(mode.0)))
+                })?;
+            }
             let wanted = &settings.aggregation;
             if wanted.is_wanted() {
                 write_extension(w, settings.aggregation_extension, |w| {
                     aggregation_extension::write_offer(&wanted.receive, &wanted.send, w)
                 })?;
             }
+            if offer.psks().next().is_none() {
+                return Ok(());
+            }
+            if offer.offers_early_data() {
+                write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
+            }
             // This extension must be the last one (RFC 8446, section 4.2.11).
             write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| {
                 w.vec16(|w| {
-                    w.vec16(|w| w.bytes(self.psk.identity()))?;
-                    w.u32(0) // obfuscated_ticket_age of an external PSK
+                    offer.psks().try_for_each(|psk| {
+                        w.vec16(|w| w.bytes(&psk.identity))?;
+                        w.u32(psk.age)
+                    })
                 })?;
+                binders_at = Some(w.len());
                 w.vec16(|w| {
-                    w.vec8(|w| {
-                        binder_at = Some(w.len());
-                        w.bytes(&[0; 32])
+                    offer.psks().try_for_each(|psk| {
+                        w.vec8(|w| w.bytes(BINDER.get(..psk.binder_len()).unwrap_or(&BINDER)))
                     })
                 })
             })
         })?;
         let len = w.len();
         body.truncate(len);
-        if let (Some(offer), Some(at)) = (offer_13, binder_at) {
-            let binder = offer.binder(&body, at);
-            if let Some(slot) = body.get_mut(at..) {
-                slot.copy_from_slice(&binder);
+        if let (Some(offer), Some(at)) = (offer_13, binders_at) {
+            let binders_len = body.len().saturating_sub(at);
+            let hash = truncated_hash(&offer.transcript, &body, binders_len);
+            // The length of the list (2 bytes) and of each binder (1 byte) precede it.
+            let mut at = at + 2;
+            for psk in offer.psks() {
+                let binder = psk.binder(&hash);
+                if let Some(slot) = body.get_mut(at + 1..at + 1 + binder.len()) {
+                    slot.copy_from_slice(&binder);
+                }
+                at += 1 + binder.len();
             }
         }
         Ok(body)
@@ -334,7 +468,8 @@ impl WaitServerHello {
             }
             (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, ..)) => offer.server_hello(
                 self.random,
-                &self.psk,
+                self.psk.as_ref(),
+                self.certificates,
                 self.cid,
                 settings,
                 channel,
@@ -447,13 +582,21 @@ fn check_hello_13(
 }
 
 impl Offer {
-    /// The binder over the hello up to the list of binders (RFC 8446, section 4.2.11.2).
-    fn binder(&self, body: &[u8], binder_at: usize) -> HashValue {
-        let mut transcript = self.transcript.clone();
-        transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, body.len()));
-        // The lengths of the list (2 bytes) and of the binder (1 byte) precede the binder.
-        transcript.update(body.get(..binder_at - 3).unwrap_or_default());
-        self.early.external_binder().verify_data(&transcript.hash())
+    /// The offered PSKs, in order of preference.
+    fn psks(&self) -> impl Iterator<Item = &HandshakePsk> {
+        let ticket = self.ticket.get().map(|ticket| &ticket.psk);
+        ticket.into_iter().chain(&self.psk)
+    }
+
+    /// Whether the hello offers early data: not after a HelloRetryRequest (RFC 8446, section 4.2.10).
+    fn offers_early_data(&self) -> bool {
+        let offered = self.ticket.get().is_some_and(|ticket| ticket.early_data.is_some());
+        offered && self.retried.is_none()
+    }
+
+    /// The bytes that the PSKs take in a hello beside those that every hello has room for.
+    fn psks_len(&self) -> usize {
+        self.psks().map(|psk| psk.identity.len() + psk.binder_len() + 7).sum()
     }
 
     /// The chosen suite, which must have been offered.
@@ -475,7 +618,8 @@ impl Offer {
     fn server_hello(
         mut self: Box<Self>,
         random: [u8; 32],
-        psk: &Psk,
+        psk: Option<&Psk>,
+        certificates: ForClient,
         cid: Option<ConnectionId>,
         settings: &Settings,
         channel: &mut Channel,
@@ -487,12 +631,31 @@ impl Offer {
         }
         check_hello_13(settings, hello, cid)?;
         let suite = self.suite(settings, hello)?;
-        // The server must have accepted the only offered PSK: there is no other credential yet.
-        match hello.extensions.get(ExtensionType::PRE_SHARED_KEY) {
-            Some([0, 0]) => {}
-            Some(_) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
-            None => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
-        }
+        // The server accepts an offered PSK, or authenticates itself with a certificate.
+        let ticket = self.ticket.take();
+        let offers_psks = ticket.is_some() || self.psk.is_some();
+        let chosen = hello.extensions.get(ExtensionType::PRE_SHARED_KEY);
+        let first = self.retried.is_none();
+        let mut may_be_early = false;
+        let (early, peer, resumed) = match (chosen, ticket, self.psk) {
+            (Some(_), ..) if !offers_psks => {
+                return Err(Misbehaviour::UnsolicitedExtension.into());
+            }
+            (Some([0, 0]), Some(OfferedTicket { psk, agreed, early_data }), _) => {
+                may_be_early =
+                    first && early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id);
+                (psk.early, agreed.peer, true)
+            }
+            (Some([0, 0]), None, Some(offered)) | (Some([0, 1]), Some(_), Some(offered)) => {
+                let owner = psk.map(PskOwner::of).ok_or(Misbehaviour::UnsolicitedExtension)?;
+                (offered.early, SessionPeer::Psk(owner), false)
+            }
+            (Some(_), ..) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
+            (None, ..) if certificates.get().is_some() => {
+                (EarlySecret::without_psk(suite.hash), SessionPeer::Key(None), false)
+            }
+            (None, ..) => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
+        };
         let key_share = hello.extensions.get(ExtensionType::KEY_SHARE);
         let (group, shared) = match (key_share, self.share.take()) {
             (Some(content), Some(share)) => {
@@ -507,12 +670,16 @@ impl Offer {
                 (Some(entry.group), Some(shared))
             }
             (Some(_), None) => return Err(Misbehaviour::UnsolicitedExtension.into()),
-            (None, _) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_KE) => (None, None),
+            (None, _)
+                if chosen.is_some() && settings.psk_modes.contains(&PskKeyExchangeMode::PSK_KE) =>
+            {
+                (None, None)
+            }
             (None, _) => return Err(Misbehaviour::MissingExtension("key_share").into()),
         };
         absorb(&mut self.transcript, message.kind, &message.body);
         let hash = self.transcript.hash();
-        let handshake = self.early.into_handshake(shared.as_ref());
+        let handshake = early.into_handshake(shared.as_ref());
         let client = handshake.client_traffic(&hash);
         let server = handshake.server_traffic(&hash);
         log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &random, &client);
@@ -526,7 +693,11 @@ impl Offer {
             Box::new(WaitEncryptedExtensions {
                 part: self.part,
                 random,
-                identity: psk.identity().to_vec(),
+                peer,
+                resumed,
+                may_be_early,
+                verifies: chosen.is_none(),
+                certificates,
                 agreed,
                 suite,
                 group,
@@ -544,7 +715,13 @@ impl Offer {
 pub(crate) struct WaitEncryptedExtensions {
     part: parts::Client,
     random: [u8; 32],
-    identity: Vec<u8>,
+    peer: SessionPeer,
+    resumed: bool,
+    /// Whether the server may accept early data.
+    may_be_early: bool,
+    /// Whether the server authenticates itself with a certificate.
+    verifies: bool,
+    certificates: ForClient,
     agreed: NegotiatedExtensions,
     suite: &'static CipherSuite,
     group: Option<NamedGroup>,
@@ -567,14 +744,22 @@ impl WaitEncryptedExtensions {
         let extensions = EncryptedExtensions::decode(&message.body)?.extensions;
         let wanted = &settings.aggregation;
         let mut schemes = (Scheme::Plain, Scheme::Plain);
+        let mut early_data = false;
         for (kind, content) in extensions.iter() {
             match kind {
                 kind if kind == settings.aggregation_extension && wanted.is_wanted() => {
                     schemes = aggregation_extension::read_answer(content)?;
                 }
+                ExtensionType::EARLY_DATA if self.may_be_early && content.is_empty() => {
+                    early_data = true;
+                }
                 // The server's preferred groups are meant for later handshakes (RFC 8446, section
                 // 4.2.7).
                 ExtensionType::SUPPORTED_GROUPS => {}
+                kind if self
+                    .certificates
+                    .get()
+                    .is_some_and(|offered| is_offered(offered, kind)) => {}
                 // Connection IDs must have been answered in the ServerHello.
                 kind if negotiated_extensions::is_offered(
                     settings,
@@ -598,56 +783,83 @@ impl WaitEncryptedExtensions {
         channel.record_limit = agreed.record_limit;
         channel.receive_limit = agreed.receive_limit;
         absorb(&mut self.transcript, message.kind, &message.body);
-        Ok(State::WaitServerFinished(
-            self.part,
-            Box::new(WaitFinished {
-                random: self.random,
-                suite: self.suite,
-                transcript: self.transcript,
-                master: self.master,
-                client: self.client,
-                server: self.server,
-                negotiated: Negotiated {
-                    version,
-                    suite: self.suite.id,
-                    suite_name: self.suite.name,
-                    group: self.group,
-                    psk_identity: self.identity,
-                    send,
-                    receive,
-                    resumed: false,
-                    extended_master: true,
-                    record_limit: agreed.record_limit,
-                    send_cid: agreed.send_cid,
-                    receive_cid: agreed.receive_cid,
-                    return_routability: agreed.return_routability,
-                },
-            }),
-        ))
+        let certificates = match self.certificates.get() {
+            Some(certificates) if self.verifies => {
+                Some((Arc::clone(certificates), Kinds::read(certificates, extensions)?))
+            }
+            _ => None,
+        };
+        let mut authenticated = PartState::EMPTY;
+        if let (Some(certificates), SessionPeer::Key(Some(key))) =
+            (self.certificates.get(), &self.peer)
+        {
+            authenticated.set(certificates.part, certificates.authenticated(key.clone()));
+        }
+        let finished = Box::new(WaitFinished {
+            part: self.part,
+            random: self.random,
+            suite: self.suite,
+            transcript: self.transcript,
+            master: self.master,
+            client: self.client,
+            server: self.server,
+            negotiated: Negotiated {
+                version,
+                suite: self.suite.id,
+                suite_name: self.suite.name,
+                group: self.group,
+                psk_identity: self.peer.psk_identity(),
+                send,
+                receive,
+                resumed: self.resumed,
+                early_data,
+                extended_master: true,
+                record_limit: agreed.record_limit,
+                send_cid: agreed.send_cid,
+                receive_cid: agreed.receive_cid,
+                return_routability: agreed.return_routability,
+                certificates: authenticated,
+                protocol: agreed.application_protocol(settings),
+            },
+            peer: self.peer,
+            answer: PartState::EMPTY,
+        });
+        Ok(match certificates {
+            Some((certificates, kinds)) => State::WaitServerCertificate(
+                (self.part, certificates.part),
+                Box::new(WaitCertificate::new(&certificates, kinds, finished)),
+            ),
+            None => State::WaitServerFinished(self.part, finished),
+        })
     }
 }
 
 /// Only the server's Finished is missing.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
+    pub(super) part: parts::Client,
     random: [u8; 32],
     suite: &'static CipherSuite,
-    transcript: Transcript,
+    pub(super) transcript: Transcript,
     master: MasterSecret,
     client: TrafficSecret,
     server: TrafficSecret,
-    negotiated: Negotiated,
+    peer: SessionPeer,
+    pub(super) negotiated: Negotiated,
+    /// What the client answers a server that has asked for its certificate.
+    pub(super) answer: PartState<parts::Certificates, Answer>,
 }
 
 impl WaitFinished {
-    /// Processes the server's Finished and sends ours: the handshake is complete.
+    /// Processes the server's Finished and sends the client's last flight: the handshake is complete,
+    /// unless the client's key signs later.
     #[inline(never)]
     pub(crate) fn finished(
         mut self: Box<Self>,
         settings: &Settings,
         channel: &mut Channel,
         message: &Message,
-    ) -> Result<Established, Fault> {
+    ) -> Result<Progress, Fault> {
         expect_epoch(message, HANDSHAKE_EPOCH)?;
         if !self.server.finished_key().verify(&self.transcript.hash(), &message.body) {
             return Err(Misbehaviour::WrongFinished.into());
@@ -658,27 +870,76 @@ impl WaitFinished {
             self.master.application(&hash);
         log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &self.random, &send_secret);
         log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &self.random, &receive_secret);
-        let finished = self.client.finished_key().verify_data(&hash);
         channel.flight.complete();
-        channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
-        channel.install(
-            APPLICATION_EPOCH,
-            self.suite,
-            (&send_secret, self.negotiated.send),
-            (&receive_secret, self.negotiated.receive),
-        );
-        Ok(Established {
+        let peer = match self.negotiated.peer_key() {
+            Some(key) => SessionPeer::Key(Some(key.clone())),
+            None => self.peer,
+        };
+        let mut agreed = PartState::EMPTY;
+        if let Some(part) = parts::Resumption::INCLUDED.filter(|_| settings.resumption) {
+            let server_name = self.negotiated.server_name().map(String::from);
+            let alpn = self.negotiated.application_protocol().unwrap_or_default().to_vec();
+            agreed.set(part, Agreed { suite: self.suite.id, peer, server_name, alpn });
+        }
+        let established = Established {
             keys: EstablishedKeys::Dtls13 {
                 suite: self.suite,
                 send: send_secret,
                 receive: receive_secret,
                 exporter,
+                resumption: PartState::EMPTY,
             },
             offered: OfferedSchemes::new(
                 (self.negotiated.send, &settings.aggregation.send),
                 (self.negotiated.receive, &settings.aggregation.receive),
             ),
             negotiated: self.negotiated,
-        })
+        };
+        let flight = Box::new(LastFlight {
+            transcript: self.transcript,
+            client: self.client,
+            master: self.master,
+            agreed,
+            established,
+        });
+        match self.answer.take() {
+            Some(answer) => certificates::client::answer(answer, flight, channel),
+            None => Ok(Progress::Complete(flight.finish(channel))),
+        }
+    }
+}
+
+/// What the client's last flight is made from.
+#[derive(Debug)]
+pub(super) struct LastFlight {
+    /// The transcript; at first it ends with the server's Finished.
+    pub(super) transcript: Transcript,
+    client: TrafficSecret,
+    master: MasterSecret,
+    /// What tickets of the server will carry on.
+    agreed: PartState<parts::Resumption, Agreed>,
+    established: Established,
+}
+
+impl LastFlight {
+    /// Sends the client's Finished: the handshake is complete.
+    pub(super) fn finish(mut self: Box<Self>, channel: &mut Channel) -> Established {
+        let finished = self.client.finished_key().verify_data(&self.transcript.hash());
+        channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
+        let mut established = self.established;
+        let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
+        if let EstablishedKeys::Dtls13 { suite, send, receive, resumption, .. } =
+            &mut established.keys
+        {
+            channel.install(APPLICATION_EPOCH, suite, (send, sends), (receive, receives));
+            if let Some(agreed) = self.agreed.take()
+                && let Some(part) = parts::Resumption::INCLUDED
+            {
+                absorb(&mut self.transcript, HandshakeType::FINISHED, &finished);
+                let secret = self.master.resumption(&self.transcript.hash());
+                *resumption = Resumption::receiver(part, secret, agreed);
+            }
+        }
+        established
     }
 }

@@ -4,11 +4,12 @@ use super::cookie::{CookieJar, Retry};
 use super::dtls12;
 use super::dtls12::hello_decision::{AcceptedHello12, HelloDecision12};
 use super::hello_context::{AddressProof, HelloContext};
+use super::resumption::HelloTickets;
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, ExtensionType, HELLO_RETRY_REQUEST_RANDOM, HandshakeType,
     PskKeyExchangeMode,
 };
-use crate::config::{CookiePolicy, ProtocolVersion, Settings, preferable};
+use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig, Settings, preferable};
 use crate::crypto::{CipherSuite, CipherSuiteId, NamedGroup, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{
@@ -22,7 +23,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Decode, Instant, Random, Reader, Writer};
+use lightseal_core::{Decode, DecodeError, Instant, Random, Reader, Writer};
 use sha2::{Digest, Sha256};
 
 use super::absorb;
@@ -45,8 +46,14 @@ pub(crate) struct AcceptedHello<'a> {
     /// The hello's body, without any header.
     pub(crate) body: &'a [u8],
     pub(crate) suite: &'static CipherSuite,
+    /// The client's share in a common group, if the exchange is to use one.
     pub(crate) share: Option<KeyShareEntry<'a>>,
-    pub(crate) psks: OfferedPsks<'a>,
+    /// The client's PSKs, if it has any that can be used.
+    pub(crate) psks: Option<OfferedPsks<'a>>,
+    /// Whether a PSK is used alone, without `share`.
+    pub(crate) psk_alone: bool,
+    /// Whether the server can authenticate itself with a certificate if it knows none of the PSKs.
+    pub(crate) takes_certificates: bool,
     /// The schemes of the records that this server sends and receives.
     pub(crate) send: Scheme,
     pub(crate) receive: Scheme,
@@ -55,6 +62,10 @@ pub(crate) struct AcceptedHello<'a> {
     pub(crate) transcript: Transcript,
     /// When the hello's cookie was made, if it has one: the client has then proved its address.
     pub(crate) cookie: Option<Instant>,
+    /// The ticket to resume, and the tickets for the client.
+    pub(crate) tickets: HelloTickets,
+    /// Whether the client offers early data.
+    pub(crate) offers_early_data: bool,
 }
 
 /// What to do with a ClientHello.
@@ -115,7 +126,7 @@ fn consider_13<'a>(
     hello: ClientHello<'a>,
     body: &'a [u8],
 ) -> Result<HelloDecision<'a>, Fault> {
-    let HelloContext { config, jar, rng, now, from, proof, .. } = reception;
+    let HelloContext { config, jar, sessions, rng, now, from, proof } = reception;
     let (now, from, proof) = (*now, *from, *proof);
     let settings = &config.settings;
     let extension = |kind| hello.extensions.get(kind);
@@ -126,16 +137,21 @@ fn consider_13<'a>(
     if !hello.legacy_cookie.is_empty() {
         return Err(Misbehaviour::IllegalParameter("legacy cookie").into());
     }
-    let psks = match extension(ExtensionType::PRE_SHARED_KEY) {
-        Some(content) => OfferedPsks::decode(content)?,
-        // Without a PSK a certificate would be needed.
-        None => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
-    };
-    if hello.extensions.last() != Some(ExtensionType::PRE_SHARED_KEY) {
+    let psks = extension(ExtensionType::PRE_SHARED_KEY).map(OfferedPsks::decode).transpose()?;
+    if psks.is_some() && hello.extensions.last() != Some(ExtensionType::PRE_SHARED_KEY) {
         return Err(Misbehaviour::IllegalParameter("position of pre_shared_key").into());
     }
     let (suite, schemes) = choose_suite(settings, &hello)?;
-    let exchange = choose_exchange(settings, &hello)?;
+    let Exchanges { with_psk, with_certificate } =
+        choose_exchanges(config, &hello, psks.is_some())?;
+    // A group is asked for if either exchange may need it: which of the two is used depends on what
+    // the store of PSKs answers to the second hello.
+    let (first, second) = (with_psk, with_certificate);
+    let exchange = match (first.or(second), second) {
+        (Some(Exchange::Psk), Some(other)) => other,
+        (Some(exchange), _) => exchange,
+        (None, _) => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
+    };
 
     let opened = match extension(ExtensionType::COOKIE) {
         Some(content) => {
@@ -181,17 +197,33 @@ fn consider_13<'a>(
         absorb(&mut transcript, HandshakeType::SERVER_HELLO, &request);
     }
     let (receive, send) = schemes.unwrap_or((Scheme::Plain, Scheme::Plain));
+    let offers_early_data = match extension(ExtensionType::EARLY_DATA) {
+        Some([]) => true,
+        Some(_) => return Err(DecodeError::Invalid("early_data").into()),
+        None => false,
+    };
+    // RFC 8446, section 4.1.2: the second hello has no early data.
+    if offers_early_data && cookie.is_some() {
+        return Err(Misbehaviour::IllegalParameter("early_data").into());
+    }
+    let tickets = config.certificates.get().map_or(0, |_| settings.tickets);
+    let count = settings.psk_tickets.max(tickets);
+    let tickets = HelloTickets::new(settings, sessions, rng, now, count, &hello, psks.as_ref())?;
     Ok(HelloDecision::Accept(Box::new(AcceptedHello {
         hello,
         body,
         suite,
         share,
-        psks,
+        psks: psks.filter(|_| with_psk.is_some()),
+        psk_alone: matches!(with_psk, Some(Exchange::Psk)),
+        takes_certificates: with_certificate.is_some(),
         send,
         receive,
         answer_aggregation: schemes.is_some(),
         transcript,
         cookie,
+        tickets,
+        offers_early_data,
     })))
 }
 
@@ -224,7 +256,57 @@ fn choose_suite(
     Ok((suite, None))
 }
 
-fn choose_exchange<'a>(
+/// How the keys will be exchanged with either credential; `None` if it cannot be used.
+struct Exchanges<'a> {
+    with_psk: Option<Exchange<'a>>,
+    with_certificate: Option<Exchange<'a>>,
+}
+
+/// Selects the key exchanges. At least one of them is possible, or the fault says why not.
+fn choose_exchanges<'a>(
+    config: &ServerConfig,
+    hello: &ClientHello<'a>,
+    has_psks: bool,
+) -> Result<Exchanges<'a>, Fault> {
+    let settings = &config.settings;
+    let with_psk = has_psks.then(|| choose_psk_exchange(settings, hello));
+    let verifies = hello.extensions.get(ExtensionType::SIGNATURE_ALGORITHMS).is_some();
+    let certified = config.certificates.get().is_some();
+    let with_certificate = (verifies && certified).then(|| choose_group(settings, hello));
+    match (with_psk, with_certificate) {
+        (Some(Err(fault)), None | Some(Err(_))) | (None, Some(Err(fault))) => Err(fault),
+        (None, None) if certified => {
+            Err(Misbehaviour::MissingExtension("signature_algorithms").into())
+        }
+        (None, None) if verifies => Err(Incompatibility::Certificate.into()),
+        (None, None) => Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
+        (with_psk, with_certificate) => Ok(Exchanges {
+            with_psk: with_psk.and_then(Result::ok),
+            with_certificate: with_certificate.and_then(Result::ok),
+        }),
+    }
+}
+
+/// Selects the group of a key exchange, and the client's share if there is one.
+fn choose_group<'a>(settings: &Settings, hello: &ClientHello<'a>) -> Result<Exchange<'a>, Fault> {
+    let extension = |kind| hello.extensions.get(kind);
+    let (Some(supported), Some(shares)) =
+        (extension(ExtensionType::SUPPORTED_GROUPS), extension(ExtensionType::KEY_SHARE))
+    else {
+        return Err(Misbehaviour::MissingExtension("key_share").into());
+    };
+    let supported = groups(supported)?;
+    let ours = || settings.groups.iter().filter(|group| supported.clone().any(|g| g == **group));
+    // A group whose share is present goes before a preferred group: it saves a round trip.
+    for group in ours() {
+        if let Some(share) = client_shares(shares)?.find(|s| s.group == *group) {
+            return Ok(Exchange::KeyShare(share));
+        }
+    }
+    ours().next().map(|group| Exchange::Retry(*group)).ok_or(Incompatibility::Group.into())
+}
+
+fn choose_psk_exchange<'a>(
     settings: &Settings,
     hello: &ClientHello<'a>,
 ) -> Result<Exchange<'a>, Fault> {
@@ -239,30 +321,13 @@ fn choose_exchange<'a>(
         }
         match *mode {
             PskKeyExchangeMode::PSK_KE => return Ok(Exchange::Psk),
-            PskKeyExchangeMode::PSK_DHE_KE => {
-                let (Some(supported), Some(shares)) = (
-                    extension(ExtensionType::SUPPORTED_GROUPS),
-                    extension(ExtensionType::KEY_SHARE),
-                ) else {
-                    failure = Misbehaviour::MissingExtension("key_share").into();
-                    continue;
-                };
-                let supported = groups(supported)?;
-                let ours = || {
-                    settings.groups.iter().filter(|group| supported.clone().any(|g| g == **group))
-                };
-                // A group whose share is present goes before a preferred group: it saves a round
-                // trip.
-                for group in ours() {
-                    if let Some(share) = client_shares(shares)?.find(|s| s.group == *group) {
-                        return Ok(Exchange::KeyShare(share));
-                    }
-                }
-                if let Some(group) = ours().next() {
-                    return Ok(Exchange::Retry(*group));
-                }
-                failure = Incompatibility::Group.into();
-            }
+            PskKeyExchangeMode::PSK_DHE_KE => match choose_group(settings, hello) {
+                Err(
+                    fault @ (Fault::Incompatible(_)
+                    | Fault::Misbehaved(Misbehaviour::MissingExtension(_))),
+                ) => failure = fault,
+                chosen => return chosen,
+            },
             _ => {}
         }
     }

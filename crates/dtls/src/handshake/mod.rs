@@ -8,36 +8,54 @@
 //! server: (stateless greeting) -> WaitFinished -> Established
 //! ```
 //!
-//! Certificates will add states between `WaitEncryptedExtensions` and `WaitFinished` on either
-//! side; nothing else depends on the number of states.
+//! Handshakes with certificates or raw public keys have further states ([`certificates`]). A state
+//! in brackets is passed through only if the server asks the client for a certificate, or if an
+//! end's own key signs later:
+//!
+//! ```text
+//! client: WaitEncryptedExtensions -> WaitServerCertificate -> WaitServerCertificateVerify
+//!         -> WaitFinished -> [WaitClientSignature] -> Established
+//! server: (stateless greeting) -> [WaitServerSignature] -> [WaitClientCertificate
+//!         -> WaitClientCertificateVerify] -> WaitFinished -> Established
+//! ```
 
+pub(crate) mod certificates;
 pub(crate) mod client;
 pub mod cookie;
 pub(crate) mod dtls12;
+pub(crate) mod early;
 pub(crate) mod flight;
+pub(crate) mod grease;
 pub(crate) mod hello_context;
 pub(crate) mod hello_decision;
 pub(crate) mod negotiated_extensions;
+pub(crate) mod psk;
 pub(crate) mod ranges;
 pub(crate) mod reassembly;
+pub(crate) mod resumption;
 pub(crate) mod server;
 pub(crate) mod session;
+pub(crate) mod ticket_keys;
 
 use crate::codepoints::{HandshakeType, MAX_CONTENT, PskKeyExchangeMode};
-use crate::config::Session;
+use crate::config::session::Session12;
 use crate::config::{NumberMasks, ProtocolVersion, Settings};
+use crate::credential::{Identity, PeerKey};
 use crate::crypto::{
     CipherSuite, CipherSuiteId, ExportError, ExporterSecret, NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::fragment::transcript_header;
-use crate::parts;
+use crate::parts::{
+    self, CertificateClient, CertificateClient12, CertificateServer, CertificateServer12, PartState,
+};
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::own_ids::OwnIds;
 use crate::record::{ConnectionId, ReceiveEpoch, ReceiveEpochs, SendEpoch, SendEpochs};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use certificates::AuthenticatedPeer;
 use core::fmt::{self, Write};
 use flight::Flight;
 use lightseal_aggregation::Scheme;
@@ -45,6 +63,7 @@ use lightseal_core::wire::BufferFull;
 use lightseal_core::{Random, Writer};
 use negotiated_extensions::NegotiatedExtensions;
 use reassembly::Message;
+use resumption::Resumption;
 
 /// What the handshake states act upon: epochs, flight, and what they negotiate about records.
 #[derive(Debug)]
@@ -171,7 +190,7 @@ pub struct Negotiated {
     pub suite_name: &'static str,
     /// The key exchange group; `None` with a PSK alone.
     pub group: Option<NamedGroup>,
-    /// The PSK identity.
+    /// The PSK identity; empty if the handshake used no PSK.
     pub psk_identity: Vec<u8>,
     /// The aggregation scheme of the records that this end sends; the peer may change it.
     pub send: Scheme,
@@ -180,6 +199,8 @@ pub struct Negotiated {
     pub receive: Scheme,
     /// Whether a session was resumed.
     pub resumed: bool,
+    /// Whether the server accepted early data (RFC 8446, section 4.2.10).
+    pub early_data: bool,
     /// Whether the keys are bound to the whole handshake (RFC 7627). In DTLS 1.3 they always are.
     pub extended_master: bool,
     /// The longest content of a record that this end may send, in bytes.
@@ -190,10 +211,60 @@ pub struct Negotiated {
     pub receive_cid: ConnectionId,
     /// Whether return routability checks are available (RFC 9853).
     pub return_routability: bool,
+    /// What is known of the peer after a handshake with certificates.
+    pub(crate) certificates: PartState<parts::Certificates, AuthenticatedPeer>,
+    pub(crate) protocol: PartState<parts::Alpn, Vec<u8>>,
 }
 
 impl Negotiated {
-    /// The PSK key exchange mode.
+    /// The verified key of a peer that has authenticated itself with a certificate or raw public
+    /// key; `None` with a PSK, and at a server whose client has not authenticated itself.
+    pub fn peer_key(&self) -> Option<&PeerKey> {
+        self.certificates.get()?.key.as_ref()
+    }
+
+    /// Who the peer is: the name that its certificate proves, or else its raw public key, or the
+    /// identity of the PSK; `None` for a client that has not authenticated itself. Access lists
+    /// compare with all of [`peer_identities`](Self::peer_identities).
+    pub fn peer_identity(&self) -> Option<Identity> {
+        self.peer_identities().next()
+    }
+
+    /// All identities of the peer: of a certificate the name and the hash of the public key.
+    pub fn peer_identities(&self) -> impl Iterator<Item = Identity> + '_ {
+        let psk = Some(&self.psk_identity).filter(|identity| !identity.is_empty());
+        let key = self.peer_key();
+        let name = key.and_then(|key| key.name.clone());
+        psk.map(|identity| Identity::Psk(identity.clone()))
+            .into_iter()
+            .chain(name.map(Identity::Subject))
+            .chain(key.map(|key| Identity::Key(key.spki_sha256)))
+    }
+
+    /// The application protocol (RFC 7301); `None` if none was negotiated.
+    pub fn application_protocol(&self) -> Option<&[u8]> {
+        self.protocol.get().map(Vec::as_slice)
+    }
+
+    /// The name of the server that the client asked for, in lower case; `None` with a PSK.
+    pub fn server_name(&self) -> Option<&str> {
+        self.certificates.get()?.server_name.as_deref()
+    }
+
+    /// Whether both associations have the same authenticated peer: anonymous peers are never the
+    /// same.
+    pub(crate) fn has_same_peer(&self, other: &Self) -> bool {
+        let same_key = || {
+            let keys = self.peer_key().zip(other.peer_key());
+            keys.is_some_and(|(own, other)| own.spki_sha256 == other.spki_sha256)
+        };
+        match (&self.psk_identity[..], &other.psk_identity[..]) {
+            ([], []) => same_key(),
+            (own, other) => own == other,
+        }
+    }
+
+    /// The PSK key exchange mode, of a handshake with a PSK.
     pub fn psk_mode(&self) -> PskKeyExchangeMode {
         match self.group {
             Some(_) => PskKeyExchangeMode::PSK_DHE_KE,
@@ -209,6 +280,9 @@ impl fmt::Display for Negotiated {
         match self.group {
             Some(group) => write!(f, "{group}")?,
             None => f.write_str("PSK alone")?,
+        }
+        if self.psk_identity.is_empty() {
+            f.write_str(", certificate")?;
         }
         if self.resumed {
             f.write_str(", resumed")?;
@@ -232,7 +306,7 @@ pub(crate) enum RenegotiationRefusal {
 pub(crate) enum EstablishedKeys {
     Dtls12 {
         _part: parts::Dtls12,
-        session: Box<Session>,
+        session: Box<Session12>,
         client_random: [u8; 32],
         server_random: [u8; 32],
         refusal: RenegotiationRefusal,
@@ -242,6 +316,8 @@ pub(crate) enum EstablishedKeys {
         send: TrafficSecret,
         receive: TrafficSecret,
         exporter: ExporterSecret,
+        /// The tickets that a server is to send, or that a client has received.
+        resumption: PartState<parts::Resumption, Resumption>,
     },
 }
 
@@ -307,10 +383,45 @@ impl Established {
 pub(crate) enum State {
     WaitServerHello(parts::Client, Box<client::WaitServerHello>),
     WaitEncryptedExtensions(parts::Client, Box<client::WaitEncryptedExtensions>),
+    WaitServerCertificate(CertificateClient, Box<certificates::client::WaitCertificate>),
+    WaitServerCertificateVerify(
+        CertificateClient,
+        Box<certificates::client::WaitCertificateVerify>,
+    ),
     WaitServerFinished(parts::Client, Box<client::WaitFinished>),
+    WaitClientSignature(CertificateClient, Box<certificates::client::WaitSignature>),
+    WaitServerSignature(CertificateServer, Box<certificates::server::WaitSignature>),
+    WaitClientCertificate(CertificateServer, Box<certificates::server::WaitCertificate>),
+    WaitClientCertificateVerify(
+        CertificateServer,
+        Box<certificates::server::WaitCertificateVerify>,
+    ),
     WaitClientFinished(parts::Server, Box<server::WaitFinished>),
     WaitHelloDone12(parts::Client12, Box<dtls12::client::WaitHelloDone>),
+    WaitServerCertificate12(
+        CertificateClient12,
+        Box<dtls12::certificates::client::WaitCertificate>,
+    ),
+    WaitServerKeyExchange12(
+        CertificateClient12,
+        Box<dtls12::certificates::client::WaitKeyExchange>,
+    ),
+    WaitServerHelloDone12(CertificateClient12, Box<dtls12::certificates::client::WaitHelloDone>),
+    WaitClientSignature12(CertificateClient12, Box<dtls12::certificates::client::WaitSignature>),
     WaitServerFinished12(parts::Client12, Box<dtls12::client::WaitFinished>),
+    WaitServerSignature12(CertificateServer12, Box<dtls12::certificates::server::WaitSignature>),
+    WaitClientCertificate12(
+        CertificateServer12,
+        Box<dtls12::certificates::server::WaitCertificate>,
+    ),
+    WaitClientKeyExchange12(
+        CertificateServer12,
+        Box<dtls12::certificates::server::WaitKeyExchange>,
+    ),
+    WaitClientCertificateVerify12(
+        CertificateServer12,
+        Box<dtls12::certificates::server::WaitCertificateVerify>,
+    ),
     WaitKeyExchange12(parts::Server12, Box<dtls12::server::WaitKeyExchange>),
     WaitClientFinished12(parts::Server12, Box<dtls12::server::WaitFinished>),
 }
@@ -330,9 +441,23 @@ impl State {
         match self {
             Self::WaitServerHello(_, state) => state.version(),
             Self::WaitEncryptedExtensions(..)
+            | Self::WaitServerCertificate(..)
+            | Self::WaitServerCertificateVerify(..)
             | Self::WaitServerFinished(..)
+            | Self::WaitClientSignature(..)
+            | Self::WaitServerSignature(..)
+            | Self::WaitClientCertificate(..)
+            | Self::WaitClientCertificateVerify(..)
             | Self::WaitClientFinished(..) => Some(ProtocolVersion::Dtls13),
             Self::WaitHelloDone12(..)
+            | Self::WaitServerCertificate12(..)
+            | Self::WaitServerKeyExchange12(..)
+            | Self::WaitServerHelloDone12(..)
+            | Self::WaitClientSignature12(..)
+            | Self::WaitServerSignature12(..)
+            | Self::WaitClientCertificate12(..)
+            | Self::WaitClientKeyExchange12(..)
+            | Self::WaitClientCertificateVerify12(..)
             | Self::WaitServerFinished12(..)
             | Self::WaitKeyExchange12(..)
             | Self::WaitClientFinished12(..) => Some(ProtocolVersion::Dtls12),
@@ -344,6 +469,52 @@ impl State {
         match self {
             Self::WaitServerHello(..) => true,
             other => matches!(other.version(), Some(ProtocolVersion::Dtls12)),
+        }
+    }
+
+    /// Whether the peer of a server has proved its key already: in DTLS 1.3 with a PSK its hello
+    /// did.
+    pub(crate) fn has_proved_key(&self) -> bool {
+        matches!(self, Self::WaitClientFinished(_, state) if state.has_proved_key())
+    }
+
+    /// Whether the ends of DTLS 1.2 share a PSK and have derived keys from it.
+    pub(crate) const fn has_psk_12(&self) -> bool {
+        match self {
+            Self::WaitServerFinished12(_, state) => state.has_psk(),
+            Self::WaitClientFinished12(_, state) => state.has_psk(),
+            _ => false,
+        }
+    }
+
+    /// Whether the state waits for the answer of a store of PSKs or of this end's private key.
+    pub(crate) const fn awaits_answer(&self) -> bool {
+        match self {
+            Self::WaitClientSignature(..)
+            | Self::WaitServerSignature(..)
+            | Self::WaitClientSignature12(..)
+            | Self::WaitServerSignature12(..) => true,
+            Self::WaitKeyExchange12(_, state) => state.is_waiting(),
+            _ => false,
+        }
+    }
+
+    /// Asks this end's private key again to sign.
+    pub(crate) fn sign(
+        self,
+        settings: &Settings,
+        channel: &mut Channel,
+    ) -> Result<Progress, Fault> {
+        match self {
+            Self::WaitClientSignature(_, state) => state.sign(channel),
+            Self::WaitServerSignature(_, state) => {
+                state.sign(settings, channel).map(Progress::Wait)
+            }
+            Self::WaitClientSignature12(_, state) => state.sign(channel).map(Progress::Wait),
+            Self::WaitServerSignature12(_, state) => {
+                state.sign(settings, channel).map(Progress::Wait)
+            }
+            other => Ok(Progress::Wait(other)),
         }
     }
 
@@ -370,6 +541,27 @@ impl State {
             (Self::WaitHelloDone12(_, state), HandshakeType::SERVER_HELLO_DONE) => {
                 state.hello_done(settings, channel, message)
             }
+            (Self::WaitServerCertificate12(_, state), HandshakeType::CERTIFICATE) => {
+                state.certificate(message)
+            }
+            (Self::WaitServerKeyExchange12(_, state), HandshakeType::SERVER_KEY_EXCHANGE) => {
+                state.key_exchange(settings, channel, message)
+            }
+            (Self::WaitServerHelloDone12(_, state), HandshakeType::CERTIFICATE_REQUEST) => {
+                state.request(message)
+            }
+            (Self::WaitServerHelloDone12(_, state), HandshakeType::SERVER_HELLO_DONE) => {
+                state.hello_done(settings, channel, message)
+            }
+            (Self::WaitClientCertificate12(_, state), HandshakeType::CERTIFICATE) => {
+                state.certificate(message)
+            }
+            (Self::WaitClientKeyExchange12(_, state), HandshakeType::CLIENT_KEY_EXCHANGE) => {
+                state.key_exchange(settings, channel, message)
+            }
+            (Self::WaitClientCertificateVerify12(_, state), HandshakeType::CERTIFICATE_VERIFY) => {
+                state.verify(settings, message)
+            }
             (Self::WaitServerFinished12(_, state), HandshakeType::NEW_SESSION_TICKET) => {
                 state.ticket(message)
             }
@@ -385,8 +577,23 @@ impl State {
             (Self::WaitEncryptedExtensions(_, state), HandshakeType::ENCRYPTED_EXTENSIONS) => {
                 state.encrypted_extensions(settings, channel, message)
             }
+            (Self::WaitServerCertificate(_, state), HandshakeType::CERTIFICATE_REQUEST) => {
+                state.request(message)
+            }
+            (Self::WaitServerCertificate(_, state), HandshakeType::CERTIFICATE) => {
+                state.certificate(message)
+            }
+            (Self::WaitServerCertificateVerify(_, state), HandshakeType::CERTIFICATE_VERIFY) => {
+                state.verify(settings, message)
+            }
             (Self::WaitServerFinished(_, state), HandshakeType::FINISHED) => {
-                return state.finished(settings, channel, message).map(Progress::Complete);
+                return state.finished(settings, channel, message);
+            }
+            (Self::WaitClientCertificate(_, state), HandshakeType::CERTIFICATE) => {
+                state.certificate(settings, channel, message)
+            }
+            (Self::WaitClientCertificateVerify(_, state), HandshakeType::CERTIFICATE_VERIFY) => {
+                state.verify(settings, channel, message)
             }
             (Self::WaitClientFinished(_, state), HandshakeType::FINISHED) => {
                 return state.finished(channel, message).map(Progress::Complete);

@@ -8,12 +8,16 @@
 
 use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, MAX_CONTENT, UNCOMPRESSED_POINTS};
 use crate::config::{ProtocolVersion, Settings};
-use crate::error::{Fault, Misbehaviour};
+use crate::error::{Fault, Incompatibility, Misbehaviour};
+use crate::handshake::grease::{Grease, List};
+use crate::messages::certificate_extensions::{read_protocols, write_protocols};
 use crate::messages::extensions::{
     Extensions, MaxFragmentLength, read_connection_id, read_point_formats, read_record_size_limit,
     write_connection_id, write_extension,
 };
+use crate::parts::{self, PartState};
 use crate::record::ConnectionId;
+use alloc::vec::Vec;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Writer};
 
@@ -31,15 +35,31 @@ pub(crate) struct NegotiatedExtensions {
     pub(crate) receive_cid: ConnectionId,
     /// Whether return routability checks are available (RFC 9853).
     pub(crate) return_routability: bool,
+    /// The place of the application protocol in this end's list; `None`: none was negotiated.
+    pub(crate) protocol: Option<u8>,
 }
 
 impl NegotiatedExtensions {
+    /// The application protocol.
+    pub(crate) fn application_protocol(
+        &self,
+        settings: &Settings,
+    ) -> PartState<parts::Alpn, Vec<u8>> {
+        let mut state = PartState::EMPTY;
+        let name = self.protocol.and_then(|at| settings.protocols().get(usize::from(at)));
+        if let (Some(part), Some(name)) = (parts::Alpn::INCLUDED, name) {
+            state.set(part, name.clone());
+        }
+        state
+    }
+
     pub(crate) const NONE: Self = Self {
         record_limit: MAX_CONTENT,
         receive_limit: MAX_CONTENT + 1,
         send_cid: ConnectionId::EMPTY,
         receive_cid: ConnectionId::EMPTY,
         return_routability: false,
+        protocol: None,
     };
 }
 
@@ -47,6 +67,7 @@ impl NegotiatedExtensions {
 pub(crate) fn write_offer(
     settings: &Settings,
     cid: Option<ConnectionId>,
+    grease: Option<Grease>,
     w: &mut Writer<'_>,
 ) -> Result<(), BufferFull> {
     if let Some(limit) = settings.max_fragment_length
@@ -56,6 +77,14 @@ pub(crate) fn write_offer(
     }
     if let Some(limit) = settings.stated_record_limit() {
         write_extension(w, ExtensionType::RECORD_SIZE_LIMIT, |w| w.u16(limit))?;
+    }
+    if !settings.protocols().is_empty() {
+        write_extension(w, ExtensionType::APPLICATION_LAYER_PROTOCOL_NEGOTIATION, |w| {
+            // Two bytes of a value that no protocol has.
+            let first = grease.map(|grease| grease.value(List::Protocols).to_be_bytes().to_vec());
+            let names: Vec<_> = first.into_iter().chain(settings.protocols().to_vec()).collect();
+            write_protocols(&names, w)
+        })?;
     }
     if let Some(cid) = cid {
         write_extension(w, ExtensionType::CONNECTION_ID, |w| write_connection_id(&cid, w))?;
@@ -112,11 +141,29 @@ impl AcceptedExtensions {
             agreed.record_limit = limit.bytes();
             answer.max_fragment_length = Some(limit);
         }
+        let protocols = offer.get(ExtensionType::APPLICATION_LAYER_PROTOCOL_NEGOTIATION);
+        if let Some(content) = protocols.filter(|_| !settings.protocols().is_empty()) {
+            let theirs = read_protocols(content)?;
+            let mut ours = (0..).zip(settings.protocols());
+            let common = ours.find(|(_, name)| theirs.contains(&name.as_slice()));
+            let (at, _) = common.ok_or(Incompatibility::ApplicationProtocol)?;
+            agreed.protocol = Some(at);
+        }
         Ok(Self { agreed, ..answer })
     }
 
-    /// Writes the answer about record size limits.
-    pub(crate) fn write_limits(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+    /// Writes the answer about record size limits and the application protocol.
+    pub(crate) fn write_limits(
+        &self,
+        settings: &Settings,
+        w: &mut Writer<'_>,
+    ) -> Result<(), BufferFull> {
+        let name = self.agreed.protocol.and_then(|at| settings.protocols().get(usize::from(at)));
+        if let Some(name) = name {
+            write_extension(w, ExtensionType::APPLICATION_LAYER_PROTOCOL_NEGOTIATION, |w| {
+                write_protocols(core::slice::from_ref(name), w)
+            })?;
+        }
         if let Some(limit) = self.max_fragment_length {
             write_extension(w, ExtensionType::MAX_FRAGMENT_LENGTH, |w| w.u8(limit.0))?;
         }
@@ -149,6 +196,7 @@ pub(crate) fn is_offered(
         ExtensionType::MAX_FRAGMENT_LENGTH => {
             settings.max_fragment_length.is_some() && version == ProtocolVersion::Dtls12
         }
+        ExtensionType::APPLICATION_LAYER_PROTOCOL_NEGOTIATION => !settings.protocols().is_empty(),
         ExtensionType::RECORD_SIZE_LIMIT => settings.stated_record_limit().is_some(),
         ExtensionType::CONNECTION_ID => cid.is_some(),
         ExtensionType::RETURN_ROUTABILITY_CHECK => cid.is_some() && settings.return_routability,
@@ -174,13 +222,24 @@ pub(crate) fn read_cid_answer(
     Ok(agreed)
 }
 
-/// Parses a server's answer about record size limits into `agreed`.
+/// Parses a server's answer about record size limits and the application protocol into `agreed`.
 pub(crate) fn read_limit_answer(
     settings: &Settings,
     version: ProtocolVersion,
     answer: Extensions<'_>,
     mut agreed: NegotiatedExtensions,
 ) -> Result<NegotiatedExtensions, Fault> {
+    if let Some(content) = answer.get(ExtensionType::APPLICATION_LAYER_PROTOCOL_NEGOTIATION) {
+        // Exactly one of the offered protocols (RFC 7301, section 3.1).
+        let [name] = read_protocols(content)?[..] else {
+            return Err(DecodeError::Invalid("number of protocols").into());
+        };
+        let mut ours = (0..).zip(settings.protocols());
+        let (at, _) = ours
+            .find(|(_, ours)| ours.as_slice() == name)
+            .ok_or(Misbehaviour::IllegalParameter("application protocol"))?;
+        agreed.protocol = Some(at);
+    }
     let fragment = answer.get(ExtensionType::MAX_FRAGMENT_LENGTH);
     match (answer.get(ExtensionType::RECORD_SIZE_LIMIT), fragment) {
         (Some(_), Some(_)) => return Err(Misbehaviour::IllegalParameter("record limits").into()),

@@ -3,7 +3,7 @@
 use super::ranges::Missing;
 use crate::codepoints::HandshakeType;
 use crate::messages::Fragment;
-use crate::tuning::{MAX_HANDSHAKE_MESSAGE, MAX_MESSAGES_AHEAD};
+use crate::tuning::{MAX_MESSAGES_AHEAD, longest_message};
 use alloc::vec::Vec;
 
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl Reassembly {
         // In DTLS 1.3 no plaintext follows a message that the receiver has not answered.
         if epoch == 0 && ahead > 0 && self.clear == ClearMessages::InOrder
             || ahead > MAX_MESSAGES_AHEAD.into()
-            || fragment.length as usize > MAX_HANDSHAKE_MESSAGE
+            || fragment.length as usize > longest_message(fragment.kind)
         {
             return Offered::Refused;
         }
@@ -185,6 +185,7 @@ impl Reassembly {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::{MAX_CERTIFICATE_MESSAGE, MAX_HANDSHAKE_MESSAGE};
 
     fn fragment(sequence: u16, offset: u32, body: &[u8]) -> Fragment<'_> {
         Fragment { kind: HandshakeType::FINISHED, length: 6, sequence, offset, body }
@@ -216,6 +217,10 @@ mod tests {
         let long = |length| Fragment { length, ..fragment(0, 0, b"") };
         assert_eq!(reassembly.offer(2, &long(MAX_HANDSHAKE_MESSAGE as u32 + 1)), Offered::Refused);
         assert_eq!(reassembly.offer(2, &long(MAX_HANDSHAKE_MESSAGE as u32)), Offered::Stored);
+        let chain = |length| Fragment { kind: HandshakeType::CERTIFICATE, ..long(length) };
+        let most = MAX_CERTIFICATE_MESSAGE as u32;
+        assert_eq!(Reassembly::default().offer(2, &chain(most + 1)), Offered::Refused);
+        assert_eq!(Reassembly::default().offer(2, &chain(most)), Offered::Stored);
     }
 
     #[test]

@@ -1,23 +1,35 @@
 //! The server's handshake states in DTLS 1.3.
 
+use super::certificates::AuthenticatedPeer;
+use super::certificates::server::{ChosenCertificate, offered_name};
+use super::early::{self, EarlyKeys};
 use super::hello_decision::AcceptedHello;
 use super::negotiated_extensions::AcceptedExtensions;
+use super::psk::{self, HandshakePsk, PskKind};
 use super::reassembly::Message;
+use super::resumption::{Agreed, OpenedTicket, Resumption, TicketIssuer, Tickets};
+use super::session::PskOwner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, Unaccepted, absorb,
     expect_epoch, log_secret, message_body,
 };
 use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
-use crate::config::{Lookup, ProtocolVersion, Psk, ServerConfig};
-use crate::crypto::{ApplicationSecrets, EarlySecret, HashValue};
+use crate::config::session::SessionPeer;
+use crate::config::{Lookup, ProtocolVersion, ServerConfig, Settings};
+use crate::credential::PeerKey;
+use crate::crypto::{
+    ApplicationSecrets, CipherSuite, EarlySecret, HashValue, MasterSecret, TrafficSecret,
+    Transcript,
+};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, write_extension};
-use crate::messages::fragment::transcript_header;
 use crate::messages::hello::write_server_hello;
+use crate::parts::{self, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
 use subtle::ConstantTimeEq;
@@ -26,8 +38,11 @@ use subtle::ConstantTimeEq;
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
     client_finished: HashValue,
-    /// The state after the client's Finished. It is prepared only for a client that has proved its
-    /// key.
+    /// The keys of the early data that the server accepts, until the association takes them.
+    early_keys: PartState<parts::EarlyData, EarlyKeys>,
+    /// Whether the server has keys for data already, before the client's Finished.
+    may_send: bool,
+    /// The state after the client's Finished.
     established: Box<Established>,
 }
 
@@ -36,17 +51,29 @@ pub(crate) struct WaitFinished {
 pub(crate) fn accept(
     config: &ServerConfig,
     channel: &mut Channel,
-    accepted: AcceptedHello<'_>,
+    mut accepted: AcceptedHello<'_>,
     cid: Option<ConnectionId>,
 ) -> Result<State, Unaccepted> {
     let settings = &config.settings;
     let offer = accepted.hello.extensions;
     let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
-    let (index, psk) = find_psk(config, &accepted)?;
-    let early = EarlySecret::from_psk(accepted.suite.hash, psk.key());
-    check_binder(&accepted, &early, index)?;
+    let hash = accepted.suite.hash;
+    let mut early_data = None;
+    let (credential, secret, share) = match choose_psk(config, &accepted)? {
+        Some(ChosenPsk { index, psk, peer, early_data: accepted_early }) => {
+            check_binder(&accepted, &psk, index)?;
+            early_data = accepted_early;
+            let share = accepted.share.filter(|_| !accepted.psk_alone);
+            let resumed = matches!(psk.kind, PskKind::Resumption(_));
+            (ServerCredential::Psk { index, peer, resumed }, psk.early, share)
+        }
+        None => {
+            let chosen = choose_certificate(config, &accepted)?;
+            (chosen, EarlySecret::without_psk(hash), accepted.share)
+        }
+    };
 
-    let (group, share, shared) = match &accepted.share {
+    let (group, share, shared) = match &share {
         None => (None, Vec::new(), None),
         Some(entry) => {
             let group = settings.provider.group(entry.group).ok_or(Incompatibility::Group)?;
@@ -61,6 +88,11 @@ pub(crate) fn accept(
     let client_random = *accepted.hello.random;
     let mut transcript = accepted.transcript;
     absorb(&mut transcript, HandshakeType::CLIENT_HELLO, accepted.body);
+    let mut early_keys = PartState::EMPTY;
+    if let Some((part, most)) = early_data {
+        let (hash, log) = (transcript.hash(), (settings, &client_random));
+        early_keys.set(part, EarlyKeys::new(part, suite, &secret, &hash, most, log));
+    }
 
     let random = channel.rng.array();
     let hello = message_body(256 + share.len(), |w| {
@@ -70,7 +102,12 @@ pub(crate) fn accept(
                 let entry = KeyShareEntry { group, key: &share };
                 write_extension(w, ExtensionType::KEY_SHARE, |w| w.put(&entry))?;
             }
-            write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(index))?;
+            match &credential {
+                ServerCredential::Psk { index, .. } => {
+                    write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(*index))?;
+                }
+                ServerCredential::Certificate(..) => {}
+            }
             answer.write_cid(w)
         })
     })?;
@@ -78,7 +115,7 @@ pub(crate) fn accept(
     channel.flight.push(0, HandshakeType::SERVER_HELLO, hello);
 
     let hash = transcript.hash();
-    let handshake = early.into_handshake(shared.as_ref());
+    let handshake = secret.into_handshake(shared.as_ref());
     let client = handshake.client_traffic(&hash);
     let server = handshake.server_traffic(&hash);
     let master = handshake.into_master();
@@ -93,88 +130,303 @@ pub(crate) fn accept(
     let (send, receive) = (accepted.send, accepted.receive);
     let schemes = offer.get(settings.aggregation_extension).unwrap_or_default();
     let (down, up) = aggregation_extension::Offer::new(schemes).lists();
-    let extensions = message_body(128, |w| {
+    let extensions = message_body(512, |w| {
         w.vec16(|w| {
             if accepted.answer_aggregation {
                 write_extension(w, settings.aggregation_extension, |w| {
                     aggregation_extension::write_answer(send, receive, w)
                 })?;
             }
-            answer.write_limits(w)
+            if early_data.is_some() {
+                write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
+            }
+            if let ServerCredential::Certificate(_, chosen) = &credential {
+                chosen.write_answer(w)?;
+            }
+            answer.write_limits(settings, w)
         })
     })?;
     absorb(&mut transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
     channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::ENCRYPTED_EXTENSIONS, extensions);
 
-    let finished = server.finished_key().verify_data(&transcript.hash()).to_vec();
-    absorb(&mut transcript, HandshakeType::FINISHED, &finished);
-    channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished);
-
-    let hash = transcript.hash();
-    let ApplicationSecrets { client: receive_secret, server: send_secret, exporter } =
-        master.application(&hash);
-    log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &client_random, &receive_secret);
-    log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &client_random, &send_secret);
-    if config.send_half_rtt_data {
-        channel.install_sending(APPLICATION_EPOCH, suite, (&send_secret, send));
+    let (asks_client, resumed, peer) = match &credential {
+        ServerCredential::Psk { peer, resumed, .. } => (false, *resumed, peer.clone()),
+        ServerCredential::Certificate(_, chosen) => {
+            (chosen.asks_client(), false, SessionPeer::Key(None))
+        }
+    };
+    let mut authenticated = PartState::EMPTY;
+    if let (Some(certificates), SessionPeer::Key(key)) = (config.certificates.get(), &peer) {
+        let server_name = offered_name(offer)?;
+        authenticated.set(certificates.part, AuthenticatedPeer { key: key.clone(), server_name });
     }
-    Ok(State::WaitClientFinished(
-        config.part,
-        Box::new(WaitFinished {
-            client_finished: client.finished_key().verify_data(&hash),
-            established: Box::new(Established {
-                offered: OfferedSchemes::new((send, &down), (receive, &up)),
-                keys: EstablishedKeys::Dtls13 {
-                    suite,
-                    send: send_secret,
-                    receive: receive_secret,
-                    exporter,
-                },
-                negotiated: Negotiated {
-                    version: ProtocolVersion::Dtls13,
-                    suite: suite.id,
-                    suite_name: suite.name,
-                    group,
-                    psk_identity: psk.identity().to_vec(),
-                    send,
-                    receive,
-                    resumed: false,
-                    extended_master: true,
-                    record_limit: answer.agreed.record_limit,
-                    send_cid: answer.agreed.send_cid,
-                    receive_cid: answer.agreed.receive_cid,
-                    return_routability: answer.agreed.return_routability,
-                },
-            }),
-        }),
-    ))
+    let flight = Box::new(ServerFlight {
+        client_random,
+        suite,
+        transcript,
+        master,
+        client,
+        server,
+        // Before the client has authenticated itself, it gets no data.
+        sends_half_rtt_data: config.send_half_rtt_data && !asks_client,
+        offered: OfferedSchemes::new((send, &down), (receive, &up)),
+        negotiated: Negotiated {
+            version: ProtocolVersion::Dtls13,
+            suite: suite.id,
+            suite_name: suite.name,
+            group,
+            psk_identity: peer.psk_identity(),
+            send,
+            receive,
+            resumed,
+            early_data: early_data.is_some(),
+            extended_master: true,
+            record_limit: answer.agreed.record_limit,
+            send_cid: answer.agreed.send_cid,
+            receive_cid: answer.agreed.receive_cid,
+            return_routability: answer.agreed.return_routability,
+            certificates: authenticated,
+            protocol: answer.agreed.application_protocol(settings),
+        },
+        issuer: accepted.tickets.issuer.take(),
+        peer,
+    });
+    match credential {
+        ServerCredential::Psk { .. } => {
+            let sent = flight.finish(settings, channel);
+            let mut state = sent.wait_finished(config.part, settings, channel);
+            if let State::WaitClientFinished(_, waiting) = &mut state {
+                waiting.early_keys = early_keys;
+            }
+            Ok(state)
+        }
+        ServerCredential::Certificate(part, chosen) => {
+            Ok(chosen.send((config.part, part), flight, settings, channel)?)
+        }
+    }
 }
 
-/// Finds the first PSK of the client that the server has. It waits for the answer about an earlier
-/// identity rather than take a later one.
-fn find_psk(config: &ServerConfig, accepted: &AcceptedHello<'_>) -> Result<(u16, Psk), Unaccepted> {
-    for (index, (identity, _)) in (0..).zip(accepted.psks.iter()) {
-        match config.psks.look_up(identity) {
-            Lookup::Found(psk) => return Ok((index, psk)),
+/// With what the server authenticates itself.
+enum ServerCredential {
+    /// The PSK with this index of the client, which belongs to a ticket if a session is resumed.
+    Psk {
+        index: u16,
+        peer: SessionPeer,
+        resumed: bool,
+    },
+    Certificate(parts::Certificates, Box<ChosenCertificate>),
+}
+
+/// Chooses a certificate for a client of which the server knows no PSK.
+#[inline(never)]
+fn choose_certificate(
+    config: &ServerConfig,
+    accepted: &AcceptedHello<'_>,
+) -> Result<ServerCredential, Fault> {
+    match config.certificates.get().filter(|_| accepted.takes_certificates) {
+        Some(certificates) => {
+            let chosen = ChosenCertificate::new(certificates, accepted.hello.extensions)?;
+            Ok(ServerCredential::Certificate(certificates.part, Box::new(chosen)))
+        }
+        None => Err(Incompatibility::UnknownIdentity.into()),
+    }
+}
+
+/// The server's flight up to its EncryptedExtensions, and what completes it.
+#[derive(Debug)]
+pub(super) struct ServerFlight {
+    client_random: [u8; 32],
+    suite: &'static CipherSuite,
+    pub(super) transcript: Transcript,
+    master: MasterSecret,
+    client: TrafficSecret,
+    server: TrafficSecret,
+    sends_half_rtt_data: bool,
+    offered: OfferedSchemes,
+    pub(super) negotiated: Negotiated,
+    /// The tickets for the client.
+    issuer: Option<TicketIssuer>,
+    peer: SessionPeer,
+}
+
+impl ServerFlight {
+    /// Sends the server's Finished.
+    #[inline(never)]
+    pub(super) fn finish(
+        self: Box<Self>,
+        settings: &Settings,
+        channel: &mut Channel,
+    ) -> Box<SentFlight> {
+        let Self { client_random, suite, mut transcript, master, client, server, .. } = *self;
+        let (negotiated, offered) = (self.negotiated, self.offered);
+        let finished = server.finished_key().verify_data(&transcript.hash()).to_vec();
+        absorb(&mut transcript, HandshakeType::FINISHED, &finished);
+        channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished);
+        let ApplicationSecrets { client: receive_secret, server: send_secret, exporter } =
+            master.application(&transcript.hash());
+        log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &client_random, &receive_secret);
+        log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &client_random, &send_secret);
+        if self.sends_half_rtt_data {
+            channel.install_sending(APPLICATION_EPOCH, suite, (&send_secret, negotiated.send));
+        }
+        let established = Box::new(Established {
+            offered,
+            keys: EstablishedKeys::Dtls13 {
+                suite,
+                send: send_secret,
+                receive: receive_secret,
+                exporter,
+                resumption: PartState::EMPTY,
+            },
+            negotiated,
+        });
+        let (issuer, peer) = (self.issuer, self.peer);
+        Box::new(SentFlight { transcript, client, master, issuer, peer, established })
+    }
+}
+
+/// The server's flight was sent.
+#[derive(Debug)]
+pub(super) struct SentFlight {
+    /// The transcript; at first it ends with the server's Finished.
+    pub(super) transcript: Transcript,
+    client: TrafficSecret,
+    master: MasterSecret,
+    issuer: Option<TicketIssuer>,
+    peer: SessionPeer,
+    established: Box<Established>,
+}
+
+impl SentFlight {
+    /// The client has authenticated itself with this key.
+    pub(super) fn authenticated(&mut self, key: PeerKey) {
+        self.peer = SessionPeer::Key(Some(key.clone()));
+        if let Some(peer) = self.established.negotiated.certificates.get_mut() {
+            peer.key = Some(key);
+        }
+    }
+
+    /// The state in which only the client's Finished is missing.
+    #[inline(never)]
+    pub(super) fn wait_finished(
+        mut self: Box<Self>,
+        part: parts::Server,
+        settings: &Settings,
+        channel: &mut Channel,
+    ) -> State {
+        let client_finished = self.client.finished_key().verify_data(&self.transcript.hash());
+        let negotiated = &self.established.negotiated;
+        let issuer =
+            self.issuer.and_then(|issuer| issuer.limited(settings, &self.peer, negotiated.resumed));
+        let server_name = negotiated.server_name().map(String::from);
+        let alpn = negotiated.application_protocol().unwrap_or_default().to_vec();
+        if let (Some(issuer), Some(part), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
+            (issuer, parts::Resumption::INCLUDED, &mut self.established.keys)
+        {
+            absorb(&mut self.transcript, HandshakeType::FINISHED, &client_finished);
+            let agreed = Agreed { suite: suite.id, peer: self.peer, server_name, alpn };
+            let secret = self.master.resumption(&self.transcript.hash());
+            let tickets = Tickets::ToSend(issuer);
+            resumption.set(part, Resumption { part, secret, agreed, tickets });
+        }
+        let may_send = channel.send.get(APPLICATION_EPOCH).is_some();
+        let established = self.established;
+        State::WaitClientFinished(
+            part,
+            Box::new(WaitFinished {
+                client_finished,
+                early_keys: PartState::EMPTY,
+                may_send,
+                established,
+            }),
+        )
+    }
+}
+
+/// The PSK of a client that the server uses.
+struct ChosenPsk {
+    /// Its place among the offered ones.
+    index: u16,
+    psk: HandshakePsk,
+    /// Who has it.
+    peer: SessionPeer,
+    /// The number of bytes of early data that the server accepts.
+    early_data: Option<(parts::EarlyData, u32)>,
+}
+
+/// Finds the ticket that the server resumes, or else the first PSK of the client that the server
+/// has; `None` if there is neither. It waits for the answer about an earlier identity rather than take a later one.
+fn choose_psk(
+    config: &ServerConfig,
+    accepted: &AcceptedHello<'_>,
+) -> Result<Option<ChosenPsk>, Unaccepted> {
+    let Some(psks) = &accepted.psks else { return Ok(None) };
+    let hash = accepted.suite.hash;
+    if let Some(ticket) = accepted.tickets.opened.get()
+        && may_resume(config, accepted, ticket)?
+    {
+        let OpenedTicket { part, index, content, .. } = ticket;
+        let psk = HandshakePsk::of_ticket(*part, &content.psk, hash);
+        let early_data = early::accepts(config, accepted, ticket);
+        let (index, peer) = (*index, content.agreed.peer.clone());
+        return Ok(Some(ChosenPsk { index, psk, peer, early_data }));
+    }
+    for (index, offered) in (0..).zip(psks.iter()) {
+        match psk::look_up(&*config.psks, offered.identity, hash) {
+            Lookup::Found(psk) => {
+                let peer = SessionPeer::Psk(PskOwner::of(&psk));
+                let psk = HandshakePsk::of(&psk, hash).ok_or(Incompatibility::CipherSuite)?;
+                return Ok(Some(ChosenPsk { index, psk, peer, early_data: None }));
+            }
             Lookup::Unknown => {}
             Lookup::Later => return Err(Unaccepted::Waiting),
         }
     }
-    Err(Incompatibility::UnknownIdentity.into())
+    Ok(None)
 }
 
-/// Verifies the client's PSK binder (RFC 8446, section 4.2.11.2).
+/// Whether a ticket may be resumed in this handshake: its PSK has the hash of the suite (RFC 8446,
+/// section 4.2.11), and the server would still accept the peer. A session ends with its PSK.
+fn may_resume(
+    config: &ServerConfig,
+    accepted: &AcceptedHello<'_>,
+    ticket: &OpenedTicket,
+) -> Result<bool, Unaccepted> {
+    let agreed = &ticket.content.agreed;
+    let suite = config.settings.provider.suite(agreed.suite);
+    let algorithm = accepted.suite.hash.algorithm();
+    if suite.is_none_or(|suite| suite.hash.algorithm() != algorithm) {
+        return Ok(false);
+    }
+    match &agreed.peer {
+        SessionPeer::Psk(owner) => match config.psks.look_up(&owner.identity) {
+            Lookup::Found(psk) => Ok(PskOwner::of(&psk) == *owner),
+            Lookup::Unknown => Ok(false),
+            Lookup::Later => Err(Unaccepted::Waiting),
+        },
+        SessionPeer::Key(key) => {
+            let Some(certificates) = config.certificates.get() else { return Ok(false) };
+            let verifier = certificates.clients.verifier();
+            let accepts_client = match key {
+                Some(key) => verifier.is_some_and(|verifier| verifier.still_accepts(key)),
+                None => verifier.is_none(),
+            };
+            let name = offered_name(accepted.hello.extensions)?;
+            Ok(accepts_client && name == agreed.server_name)
+        }
+    }
+}
+
+/// Verifies the client's binder for the chosen PSK (RFC 8446, section 4.2.11.2).
 fn check_binder(
     accepted: &AcceptedHello<'_>,
-    early: &EarlySecret,
+    chosen: &HandshakePsk,
     index: u16,
 ) -> Result<(), Fault> {
-    let (_, binder) = accepted.psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
-    let covered = accepted.body.len().saturating_sub(accepted.psks.binders_len());
-    let mut transcript = accepted.transcript.clone();
-    transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, accepted.body.len()));
-    transcript.update(accepted.body.get(..covered).unwrap_or_default());
-    if early.external_binder().verify(&transcript.hash(), binder) {
+    let psks = accepted.psks.as_ref().ok_or(Misbehaviour::WrongBinder)?;
+    let offered = psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
+    let hash = psk::truncated_hash(&accepted.transcript, accepted.body, psks.binders_len());
+    if chosen.verify_binder(&hash, offered.binder) {
         Ok(())
     } else {
         Err(Misbehaviour::WrongBinder.into())
@@ -182,6 +434,22 @@ fn check_binder(
 }
 
 impl WaitFinished {
+    /// The keys of the early data that the server accepts. They are handed out once.
+    pub(crate) fn take_early_keys(&mut self) -> Option<EarlyKeys> {
+        self.early_keys.take()
+    }
+
+    /// Whether the server may send data before the client's Finished.
+    pub(crate) const fn may_send(&self) -> bool {
+        self.may_send
+    }
+
+    /// Whether the client has proved its key already: the PSK in its hello, or its certificate's.
+    pub(crate) fn has_proved_key(&self) -> bool {
+        let negotiated = self.negotiated();
+        negotiated.resumed || !negotiated.psk_identity.is_empty() || negotiated.peer_key().is_some()
+    }
+
     /// The parameters that are negotiated if the client's Finished verifies.
     pub(crate) fn negotiated(&self) -> &Negotiated {
         &self.established.negotiated
@@ -199,6 +467,8 @@ impl WaitFinished {
             return Err(Misbehaviour::WrongFinished.into());
         }
         channel.flight.complete();
+        // Early data ends with the client's Finished.
+        drop(channel.receive.take_before(HANDSHAKE_EPOCH));
         let established = *self.established;
         let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
         if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &established.keys {

@@ -1,17 +1,22 @@
-//! Sessions that later handshakes resume by session ID (RFC 5246, section 7.3) or by ticket (RFC
-//! 5077).
+//! The sessions of a server, and the DTLS 1.2 sessions that later handshakes resume by session ID
+//! (RFC 5246, section 7.3) or by ticket (RFC 5077).
 
-use crate::config::session;
-use crate::crypto::{Aead, CipherSuite12, CipherSuiteId, MasterSecret12, Provider, Record};
-use crate::tuning::{SESSION_LIFETIME, TICKET_ROTATION};
+use super::ticket_keys::{TicketId, TicketKeys, TicketSealer, UsedTickets, first_number};
+use crate::config::{Settings, session};
+use crate::credential::PeerKey;
+use crate::crypto::{CipherSuiteId, MasterSecret12, Provider};
+use crate::parts;
+use crate::tuning::SESSION_LIFETIME;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Instant, Random, Reader, Writer};
-pub(crate) use session::{KEY_CHECK, Owner, Session, Ticket};
+pub(crate) use session::{
+    CertificateOwner, KEY_CHECK, OwnCredential, Owner, PskOwner, Session12 as Session, Ticket,
+};
 use zeroize::Zeroizing;
 
 /// The length in bytes of the session IDs that this crate assigns.
@@ -22,124 +27,164 @@ pub(crate) fn fresh_id(rng: &mut Random) -> Vec<u8> {
     rng.array::<ID_LEN>().to_vec()
 }
 
-/// A key that seals tickets.
-struct TicketKey {
-    name: u32,
-    aead: Box<dyn Aead>,
-}
-
-/// The current ticket key and the one before it.
+/// The first byte of the content of a DTLS 1.2 ticket:
 ///
 /// ```text
-/// | key name (4) | nonce (8) | sealed: version 1, expiry (8), suite (2), flags (1), master (48), key check (8), identity | tag |
+/// | 3 (1) | expiry (8) | suite (2) | flags (1) | master (48) | owner |
+///
+/// owner, PSK:          | 0 | key check (8) | identity |
+/// owner, certificates: | 1 | hash of the server's key (32) | length (1), name of the server |
+///                      | nothing, or the client: hash of its key (32), its name if it has one |
 /// ```
 ///
-/// Each endpoint draws its own keys at random, and no nonce occurs twice under a key: the endpoint
-/// counts nonces, beginning at a random one so that tickets do not reveal their number.
-pub(crate) struct TicketKeys {
-    suite: &'static CipherSuite12,
-    current: Arc<TicketKey>,
-    previous: Option<Arc<TicketKey>>,
-}
+/// A flag tells whether the client has a name.
+const FORMAT: u8 = 3;
+/// The bytes of the content besides the owner.
+const FIXED: usize = 1 + 8 + 2 + 1 + 48;
+/// The session has an extended master secret.
+const EXTENDED_MASTER: u8 = 1;
+/// The certificate of the client has a name.
+const NAMED_CLIENT: u8 = 2;
 
-const TICKET_HEAD: usize = 4 + 8;
-/// The bytes of the sealed content besides the identity.
-const TICKET_FIXED: usize = 1 + 8 + 2 + 1 + 48 + KEY_CHECK;
-
-impl TicketKeys {
-    fn find(&self, name: u32) -> Option<&TicketKey> {
-        let mut keys = core::iter::once(&self.current).chain(&self.previous);
-        keys.find(|key| key.name == name).map(|key| &**key)
-    }
-
-    /// Seals a ticket for `session` with a nonce that no other ticket under the current key has.
-    fn seal(&self, now: Instant, nonce: u64, session: &Session) -> Option<Vec<u8>> {
-        let key = &self.current;
-        let mut content =
-            Zeroizing::new(alloc::vec![0; TICKET_FIXED + session.owner.identity.len()]);
-        let mut w = Writer::new(&mut content);
-        let mut write = || -> Result<(), BufferFull> {
-            w.u8(1)?;
-            w.u64((now + SESSION_LIFETIME).as_micros())?;
-            w.u16(session.suite.0)?;
-            w.u8(session.extended_master.into())?;
-            w.bytes(session.master.as_bytes())?;
-            w.bytes(&session.owner.key_check)?;
-            w.bytes(&session.owner.identity)
-        };
-        write().ok()?;
-        let mut ticket = Vec::with_capacity(TICKET_HEAD + content.len() + self.suite.tag_len);
-        ticket.extend(key.name.to_be_bytes());
-        ticket.extend(nonce.to_be_bytes());
-        ticket.extend_from_slice(&content);
-        ticket.resize(ticket.len() + self.suite.tag_len, 0);
-        let (head, body) = ticket.split_at_mut(TICKET_HEAD);
-        let (content, tag) = body.split_at_mut_checked(content.len())?;
-        key.aead.seal(Record { number: nonce, header: head }, content, tag);
-        Some(ticket)
-    }
-
-    /// Opens a ticket; `None` if it is not ours or has expired.
-    pub(crate) fn open(&self, now: Instant, ticket: &[u8]) -> Option<Session> {
-        let mut ticket = Zeroizing::new(ticket.to_vec());
-        let (head, body) = ticket.split_at_mut_checked(TICKET_HEAD)?;
-        let mut r = Reader::new(head);
-        let (name, number) = (r.u32().ok()?, r.u64().ok()?);
-        let at = body.len().checked_sub(self.suite.tag_len)?;
-        let (content, tag) = body.split_at_mut_checked(at)?;
-        let record = Record { number, header: head };
-        self.find(name)?.aead.open(record, content, tag).ok()?;
-        let mut r = Reader::new(content);
-        let (version, expiry) = (r.u8().ok()?, r.u64().ok()?);
-        if version != 1 || now.as_micros() >= expiry {
-            return None;
+impl Owner {
+    /// The room in bytes for what [`Self::write`] writes.
+    fn room(&self) -> usize {
+        match self {
+            Self::Psk(owner) => 1 + KEY_CHECK + owner.identity.len(),
+            Self::Certificates(_, owner) => {
+                let name = owner.server_name.as_ref().map_or(0, String::len);
+                let peer = owner.peer.as_ref().and_then(|peer| peer.name.as_ref());
+                1 + 32 + 1 + name + 32 + peer.map_or(0, String::len)
+            }
         }
-        let suite = CipherSuiteId(r.u16().ok()?);
-        let extended_master = r.u8().ok()? == 1;
-        let master = MasterSecret12::from_bytes(self.suite.hash, r.array().ok()?);
-        let owner = Owner { key_check: r.array().ok()?, identity: r.rest().to_vec() };
-        Some(Session { suite, extended_master, master, owner, id: Vec::new(), ticket: None })
+    }
+
+    fn flags(&self) -> u8 {
+        match self {
+            Self::Certificates(_, owner)
+                if owner.peer.as_ref().is_some_and(|peer| peer.name.is_some()) =>
+            {
+                NAMED_CLIENT
+            }
+            _ => 0,
+        }
+    }
+
+    /// Writes the owner of a server's session into a ticket.
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        match self {
+            Self::Psk(owner) => {
+                w.u8(0)?;
+                w.bytes(&owner.key_check)?;
+                w.bytes(&owner.identity)
+            }
+            Self::Certificates(_, owner) => {
+                let OwnCredential::Server(key) = &owner.own else { return Err(BufferFull) };
+                w.u8(1)?;
+                w.bytes(key)?;
+                let name = owner.server_name.as_deref().unwrap_or_default();
+                w.vec8(|w| w.bytes(name.as_bytes()))?;
+                let Some(peer) = &owner.peer else { return Ok(()) };
+                w.bytes(&peer.spki_sha256)?;
+                w.bytes(peer.name.as_deref().unwrap_or_default().as_bytes())
+            }
+        }
+    }
+
+    /// Reads the owner from the rest of a ticket with these flags.
+    fn read(flags: u8, r: &mut Reader<'_>) -> Option<Self> {
+        let text = |bytes: &[u8]| Some(core::str::from_utf8(bytes).ok()?.into());
+        match r.u8().ok()? {
+            0 => {
+                let key_check = r.array().ok()?;
+                Some(Self::Psk(PskOwner { key_check, identity: r.rest().to_vec() }))
+            }
+            _ => {
+                let part = parts::Certificates::INCLUDED?;
+                let own = OwnCredential::Server(r.array().ok()?);
+                let server_name = match r.vec8().ok()? {
+                    [] => None,
+                    name => Some(text(name)?),
+                };
+                let peer = if r.is_empty() {
+                    None
+                } else {
+                    let spki_sha256 = r.array().ok()?;
+                    let name = match flags & NAMED_CLIENT {
+                        0 => None,
+                        _ => Some(text(r.rest())?),
+                    };
+                    Some(PeerKey { spki_sha256, name })
+                };
+                let owner = CertificateOwner { own, peer, server_name };
+                Some(Self::Certificates(part, Box::new(owner)))
+            }
+        }
     }
 }
 
-impl fmt::Debug for TicketKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TicketKeys(..)")
-    }
+/// Seals a ticket for `session`.
+pub(crate) fn seal(sealer: TicketSealer, now: Instant, session: &Session) -> Option<Vec<u8>> {
+    let mut content = Zeroizing::new(alloc::vec![0; FIXED + session.owner.room()]);
+    let mut w = Writer::new(&mut content);
+    let mut write = || -> Result<(), BufferFull> {
+        w.u8(FORMAT)?;
+        w.u64((now + SESSION_LIFETIME).as_micros())?;
+        w.u16(session.suite.0)?;
+        let extended = if session.extended_master { EXTENDED_MASTER } else { 0 };
+        w.u8(extended | session.owner.flags())?;
+        w.bytes(session.master.as_bytes())?;
+        session.owner.write(&mut w)
+    };
+    write().ok()?;
+    let len = w.len();
+    content.truncate(len);
+    Some(sealer.seal(&content))
 }
 
-/// Seals one ticket, for which a nonce is reserved.
-#[derive(Debug)]
-pub(crate) struct TicketSealer {
-    keys: Arc<TicketKeys>,
-    nonce: u64,
-}
-
-impl TicketSealer {
-    /// Seals a ticket for `session`.
-    pub(crate) fn seal(self, now: Instant, session: &Session) -> Option<Vec<u8>> {
-        self.keys.seal(now, self.nonce, session)
+/// Opens a ticket; `None` if it is not ours or has expired, or if the provider does not have its
+/// suite.
+pub(crate) fn open(
+    keys: &TicketKeys,
+    now: Instant,
+    provider: &Provider,
+    ticket: &[u8],
+) -> Option<Session> {
+    let (_, content) = keys.open(ticket)?;
+    let mut r = Reader::new(&content);
+    let (format, expiry) = (r.u8().ok()?, r.u64().ok()?);
+    if format != FORMAT || now.as_micros() >= expiry {
+        return None;
     }
+    let suite = CipherSuiteId(r.u16().ok()?);
+    let hash = provider.suite_12(suite)?.hash;
+    let flags = r.u8().ok()?;
+    let extended_master = flags & EXTENDED_MASTER != 0;
+    let master = MasterSecret12::from_bytes(hash, r.array().ok()?);
+    let owner = Owner::read(flags, &mut r)?;
+    Some(Session { suite, extended_master, master, owner, id: Vec::new(), ticket: None })
 }
 
 /// The sessions that a server stores, and the keys of the tickets with which clients store them.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     tickets: Option<Arc<TicketKeys>>,
-    /// The nonce of the next ticket under the current key.
-    next_nonce: u64,
+    /// The number of the next ticket under the current key.
+    next_number: u64,
     rotate_at: Instant,
+    used: UsedTickets,
     by_id: BTreeMap<Vec<u8>, (Instant, Session)>,
     /// The IDs of the stored sessions, oldest first.
     order: VecDeque<Vec<u8>>,
 }
 
 impl Sessions {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             tickets: None,
-            next_nonce: 0,
+            next_number: 0,
             rotate_at: Instant::ZERO,
+            used: UsedTickets::default(),
             by_id: BTreeMap::new(),
             order: VecDeque::new(),
         }
@@ -150,30 +195,35 @@ impl Sessions {
         &mut self,
         now: Instant,
         rng: &mut Random,
-        provider: &Provider,
+        settings: &Settings,
     ) -> Option<Arc<TicketKeys>> {
         if now >= self.rotate_at || self.tickets.is_none() {
-            // Only suites with full tags: an attacker has any number of attempts to forge a ticket.
-            let suite = provider.suites_12.iter().copied().find(|suite| suite.tag_len == 16)?;
-            let mut key = Zeroizing::new(alloc::vec![0; suite.key_len + suite.fixed_iv_len]);
-            rng.fill(&mut key);
-            let (key, iv) = key.split_at(suite.key_len);
-            let name = u32::from_be_bytes(rng.array());
-            let current = Arc::new(TicketKey { name, aead: (suite.aead)(key, iv) });
-            let previous = self.tickets.take().map(|old| Arc::clone(&old.current));
-            self.tickets = Some(Arc::new(TicketKeys { suite, current, previous }));
-            self.next_nonce = u64::from_be_bytes(rng.array());
-            self.rotate_at = now + TICKET_ROTATION;
+            let keys = TicketKeys::rotated(self.tickets.as_deref(), rng, settings.provider)?;
+            self.next_number = first_number(rng);
+            self.used.rotate(&keys, self.next_number);
+            self.tickets = Some(Arc::new(keys));
+            // A key serves for as long again as its tickets live.
+            self.rotate_at = now + SESSION_LIFETIME.max(settings.ticket_lifetime);
         }
         self.tickets.clone()
     }
 
-    /// Reserves a nonce for one ticket under the current key; `None` before there is a key.
+    /// Reserves a number for one ticket under the current key; `None` before there is a key.
     pub(crate) fn sealer(&mut self) -> Option<TicketSealer> {
-        let keys = Arc::clone(self.tickets.as_ref()?);
-        let nonce = self.next_nonce;
-        self.next_nonce = nonce.wrapping_add(1);
-        Some(TicketSealer { keys, nonce })
+        let number = self.next_number;
+        let sealer = TicketSealer::new(self.tickets.as_ref()?, number);
+        self.next_number = number + 1;
+        Some(sealer)
+    }
+
+    /// Whether a ticket was used, or is so old that this is not known any more.
+    pub(crate) fn is_used(&self, ticket: TicketId) -> bool {
+        self.used.contains(ticket)
+    }
+
+    /// Notes that a ticket was used.
+    pub(crate) fn use_up(&mut self, ticket: TicketId) {
+        self.used.insert(ticket);
     }
 
     /// Stores a session under its ID; at most `most` sessions are kept.
@@ -216,34 +266,35 @@ mod tests {
         }
     }
 
-    /// The key names and nonces of `count` tickets, in order.
+    /// The key names and numbers of `count` tickets, in order.
     fn heads(
         sessions: &mut Sessions,
         now: Instant,
         rng: &mut Random,
         count: usize,
     ) -> Vec<[u8; 12]> {
-        let seal = |_| {
-            let keys = sessions.tickets(now, rng, &PROVIDER).unwrap();
-            let ticket = sessions.sealer().unwrap().seal(now, &session()).unwrap();
-            assert_eq!(keys.open(now, &ticket).unwrap().owner, session().owner);
+        let one = |_| {
+            let keys = sessions.tickets(now, rng, &Settings::new(&PROVIDER)).unwrap();
+            let ticket = seal(sessions.sealer().unwrap(), now, &session()).unwrap();
+            let opened = open(&keys, now, &PROVIDER, &ticket).unwrap();
+            assert!(matches!(opened.owner, Owner::Psk(owner) if owner.identity == b"sensor"));
             *ticket.first_chunk().unwrap()
         };
-        (0..count).map(seal).collect()
+        (0..count).map(one).collect()
     }
 
     #[test]
-    fn no_nonce_occurs_twice_under_one_ticket_key() {
+    fn no_number_occurs_twice_under_one_ticket_key() {
         let rng = &mut Random::insecure(1);
         let mut seen = BTreeSet::new();
         // Two starts of a server with three keys each.
         for _ in 0..2 {
             let mut sessions = Sessions::new();
             for rotation in 0..3 {
-                let now = Instant::from_micros(1) + TICKET_ROTATION * rotation;
+                let now = Instant::from_micros(1) + SESSION_LIFETIME * rotation;
                 let heads = heads(&mut sessions, now, rng, 500);
-                let nonce = |head: &[u8; 12]| u64::from_be_bytes(*head.last_chunk().unwrap());
-                let follow = |pair: &[[u8; 12]]| nonce(&pair[1]) == nonce(&pair[0]).wrapping_add(1);
+                let number = |head: &[u8; 12]| u64::from_be_bytes(*head.last_chunk().unwrap());
+                let follow = |pair: &[[u8; 12]]| number(&pair[1]) == number(&pair[0]) + 1;
                 assert!(heads.windows(2).all(follow), "they are counted");
                 assert!(heads.into_iter().all(|head| seen.insert(head)));
             }
@@ -254,16 +305,48 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_that_is_sealed_after_the_keys_rotated_keeps_its_key_and_nonce() {
+    fn a_ticket_keeps_who_the_client_is() {
+        let rng = &mut Random::insecure(3);
+        let now = Instant::from_micros(1);
+        let mut sessions = Sessions::new();
+        let keys = sessions.tickets(now, rng, &Settings::new(&PROVIDER)).unwrap();
+        let part = parts::Certificates::INCLUDED.unwrap();
+        let names = [None, Some(String::new()), Some("a.example".into())];
+        for server_name in [None, Some("b.example".into())] {
+            for peer in core::iter::once(None)
+                .chain(names.clone().map(|name| Some(PeerKey { spki_sha256: [7; 32], name })))
+            {
+                let server_name: Option<String> = server_name.clone();
+                let own = OwnCredential::Server([9; 32]);
+                let owner = CertificateOwner { own, peer: peer.clone(), server_name };
+                let owner = Owner::Certificates(part, Box::new(owner));
+                let session = Session { owner, ..session() };
+                let ticket = seal(sessions.sealer().unwrap(), now, &session).unwrap();
+                let opened = open(&keys, now, &PROVIDER, &ticket).unwrap();
+                let (Owner::Certificates(_, read), Owner::Certificates(_, written)) =
+                    (&opened.owner, &session.owner)
+                else {
+                    panic!("another owner")
+                };
+                assert_eq!((&read.peer, &read.server_name), (&peer, &written.server_name));
+                assert!(matches!(read.own, OwnCredential::Server(key) if key == [9; 32]));
+                assert!(opened.extended_master);
+            }
+        }
+    }
+
+    #[test]
+    fn a_ticket_that_is_sealed_after_the_keys_rotated_keeps_its_key_and_number() {
         let rng = &mut Random::insecure(2);
         let mut sessions = Sessions::new();
         let now = Instant::from_micros(1);
-        sessions.tickets(now, rng, &PROVIDER).unwrap();
+        let settings = Settings::new(&PROVIDER);
+        sessions.tickets(now, rng, &settings).unwrap();
         let late = sessions.sealer().unwrap();
         let before = heads(&mut sessions, now, rng, 100);
-        let later = now + TICKET_ROTATION;
-        sessions.tickets(later, rng, &PROVIDER).unwrap();
-        let ticket = late.seal(later, &session()).unwrap();
+        let later = now + SESSION_LIFETIME;
+        sessions.tickets(later, rng, &settings).unwrap();
+        let ticket = seal(late, later, &session()).unwrap();
         assert_eq!(ticket[..4], before[0][..4], "the key before");
         assert!(before.iter().all(|head| ticket[..12] != *head));
     }

@@ -74,7 +74,9 @@ pub fn write_extension<R>(
 }
 
 /// The 16-bit values of a list whose length field was already removed.
-fn u16_list(bytes: &[u8]) -> Result<impl Iterator<Item = u16> + Clone + '_, DecodeError> {
+pub(super) fn u16_list(
+    bytes: &[u8],
+) -> Result<impl Iterator<Item = u16> + Clone + '_, DecodeError> {
     if bytes.is_empty() || !bytes.len().is_multiple_of(2) {
         return Err(DecodeError::Invalid("list length"));
     }
@@ -220,6 +222,18 @@ pub fn client_shares(
     Ok(core::iter::from_fn(move || KeyShareEntry::read(&mut r).ok()))
 }
 
+/// One PSK of a ClientHello (RFC 8446, section 4.2.11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfferedPsk<'a> {
+    /// The identity: that of an external PSK, or a ticket.
+    pub identity: &'a [u8],
+    /// The age of a ticket in milliseconds plus its `age_add`, modulo 2^32. It has no meaning for an
+    /// external PSK.
+    pub obfuscated_ticket_age: u32,
+    /// Proves that the client has the PSK.
+    pub binder: &'a [u8],
+}
+
 /// `pre_shared_key` of a ClientHello (RFC 8446, section 4.2.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfferedPsks<'a> {
@@ -228,14 +242,14 @@ pub struct OfferedPsks<'a> {
 }
 
 impl<'a> OfferedPsks<'a> {
-    /// Identities and their binders, in order of preference.
-    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+    /// The PSKs, in order of preference.
+    pub fn iter(&self) -> impl Iterator<Item = OfferedPsk<'a>> + use<'a> {
         let (mut identities, mut binders) =
             (Reader::new(self.identities), Reader::new(self.binders));
         core::iter::from_fn(move || {
             let identity = identities.vec16().ok()?;
-            identities.u32().ok()?;
-            Some((identity, binders.vec8().ok()?))
+            let obfuscated_ticket_age = identities.u32().ok()?;
+            Some(OfferedPsk { identity, obfuscated_ticket_age, binder: binders.vec8().ok()? })
         })
     }
 
@@ -354,7 +368,7 @@ mod tests {
         };
         let bytes = write(&[b"one", b"two"], 2);
         let psks = OfferedPsks::decode(&bytes).unwrap();
-        let pairs: Vec<_> = psks.iter().collect();
+        let pairs: Vec<_> = psks.iter().map(|psk| (psk.identity, psk.binder)).collect();
         assert_eq!(pairs, [(&b"one"[..], &[0; 32][..]), (b"two", &[1; 32])]);
         assert_eq!(psks.binders_len(), 2 + 2 * 33);
         for cut in 0..bytes.len() {

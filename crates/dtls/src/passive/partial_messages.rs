@@ -3,7 +3,7 @@
 use crate::codepoints::HandshakeType;
 use crate::handshake::ranges::Missing;
 use crate::messages::Fragment;
-use crate::tuning::MAX_HANDSHAKE_MESSAGE;
+use crate::tuning::longest_message;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -51,7 +51,7 @@ impl PartialMessages {
     pub(super) fn take(&mut self, epoch: u64, fragment: &Fragment<'_>) -> Option<Vec<u8>> {
         let Fragment { kind, sequence, length, offset, body } = *fragment;
         let which = MessageKey { epoch, kind, sequence };
-        if self.done.contains(&which) || length as usize > MAX_HANDSHAKE_MESSAGE {
+        if self.done.contains(&which) || length as usize > longest_message(kind) {
             return None;
         }
         if fragment.is_whole() {

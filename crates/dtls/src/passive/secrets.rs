@@ -1,6 +1,6 @@
 //! The secrets in a key log.
 
-use crate::crypto::{MasterSecret12, Sha256, TrafficSecret};
+use crate::crypto::{Hash, MasterSecret12, TrafficSecret};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
@@ -146,6 +146,9 @@ fn hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crypto::Sha256;
+    #[cfg(feature = "sha384")]
+    use crate::crypto::Sha384;
     use std::format;
     use std::string::String;
 
@@ -163,10 +166,12 @@ mod tests {
             line("SERVER_TRAFFIC_SECRET_0", 32, 48),
         );
         let secrets = Secrets::read(&text).unwrap();
-        assert_eq!(secrets.len(), 2);
+        assert_eq!(secrets.len(), 3);
         assert!(secrets.master(&[0xa7; 32], &Sha256).is_some());
         assert!(secrets.traffic(&[0xa7; 32], Label::ClientTraffic, &Sha256).is_some());
         assert!(secrets.traffic(&[0xa7; 32], Label::ServerTraffic, &Sha256).is_none());
+        #[cfg(feature = "sha384")]
+        assert!(secrets.traffic(&[0xa7; 32], Label::ServerTraffic, &Sha384).is_some());
         assert!(secrets.master(&[0xa6; 32], &Sha256).is_none());
         assert!(!format!("{secrets:?}").contains("5c"));
     }

@@ -11,6 +11,8 @@ use lightseal_aggregation::tuning::LATENESS;
 
 /// The only protected epoch of DTLS 1.2, because renegotiation is refused.
 pub const EPOCH_12: u64 = 1;
+/// The epoch of early data in DTLS 1.3. Its number is that of [`EPOCH_12`].
+pub const EARLY_EPOCH: u64 = 1;
 /// The epoch of the handshake in DTLS 1.3.
 pub const HANDSHAKE_EPOCH: u64 = 2;
 /// The first epoch of application data.
@@ -69,6 +71,12 @@ impl ReceiveEpochs {
     pub fn install(&mut self, epoch: ReceiveEpoch) -> &mut ReceiveEpoch {
         self.0.reserve_exact(1);
         self.0.push_mut(epoch)
+    }
+
+    /// Adds the epoch of early data, which comes before all others.
+    pub fn install_early(&mut self, epoch: ReceiveEpoch) {
+        self.0.reserve_exact(1);
+        self.0.insert(0, epoch);
     }
 
     /// The newest epoch whose low bits are `bits`.

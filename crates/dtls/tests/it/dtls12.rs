@@ -101,7 +101,7 @@ fn the_smallest_handshake_is_small() {
             settings.packing = packing;
         });
         let psk = lightseal_dtls::Psk::external(b"identity9", &[7; 16]).unwrap();
-        configs.client.credential = psk.clone().into();
+        configs.client.psk = Some(psk.clone());
         configs.server.psks = std::sync::Arc::new(psk);
         let mut pair = configs.pair(4);
         pair.connect().assert_connected();
@@ -220,7 +220,7 @@ fn flights_come_one_record_a_datagram_if_asked_for() {
 fn a_wrong_key_is_told_soon() {
     let mut configs = older(CipherSuiteId::PSK_WITH_AES_128_CCM_8);
     let psk = lightseal_dtls::Psk::external(b"Client_identity", &[0x1b; 32]).unwrap();
-    configs.client.credential = psk.into();
+    configs.client.psk = Some(psk);
     let mut pair = configs.pair(9);
     pair.connect();
     let (client, server) = (pair.at_client.closed.unwrap(), pair.at_server.closed.unwrap());

@@ -197,7 +197,7 @@ fn aggregation_with_gcm_alone_is_refused_by_configuration() {
 fn the_third_refusal_ends_a_handshake() {
     let mut configs = Configs::new();
     let psk = lightseal_dtls::Psk::external(b"stranger", &[7; 32]).unwrap();
-    configs.client.credential = psk.into();
+    configs.client.psk = Some(psk);
     let mut pair = configs.pair(11);
     pair.run_for(Duration::from_secs(5));
     let unknown = lightseal_dtls::codepoints::AlertDescription::UNKNOWN_PSK_IDENTITY;

@@ -27,7 +27,7 @@ fn with_session(configs: Configs) -> (Pair<'static>, Session) {
 /// Connects a client with this PSK to the same server again.
 fn again(pair: &mut Pair<'static>, psk: Psk, tickets: bool, session: &Session) -> Pair<'static> {
     let mut client = older(tickets, |_| {}).client;
-    client.credential = psk.into();
+    client.psk = Some(psk);
     client.session = Some(session.clone());
     let mut next = pair.reconnect(client, pair.now.as_micros());
     next.connect().assert_connected();

@@ -15,7 +15,7 @@ use super::status::FlowStates;
 use super::{ARRIVAL_BYTES, overruns, unread};
 use flow::FlowHost;
 use lightseal_core::{AddressPair, Instant, Random};
-use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, SendError, Stats, Watch};
+use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Psk, SendError, Stats, Watch};
 use lightseal_net::Clock;
 use lightseal_net::address::Named;
 use lightseal_net::path_mtu;
@@ -280,7 +280,7 @@ impl ClientProxy {
                 let mut peer = Peer::of(connection, now.saturating_since(host.active_at));
                 peer.application = Some(Named::from(application).to_string());
                 if !peer.connected {
-                    let identity = host.config.credential().identity().unwrap_or_default();
+                    let identity = host.config.psk().map(Psk::identity).unwrap_or_default();
                     peer.identity = String::from_utf8_lossy(identity).into_owned();
                 }
                 peer

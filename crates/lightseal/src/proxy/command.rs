@@ -18,7 +18,7 @@ use crate::signals::{Signal, Signals};
 use crate::statistics;
 use crate::units::Quantity;
 use lightseal_dtls::codepoints::AlertDescription;
-use lightseal_dtls::{ClientConfig, CloseReason, ServerConfig, SessionSlots, Settings};
+use lightseal_dtls::{ClientConfig, CloseReason, Psk, ServerConfig, SessionSlots, Settings};
 use lightseal_net::address::Named;
 use lightseal_net::names::Resolver;
 use lightseal_net::path_mtu;
@@ -106,7 +106,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let listen = proxy.local_addr().context("local socket")?;
     server.avoid(listen);
     if !args.no_check {
-        let identity = config.credential().identity().unwrap_or_default();
+        let identity = config.psk().map(Psk::identity).unwrap_or_default();
         check(&proxy, &server, &String::from_utf8_lossy(identity)).await?;
     }
     let (longest, from) = (proxy.longest_message(), Named(listen));

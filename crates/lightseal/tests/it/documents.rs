@@ -47,6 +47,11 @@ fn proxies() {
 }
 
 #[test]
+fn a_handshake_by_hand() {
+    runs("docs/s_client.md", None);
+}
+
+#[test]
 fn lightmac() {
     runs("docs/lightmac.md", None);
 }

@@ -4,6 +4,7 @@ mod adapt;
 mod addresses;
 mod cli;
 mod demo;
+mod diagnose;
 mod documents;
 mod gateway;
 mod group;

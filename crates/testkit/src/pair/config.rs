@@ -1,7 +1,7 @@
 use super::Pair;
 use lightseal_dtls::{
-    AggregationPolicy, ClientConfig, ConnectionIds, CookiePolicy, Credential, Psk, PskStore,
-    ServerConfig, Session, SessionSlots, Settings,
+    AggregationPolicy, CertificateVerifier, ClientAuthentication, ClientConfig, ConnectionIds,
+    CookiePolicy, KeyStore, Psk, PskStore, ServerConfig, Session, SessionSlots, Settings,
     crypto::{CipherSuiteId, rustcrypto},
     tuning,
 };
@@ -19,7 +19,11 @@ pub fn ids(bytes: Option<u8>) -> ConnectionIds {
 
 /// What a client's configuration is made from.
 pub struct ClientParts {
-    pub credential: Credential,
+    pub psk: Option<Psk>,
+    pub verifier: Option<Arc<dyn CertificateVerifier>>,
+    /// Keys of the client, which needs a verifier as well.
+    pub keys: Option<Arc<dyn KeyStore>>,
+    pub server_name: Option<String>,
     pub session: Option<Session>,
     pub settings: Settings,
 }
@@ -27,11 +31,33 @@ pub struct ClientParts {
 impl ClientParts {
     pub fn new(psk: Psk) -> Self {
         let settings = Settings::new(&rustcrypto::PROVIDER);
-        Self { credential: psk.into(), session: None, settings }
+        Self {
+            psk: Some(psk),
+            verifier: None,
+            keys: None,
+            server_name: None,
+            session: None,
+            settings,
+        }
     }
 
     pub fn config(self) -> Arc<ClientConfig> {
-        let config = ClientConfig::with(self.credential, self.settings).unwrap();
+        let mut config = match (self.psk, &self.verifier) {
+            (Some(psk), _) => ClientConfig::with(psk, self.settings).unwrap(),
+            (None, Some(verifier)) => {
+                ClientConfig::verifying(Arc::clone(verifier), self.settings).unwrap()
+            }
+            (None, None) => panic!("a client needs a PSK or a verifier"),
+        };
+        if let Some(verifier) = self.verifier {
+            config = config.with_verifier(verifier).unwrap();
+        }
+        if let Some(keys) = self.keys {
+            config = config.with_keys(keys).unwrap();
+        }
+        if let Some(name) = self.server_name {
+            config = config.with_server_name(&name).unwrap();
+        }
         Arc::new(match self.session {
             Some(session) => config.with_session(session),
             None => config,
@@ -42,6 +68,9 @@ impl ClientParts {
 /// What a server's configuration is made from.
 pub struct ServerParts {
     pub psks: Arc<dyn PskStore>,
+    pub keys: Option<Arc<dyn KeyStore>>,
+    /// Whether clients are asked for certificates; a server that asks needs keys.
+    pub clients: ClientAuthentication,
     pub cookies: CookiePolicy,
     pub remembered_sessions: usize,
     pub slots: SessionSlots,
@@ -53,6 +82,8 @@ impl ServerParts {
     pub fn new(psks: Arc<dyn PskStore>) -> Self {
         Self {
             psks,
+            keys: None,
+            clients: ClientAuthentication::Off,
             cookies: CookiePolicy::default(),
             remembered_sessions: tuning::REMEMBERED_SESSIONS,
             slots: SessionSlots::default(),
@@ -62,8 +93,12 @@ impl ServerParts {
     }
 
     pub fn config(self) -> Arc<ServerConfig> {
-        let config = ServerConfig::with(self.psks, self.settings)
-            .unwrap()
+        let mut config = ServerConfig::with(self.psks, self.settings).unwrap();
+        if let Some(keys) = self.keys {
+            config = config.with_keys(keys).unwrap();
+            config = config.with_client_authentication(self.clients).unwrap();
+        }
+        let config = config
             .with_cookies(self.cookies)
             .with_remembered_sessions(self.remembered_sessions)
             .with_slots(self.slots);

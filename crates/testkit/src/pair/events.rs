@@ -8,6 +8,8 @@ pub struct ReportedEvents {
     pub connected: Option<Negotiated>,
     /// Verified payloads.
     pub data: Vec<Vec<u8>>,
+    /// Early data, in the client's first flight.
+    pub early_data: Vec<Vec<u8>>,
     /// Payloads delivered before they were verified: record, bits, payload.
     pub early: Vec<(RecordId, u8, Vec<u8>)>,
     /// How these payloads were resolved.
@@ -24,6 +26,7 @@ impl ReportedEvents {
     pub(super) fn add(&mut self, event: Event<'_>) {
         match event {
             Event::Connected(negotiated) => self.connected = Some(*negotiated),
+            Event::EarlyData(data) => self.early_data.push(data.into_vec()),
             Event::Data(data) => {
                 assert!(self.connected.is_some(), "data before Connected");
                 self.data.push(data.to_vec());

@@ -1,10 +1,13 @@
 //! The client's handshake states in DTLS 1.2.
 
-use super::{HandshakeRole, Hellos, KeysInstalled, absorb, absorb_message, send};
+use super::certificates::client::{Negotiation, WaitCertificate};
+use super::{HandshakeRole, Hellos, KeysInstalled, Messages};
 use crate::codepoints::{DOWNGRADE_1_1, DOWNGRADE_1_2, ExtensionType, HandshakeType};
+use crate::config::certificates::ForClient;
 use crate::config::{ProtocolVersion, Psk, Settings};
-use crate::crypto::{Exchange12, NamedGroup, PremasterSecret, SharedSecret, Transcript};
+use crate::crypto::{CipherSuite12, Exchange12, NamedGroup, PremasterSecret, SharedSecret};
 use crate::error::{Fault, Misbehaviour};
+use crate::handshake::certificates::client::{Kinds, is_offered};
 use crate::handshake::reassembly::Message;
 use crate::handshake::session::{Owner, Session, Ticket, fresh_id};
 use crate::handshake::{
@@ -20,21 +23,20 @@ use crate::parts;
 use crate::record::ConnectionId;
 use crate::tuning::LONGEST_TICKET;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use lightseal_core::Decode;
 
 /// The number of HelloVerifyRequests that a client answers. A server may repeat the request when
 /// its secret has changed in between.
 const MAX_VERIFICATIONS: u8 = 3;
-/// `Settings::suites_12` has no such suite.
-const SIGNED: Fault = Fault::Internal("suite with a signed key exchange");
-
 /// What a ClientHello offered to a server of DTLS 1.2.
 #[derive(Debug)]
 pub(crate) struct Offer {
     part: parts::Client,
     pub(crate) random: [u8; 32],
-    pub(crate) psk: Psk,
+    psk: Option<Psk>,
+    certificates: ForClient,
     /// The highest version that was offered.
     pub(crate) highest: ProtocolVersion,
     pub(crate) session: Option<Session>,
@@ -50,10 +52,12 @@ pub(crate) struct Offer {
 
 impl Offer {
     /// The offer of the first hello.
+    #[expect(clippy::too_many_arguments, reason = "everything that the configuration offers")]
     pub(crate) fn new(
         part: parts::Client,
         random: [u8; 32],
-        psk: &Psk,
+        psk: Option<&Psk>,
+        certificates: &ForClient,
         highest: ProtocolVersion,
         session: Option<Session>,
         cid: Option<ConnectionId>,
@@ -64,12 +68,13 @@ impl Offer {
             Some(session) => session.id.clone(),
             None => Vec::new(),
         };
-        let psk = psk.clone();
+        let (psk, certificates) = (psk.cloned(), certificates.clone());
         let (hello, sequence, verifications) = (Vec::new(), 0, 0);
         Self {
             part,
             random,
             psk,
+            certificates,
             highest,
             session,
             session_id,
@@ -78,6 +83,20 @@ impl Offer {
             sequence,
             verifications,
         }
+    }
+
+    /// The suites that are offered: those for which the client has a PSK, or a verifier of the
+    /// server's certificate.
+    pub(crate) fn suites<'s>(
+        &self,
+        settings: &'s Settings,
+    ) -> impl Iterator<Item = &'static CipherSuite12> + Clone + use<'s> {
+        settings.suites_12_with(self.psk.is_some(), self.certificates.get().is_some())
+    }
+
+    /// Whether a suite with a key exchange is offered.
+    pub(crate) fn offers_ecdhe(&self, settings: &Settings) -> bool {
+        self.suites(settings).any(|suite| suite.exchange.is_ephemeral())
     }
 
     /// The content of the `session_ticket` extension: the ticket to resume with, or nothing to ask
@@ -113,19 +132,32 @@ impl Offer {
         {
             return Err(Misbehaviour::IllegalParameter("downgrade").into());
         }
-        let suite = settings
-            .suites_12()
+        let suite = self
+            .suites(settings)
             .find(|suite| suite.id == hello.cipher_suite)
             .ok_or(Misbehaviour::IllegalParameter("cipher suite"))?;
         let version = ProtocolVersion::Dtls12;
+        let ecdhe = self.offers_ecdhe(settings);
+        let id = hello.session_id;
+        let resumed = !id.is_empty() && id == self.session_id && self.session.is_some();
+        // The server authenticates itself anew.
+        let certificates = self.certificates.get().filter(|_| suite.exchange.is_signed());
+        let kinds = certificates.filter(|_| !resumed);
         for (kind, content) in hello.extensions.iter() {
             let valid = match kind {
                 // The contents of these extensions are checked below.
                 ExtensionType::EXTENDED_MASTER_SECRET | ExtensionType::RENEGOTIATION_INFO => true,
                 ExtensionType::SESSION_TICKET => settings.uses_tickets() && content.is_empty(),
-                ExtensionType::EC_POINT_FORMATS => settings.offers_ecdhe_psk(),
+                ExtensionType::EC_POINT_FORMATS => ecdhe,
                 // This extension is not allowed here, but some servers send it.
-                ExtensionType::SUPPORTED_GROUPS => settings.offers_ecdhe_psk(),
+                ExtensionType::SUPPORTED_GROUPS => ecdhe,
+                ExtensionType::SERVER_NAME => {
+                    certificates.is_some_and(|offered| is_offered(offered, kind))
+                        && content.is_empty()
+                }
+                ExtensionType::CLIENT_CERTIFICATE_TYPE | ExtensionType::SERVER_CERTIFICATE_TYPE => {
+                    kinds.is_some_and(|offered| is_offered(offered, kind))
+                }
                 kind => negotiated_extensions::is_offered(settings, version, self.cid, kind),
             };
             if !valid {
@@ -143,11 +175,12 @@ impl Offer {
             negotiated_extensions::read_limit_answer(settings, version, hello.extensions, agreed)?;
         channel.record_limit = agreed.record_limit;
         channel.agree_on_cids(&agreed);
-        let mut transcript = Transcript::new(suite.hash);
-        absorb(&mut transcript, HandshakeType::CLIENT_HELLO, self.sequence, &self.hello);
-        absorb_message(&mut transcript, message);
-        let id = hello.session_id;
-        let resumed = !id.is_empty() && id == self.session_id && self.session.is_some();
+        let mut messages = Messages::new(suite.hash);
+        if let Some(certificates) = kinds.filter(|offered| offered.keys.is_some()) {
+            messages.keep(certificates.part);
+        }
+        messages.absorb(HandshakeType::CLIENT_HELLO, self.sequence, &self.hello);
+        messages.absorb_message(message);
         let part = (self.part, suite.part);
         let hellos = Box::new(Hellos {
             part: suite.part,
@@ -157,7 +190,7 @@ impl Offer {
             extended_master,
             resumed,
             agreed,
-            transcript,
+            messages,
         });
         let gives_ticket = hello.extensions.get(ExtensionType::SESSION_TICKET).is_some();
         if let Some(session) = self.session.filter(|_| resumed) {
@@ -182,13 +215,25 @@ impl Offer {
                 Box::new(WaitFinished { part, keyed, gives_ticket }),
             ));
         }
+        let session_id = id.to_vec();
+        if let Some(certificates) = kinds {
+            let kinds = Kinds::read(certificates, hello.extensions)?;
+            let part = (part, certificates.part);
+            let certificates = Arc::clone(certificates);
+            let negotiation =
+                Negotiation { part, hellos, certificates, kinds, session_id, gives_ticket };
+            return Ok(State::WaitServerCertificate12(
+                part,
+                Box::new(WaitCertificate(negotiation)),
+            ));
+        }
         Ok(State::WaitHelloDone12(
             part,
             Box::new(WaitHelloDone {
                 part,
                 hellos,
-                psk: self.psk,
-                session_id: id.to_vec(),
+                psk: self.psk.ok_or(Misbehaviour::IllegalParameter("cipher suite"))?,
+                session_id,
                 gives_ticket,
                 key_exchanged: false,
                 exchange: None,
@@ -199,10 +244,30 @@ impl Offer {
 
 /// The result of the client's half of an ECDHE exchange.
 #[derive(Debug)]
-struct ClientExchange {
-    group: NamedGroup,
-    public: Vec<u8>,
-    shared: SharedSecret,
+pub(super) struct ClientExchange {
+    pub(super) group: NamedGroup,
+    pub(super) public: Vec<u8>,
+    pub(super) shared: SharedSecret,
+}
+
+impl ClientExchange {
+    /// Completes an exchange that the server began with its public key in a group.
+    pub(super) fn with(
+        settings: &Settings,
+        channel: &mut Channel,
+        id: NamedGroup,
+        point: &[u8],
+    ) -> Result<Self, Fault> {
+        let group = Some(id)
+            .filter(|group| settings.groups.contains(group))
+            .and_then(|group| settings.provider.group(group))
+            .filter(|group| !group.is_kem())
+            .ok_or(Misbehaviour::IllegalParameter("key exchange group"))?;
+        let (public, shared) = group
+            .answer(&mut channel.rng, point)
+            .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
+        Ok(Self { group: id, public, shared })
+    }
 }
 
 /// The ServerHello was received; the server's flight is not complete.
@@ -237,19 +302,14 @@ impl WaitHelloDone {
             }
             Exchange12::EcdhePsk => {
                 let params = EcdhePskServerParams::decode(&message.body)?;
-                let group = Some(params.group)
-                    .filter(|group| settings.groups.contains(group))
-                    .and_then(|group| settings.provider.group(group))
-                    .filter(|group| !group.is_kem())
-                    .ok_or(Misbehaviour::IllegalParameter("key exchange group"))?;
-                let (public, shared) = group
-                    .answer(&mut channel.rng, params.point)
-                    .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
-                self.exchange = Some(ClientExchange { group: params.group, public, shared });
+                let exchange = ClientExchange::with(settings, channel, params.group, params.point)?;
+                self.exchange = Some(exchange);
             }
-            Exchange12::EcdheEcdsa | Exchange12::EcdheRsa => return Err(SIGNED),
+            Exchange12::EcdheEcdsa | Exchange12::EcdheRsa => {
+                return Err(Misbehaviour::UnexpectedMessage.into());
+            }
         }
-        absorb_message(&mut self.hellos.transcript, message);
+        self.hellos.messages.absorb_message(message);
         Ok(State::WaitHelloDone12(self.part, self))
     }
 
@@ -265,7 +325,7 @@ impl WaitHelloDone {
         if !message.body.is_empty() {
             return Err(Misbehaviour::IllegalParameter("ServerHelloDone").into());
         }
-        absorb_message(&mut self.hellos.transcript, message);
+        self.hellos.messages.absorb_message(message);
         let (identity, key) = (self.psk.identity(), self.psk.key());
         let room = 4 + identity.len() + 256;
         let hash = self.hellos.suite.hash;
@@ -281,14 +341,15 @@ impl WaitHelloDone {
                 let premaster = PremasterSecret::ecdhe_psk(hash, &exchanged.shared, key);
                 (premaster, Some(exchanged.group), body)
             }
-            (Exchange12::EcdheEcdsa | Exchange12::EcdheRsa, _) => return Err(SIGNED),
+            (Exchange12::EcdheEcdsa | Exchange12::EcdheRsa, _) => {
+                return Err(Misbehaviour::UnexpectedMessage.into());
+            }
             (Exchange12::EcdhePsk, None) => return Err(Misbehaviour::UnexpectedMessage.into()),
         };
         channel.flight.complete();
-        let transcript = &mut self.hellos.transcript;
-        send(channel, transcript, 0, HandshakeType::CLIENT_KEY_EXCHANGE, body);
+        self.hellos.messages.send(channel, 0, HandshakeType::CLIENT_KEY_EXCHANGE, body);
         let master = self.hellos.master(premaster);
-        let mut keyed = KeysInstalled::new(
+        let keyed = KeysInstalled::new(
             self.hellos,
             HandshakeRole::Client,
             master,
@@ -298,11 +359,7 @@ impl WaitHelloDone {
             settings,
             channel,
         );
-        keyed.send_finished(channel);
-        Ok(State::WaitServerFinished12(
-            self.part,
-            Box::new(WaitFinished { part: self.part, keyed, gives_ticket: self.gives_ticket }),
-        ))
+        Ok(WaitFinished::send(self.part, keyed, self.gives_ticket, channel))
     }
 }
 
@@ -315,6 +372,22 @@ pub(crate) struct WaitFinished {
 }
 
 impl WaitFinished {
+    /// Sends the client's Finished.
+    pub(super) fn send(
+        part: parts::Client12,
+        mut keyed: KeysInstalled,
+        gives_ticket: bool,
+        channel: &mut Channel,
+    ) -> State {
+        keyed.send_finished(channel);
+        State::WaitServerFinished12(part, Box::new(Self { part, keyed, gives_ticket }))
+    }
+
+    /// Whether the ends share a PSK.
+    pub(crate) const fn has_psk(&self) -> bool {
+        self.keyed.has_psk()
+    }
+
     /// Processes the ticket that the server announced.
     #[inline(never)]
     pub(crate) fn ticket(mut self: Box<Self>, message: &Message) -> Result<State, Fault> {
@@ -328,7 +401,7 @@ impl WaitFinished {
         if !ticket.is_empty() && ticket.len() <= LONGEST_TICKET {
             self.keyed.ticket = Some(Ticket { bytes: ticket.to_vec() });
         }
-        absorb_message(&mut self.keyed.hellos.transcript, message);
+        self.keyed.hellos.messages.absorb_message(message);
         Ok(State::WaitServerFinished12(self.part, self))
     }
 

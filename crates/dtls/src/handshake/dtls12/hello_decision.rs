@@ -1,14 +1,24 @@
 //! How a server answers a DTLS 1.2 ClientHello before it keeps any state.
 
-use crate::codepoints::{EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, FALLBACK_SCSV};
+use super::certificates;
+use crate::codepoints::{
+    EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, FALLBACK_SCSV, SignatureScheme,
+};
+use crate::config::certificates::ServerCertificates;
 use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig};
-use crate::crypto::{CipherSuite12, Exchange12, NamedGroup};
+use crate::crypto::{CipherSuite12, NamedGroup};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
+use crate::handshake::certificates::server::ChosenCertificate;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
 use crate::handshake::negotiated_extensions;
-use crate::handshake::session::{Session, TicketSealer};
+use crate::handshake::session::{self, Owner, Session};
+use crate::handshake::ticket_keys::TicketSealer;
+use crate::messages::certificate_extensions::read_schemes;
+use crate::messages::certificate12::certificate_room_12;
 use crate::messages::extensions::{cipher_suites, groups};
 use crate::messages::{ClientHello, HelloVerifyRequest};
+use crate::parts::{Certificates, PartState};
+use crate::tuning::AMPLIFICATION;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_core::{Encode, Instant, Writer};
@@ -27,6 +37,8 @@ pub(crate) struct AcceptedHello12<'a> {
     pub(crate) extended_master: bool,
     /// Whether the client supports secure renegotiation (RFC 5746).
     pub(crate) secure_renegotiation: bool,
+    /// The server's certificate, unless a PSK or a session is used.
+    pub(crate) chosen: ForServerChoice,
     /// The session to resume.
     pub(crate) session: Option<Session>,
     /// The sealer for a new ticket, if the client wants one.
@@ -34,6 +46,9 @@ pub(crate) struct AcceptedHello12<'a> {
     /// Whether the session is to be stored under a session ID.
     pub(crate) remember: bool,
 }
+
+/// The certificate that a server chose.
+type ForServerChoice = PartState<Certificates, (Certificates, ChosenCertificate)>;
 
 /// What to do with a ClientHello of DTLS 1.2.
 #[derive(Debug)]
@@ -64,13 +79,16 @@ pub(crate) fn consider<'a>(
     } else {
         None
     };
-    if ask && made.is_none() {
+    let mut verify_request = || {
         let cookie = jar.bake12(now, rng, from, &hello);
         let mut request = alloc::vec![0; 3 + cookie.len()];
         HelloVerifyRequest { cookie: &cookie }
             .write(&mut Writer::new(&mut request))
             .map_err(|_| Fault::Internal("HelloVerifyRequest too long"))?;
-        return Ok(HelloDecision12::Verify(request));
+        Ok(HelloDecision12::Verify(request))
+    };
+    if ask && made.is_none() {
+        return verify_request();
     }
     let extension = |kind| hello.extensions.get(kind);
     let extended_master = negotiated_extensions::has_extended_master_secret(hello.extensions)?;
@@ -86,13 +104,19 @@ pub(crate) fn consider<'a>(
     }
     let renegotiation = negotiated_extensions::check_renegotiation_info(hello.extensions)?;
     negotiated_extensions::check_point_formats(hello.extensions)?;
-    let (suite, group) = choose(config, &hello)?;
+    let Choice { suite, group, chosen } = choose(config, &hello)?;
+    // The flight would not fit what may be sent to an unproved address.
+    if made.is_none()
+        && chosen.get().is_some_and(|(_, chosen)| flight_room(chosen) > AMPLIFICATION * body.len())
+    {
+        return verify_request();
+    }
 
     let wants_ticket = extension(ExtensionType::SESSION_TICKET);
-    let tickets = sessions.tickets(now, rng, settings.provider).filter(|_| settings.uses_tickets());
+    let tickets = sessions.tickets(now, rng, settings).filter(|_| settings.uses_tickets());
     let session = match wants_ticket {
         Some(ticket) if !ticket.is_empty() => {
-            tickets.as_ref().and_then(|keys| keys.open(now, ticket))
+            tickets.as_ref().and_then(|keys| session::open(keys, now, settings.provider, ticket))
         }
         _ => sessions.by_id(now, hello.legacy_session_id),
     };
@@ -103,7 +127,17 @@ pub(crate) fn consider<'a>(
             && !hello.legacy_session_id.is_empty()
             && offered.clone().any(|number| number == session.suite.0)
             && settings.suites_12().any(|suite| suite.id == session.suite)
-            && session.owner.is_known(&*config.psks)
+            && match &session.owner {
+                Owner::Psk(owner) => owner.is_known(&*config.psks),
+                Owner::Certificates(_, owner) => {
+                    config.certificates.get().zip(chosen.get()).is_some_and(
+                        |(certificates, (_, chosen))| {
+                            let name = chosen.server_name.as_deref();
+                            owner.is_of_server(certificates, &chosen.signer.key, name)
+                        },
+                    )
+                }
+            }
     });
     // RFC 7627, section 5.3: resumption without the session's extended master secret is refused; a
     // new session is no valid answer.
@@ -115,6 +149,8 @@ pub(crate) fn consider<'a>(
         .as_ref()
         .and_then(|session| settings.provider.suite_12(session.suite))
         .unwrap_or(suite);
+    let is_signed = session.is_none() && suite.exchange.is_signed();
+    let chosen = if is_signed { chosen } else { PartState::EMPTY };
     let may_give = tickets.is_some() && wants_ticket.is_some();
     let ticket = if may_give { sessions.sealer() } else { None };
     Ok(HelloDecision12::Accept(Box::new(AcceptedHello12 {
@@ -125,6 +161,7 @@ pub(crate) fn consider<'a>(
         suite,
         group,
         extended_master,
+        chosen,
         secure_renegotiation: renegotiation || signals(EMPTY_RENEGOTIATION_INFO_SCSV),
         session,
         ticket,
@@ -132,11 +169,26 @@ pub(crate) fn consider<'a>(
     })))
 }
 
-/// Selects the preferred common suite, and the group if the suite needs one.
-fn choose(
-    config: &ServerConfig,
-    hello: &ClientHello<'_>,
-) -> Result<(&'static CipherSuite12, Option<NamedGroup>), Fault> {
+/// The bytes of a flight with this certificate, or more: all but the Certificate and the list of
+/// authorities are shorter than 500.
+fn flight_room(chosen: &ChosenCertificate) -> usize {
+    let verifier = chosen.request.as_ref().and_then(|asked| asked.clients.verifier());
+    let authorities = verifier.map_or(&[][..], |verifier| verifier.authorities());
+    let names: usize = authorities.iter().map(|name| 2 + name.len()).sum();
+    certificate_room_12(chosen.signer.key.entries()) + names + 500
+}
+
+/// The suite that the server prefers, with what it needs.
+struct Choice {
+    suite: &'static CipherSuite12,
+    group: Option<NamedGroup>,
+    /// The server's certificate, if the client takes one of those it has.
+    chosen: ForServerChoice,
+}
+
+/// Selects the preferred common suite for which the server has a credential, and the group if the
+/// suite needs one.
+fn choose(config: &ServerConfig, hello: &ClientHello<'_>) -> Result<Choice, Fault> {
     let settings = &config.settings;
     let offered = cipher_suites(hello.cipher_suites)?;
     let group = match hello.extensions.get(ExtensionType::SUPPORTED_GROUPS) {
@@ -151,18 +203,50 @@ fn choose(
         // supports P-256.
         None => settings.groups.iter().copied().find(|group| *group == NamedGroup::P256),
     };
-    let mut common =
-        settings.suites_12().filter(|suite| offered.clone().any(|number| number == suite.id.0));
-    let mut failure = Incompatibility::CipherSuite;
-    let suite = common.find(|suite| match suite.exchange {
-        Exchange12::Psk => true,
-        // `Settings::suites_12` has no such suite.
-        Exchange12::EcdheEcdsa | Exchange12::EcdheRsa => false,
-        Exchange12::EcdhePsk => {
-            failure = Incompatibility::Group;
-            group.is_some()
-        }
+    let has_psks = !config.psks.is_empty();
+    let common = settings
+        .suites_12_with(has_psks, config.certificates.get().is_some())
+        .filter(|suite| offered.clone().any(|number| number == suite.id.0));
+    let mut failure = Fault::from(match common.clone().next() {
+        Some(_) => Incompatibility::Group,
+        None => Incompatibility::CipherSuite,
     });
-    let suite = suite.ok_or(failure)?;
-    Ok((suite, group.filter(|_| suite.exchange == Exchange12::EcdhePsk)))
+    let usable = common.filter(|suite| !suite.exchange.is_ephemeral() || group.is_some());
+    let signed = usable.clone().filter(|suite| suite.exchange.is_signed());
+    let mut chosen = ForServerChoice::EMPTY;
+    if let Some(certificates) =
+        config.certificates.get().filter(|_| signed.clone().next().is_some())
+    {
+        let fits = |scheme: &SignatureScheme| {
+            signed.clone().any(|suite| certificates::fits(*scheme, suite.exchange))
+        };
+        match choose_certificate(certificates, hello, fits) {
+            Ok(choice) => chosen.set(certificates.part, (certificates.part, choice)),
+            Err(fault) => failure = fault,
+        }
+    }
+    let can_sign = |suite: &&CipherSuite12| {
+        let scheme = chosen.get().map(|(_, chosen)| chosen.signer.scheme);
+        !suite.exchange.is_signed()
+            || scheme.is_some_and(|scheme| certificates::fits(scheme, suite.exchange))
+    };
+    let suite = usable.clone().find(can_sign).ok_or(failure)?;
+    Ok(Choice { suite, group: group.filter(|_| suite.exchange.is_ephemeral()), chosen })
+}
+
+/// Chooses the server's certificate, which must sign with a scheme that fits a common suite.
+#[inline(never)]
+fn choose_certificate(
+    certificates: &ServerCertificates,
+    hello: &ClientHello<'_>,
+    fits: impl Fn(&SignatureScheme) -> bool,
+) -> Result<ChosenCertificate, Fault> {
+    // A client without the extension accepts signatures with SHA-1 (RFC 5246, section 7.4.1.4.1),
+    // which this server does not make.
+    let mut schemes = match hello.extensions.get(ExtensionType::SIGNATURE_ALGORITHMS) {
+        Some(content) => read_schemes(content)?,
+        None => Vec::new(),
+    };
+    schemes.retain(fits);
+    ChosenCertificate::with_schemes(certificates, hello.extensions, &schemes)
 }

@@ -1,4 +1,5 @@
-//! The handshake of DTLS 1.2 with PSKs (RFC 6347, section 4.2; RFC 4279; RFC 5489).
+//! The handshake of DTLS 1.2 (RFC 6347, section 4.2): here with PSKs (RFC 4279; RFC 5489), and in
+//! [`certificates`] with certificates and raw public keys.
 //!
 //! ```text
 //! client: WaitServerHello -> WaitHelloDone ----> WaitServerFinished -> Established
@@ -7,28 +8,30 @@
 //!                      `------ resumed -----------------´
 //! ```
 //!
-//! Certificates will add states beside `WaitHelloDone` and `WaitKeyExchange`.
-//!
 //! ChangeCipherSpec needs no state, because records state their epoch. It is sent, and ignored when
 //! it is received.
 
+pub(crate) mod certificates;
 pub(crate) mod client;
 pub(crate) mod hello_decision;
 pub(crate) mod server;
 
+use super::certificates::AuthenticatedPeer;
 use super::negotiated_extensions::NegotiatedExtensions;
 use super::reassembly::Message;
-use super::session::{Owner, Session, Ticket};
+use super::session::{CertificateOwner, Owner, Session, Ticket};
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, RenegotiationRefusal,
     log_line,
 };
 use crate::codepoints::HandshakeType;
 use crate::config::{ProtocolVersion, Settings};
-use crate::crypto::{CipherSuite12, MasterSecret12, NamedGroup, PremasterSecret, Transcript};
+use crate::crypto::{
+    CipherSuite12, Hash, HashValue, MasterSecret12, NamedGroup, PremasterSecret, Transcript,
+};
 use crate::error::{Fault, Misbehaviour};
 use crate::messages::fragment::transcript_header_12;
-use crate::parts::Dtls12;
+use crate::parts::{self, Certificates, Dtls12, PartState};
 use crate::record::epochs::EPOCH_12;
 use crate::record::{ReceiveEpoch, SendEpoch};
 use alloc::boxed::Box;
@@ -39,26 +42,59 @@ use subtle::ConstantTimeEq;
 /// The length of `verify_data` in bytes (RFC 5246, section 7.4.9).
 const VERIFY_DATA: usize = 12;
 
-/// Appends a message to the transcript in the form that DTLS 1.2 hashes (RFC 6347, section 4.2.6).
-fn absorb(transcript: &mut Transcript, kind: HandshakeType, sequence: u16, body: &[u8]) {
-    transcript.update(&transcript_header_12(kind, body.len(), sequence));
-    transcript.update(body);
+/// The handshake's messages in the form that DTLS 1.2 hashes (RFC 6347, section 4.2.6): their hash,
+/// and their bytes while the client may have to sign them.
+#[derive(Debug)]
+struct Messages {
+    transcript: Transcript,
+    bytes: PartState<Certificates, Vec<u8>>,
 }
 
-fn absorb_message(transcript: &mut Transcript, message: &Message) {
-    absorb(transcript, message.kind, message.sequence, &message.body);
-}
+impl Messages {
+    fn new(hash: &'static dyn Hash) -> Self {
+        Self { transcript: Transcript::new(hash), bytes: PartState::EMPTY }
+    }
 
-/// Sends a message and appends it to the transcript.
-fn send(
-    channel: &mut Channel,
-    transcript: &mut Transcript,
-    epoch: u64,
-    kind: HandshakeType,
-    body: Vec<u8>,
-) {
-    absorb(transcript, kind, channel.flight.next_sequence(), &body);
-    channel.flight.push(epoch, kind, body);
+    /// Keeps the bytes of the messages from the first one on. They are as long as what the reassembly
+    /// accepts: one ClientHello and at most six other messages.
+    fn keep(&mut self, part: Certificates) {
+        self.bytes.get_or_insert_with(part, Vec::new);
+    }
+
+    /// Gives the memory of the bytes back.
+    fn forget(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// The bytes of all messages; none unless they are kept.
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get().map_or(&[], |bytes| bytes)
+    }
+
+    fn hash(&self) -> HashValue {
+        self.transcript.hash()
+    }
+
+    /// Appends a message.
+    fn absorb(&mut self, kind: HandshakeType, sequence: u16, body: &[u8]) {
+        let header = transcript_header_12(kind, body.len(), sequence);
+        self.transcript.update(&header);
+        self.transcript.update(body);
+        if let Some(bytes) = self.bytes.get_mut() {
+            bytes.extend_from_slice(&header);
+            bytes.extend_from_slice(body);
+        }
+    }
+
+    fn absorb_message(&mut self, message: &Message) {
+        self.absorb(message.kind, message.sequence, &message.body);
+    }
+
+    /// Sends a message and appends it.
+    fn send(&mut self, channel: &mut Channel, epoch: u64, kind: HandshakeType, body: Vec<u8>) {
+        self.absorb(kind, channel.flight.next_sequence(), &body);
+        channel.flight.push(epoch, kind, body);
+    }
 }
 
 /// What the two hellos negotiated.
@@ -71,14 +107,14 @@ struct Hellos {
     extended_master: bool,
     resumed: bool,
     agreed: NegotiatedExtensions,
-    transcript: Transcript,
+    messages: Messages,
 }
 
 impl Hellos {
     /// The master secret of a new session.
     fn master(&self, premaster: PremasterSecret) -> MasterSecret12 {
         if self.extended_master {
-            premaster.into_extended_master(&self.transcript.hash())
+            premaster.into_extended_master(&self.messages.hash())
         } else {
             premaster.into_master(&self.client_random, &self.server_random)
         }
@@ -103,6 +139,7 @@ pub(crate) struct KeysInstalled {
     /// The session ID, and for a client the ticket if it receives one.
     session_id: Vec<u8>,
     ticket: Option<Ticket>,
+    protocol: PartState<parts::Alpn, Vec<u8>>,
 }
 
 impl KeysInstalled {
@@ -128,24 +165,25 @@ impl KeysInstalled {
         channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, agreed.send_cid));
         let receive = ReceiveEpoch::dtls12(EPOCH_12, suite, receive, agreed.receive_cid);
         channel.receive.install(receive).limit(agreed.receive_limit);
-        Self { hellos, end, master, group, owner, session_id, ticket: None }
+        let protocol = hellos.agreed.application_protocol(settings);
+        Self { hellos, end, master, group, owner, session_id, ticket: None, protocol }
     }
 
     /// Sends our Finished.
     fn send_finished(&mut self, channel: &mut Channel) {
-        let hash = self.hellos.transcript.hash();
+        let hash = self.hellos.messages.hash();
         let verify_data = match self.end {
             HandshakeRole::Client => self.master.client_finished(&hash),
             HandshakeRole::Server => self.master.server_finished(&hash),
         };
-        let transcript = &mut self.hellos.transcript;
-        send(channel, transcript, EPOCH_12, HandshakeType::FINISHED, verify_data.to_vec());
+        let messages = &mut self.hellos.messages;
+        messages.send(channel, EPOCH_12, HandshakeType::FINISHED, verify_data.to_vec());
     }
 
     /// Verifies the peer's Finished.
     fn check_finished(&mut self, message: &Message) -> Result<(), Fault> {
         super::expect_epoch(message, EPOCH_12)?;
-        let hash = self.hellos.transcript.hash();
+        let hash = self.hellos.messages.hash();
         let expected: [u8; VERIFY_DATA] = match self.end {
             HandshakeRole::Client => self.master.server_finished(&hash),
             HandshakeRole::Server => self.master.client_finished(&hash),
@@ -153,8 +191,13 @@ impl KeysInstalled {
         if !bool::from(expected.ct_eq(&message.body)) {
             return Err(Misbehaviour::WrongFinished.into());
         }
-        absorb_message(&mut self.hellos.transcript, message);
+        self.hellos.messages.absorb_message(message);
         Ok(())
+    }
+
+    /// Whether the ends share a PSK.
+    const fn has_psk(&self) -> bool {
+        matches!(self.owner, Owner::Psk(_))
     }
 
     fn established(self) -> Established {
@@ -168,11 +211,22 @@ impl KeysInstalled {
             agreed,
             ..
         } = *self.hellos;
+        let mut certificates = PartState::EMPTY;
+        let psk_identity = match &self.owner {
+            Owner::Psk(owner) => owner.identity.clone(),
+            Owner::Certificates(part, owner) => {
+                let CertificateOwner { peer, server_name, .. } = &**owner;
+                let peer =
+                    AuthenticatedPeer { key: peer.clone(), server_name: server_name.clone() };
+                certificates.set(*part, peer);
+                Vec::new()
+            }
+        };
         let session = Session {
             suite: suite.id,
             extended_master,
             master: self.master,
-            owner: self.owner.clone(),
+            owner: self.owner,
             id: self.session_id,
             ticket: self.ticket,
         };
@@ -190,15 +244,18 @@ impl KeysInstalled {
                 suite: suite.id,
                 suite_name: suite.name,
                 group: self.group,
-                psk_identity: self.owner.identity,
+                psk_identity,
                 send: Scheme::Plain,
                 receive: Scheme::Plain,
                 resumed,
+                early_data: false,
                 extended_master,
                 record_limit: agreed.record_limit,
                 send_cid: agreed.send_cid,
                 receive_cid: agreed.receive_cid,
                 return_routability: agreed.return_routability,
+                certificates,
+                protocol: self.protocol,
             },
         }
     }

@@ -1,14 +1,16 @@
 //! The server's handshake states in DTLS 1.2.
 
+use super::certificates::server as certificates;
 use super::hello_decision::AcceptedHello12;
-use super::{HandshakeRole, Hellos, KeysInstalled, absorb, absorb_message, send};
+use super::{HandshakeRole, Hellos, KeysInstalled, Messages};
 use crate::codepoints::{DOWNGRADE_1_2, ExtensionType, HandshakeType};
 use crate::config::{Lookup, ProtocolVersion, PskStore, ServerConfig, Settings};
-use crate::crypto::{Exchange12, KeyExchange, NamedGroup, PremasterSecret, Transcript};
+use crate::crypto::{Exchange12, KeyExchange, NamedGroup, PremasterSecret};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::negotiated_extensions::AcceptedExtensions;
 use crate::handshake::reassembly::Message;
-use crate::handshake::session::{Owner, Session, TicketSealer, fresh_id};
+use crate::handshake::session::{self, Owner, Session, fresh_id};
+use crate::handshake::ticket_keys::TicketSealer;
 use crate::handshake::{Channel, Established, State, expect_epoch, message_body};
 use crate::messages::extensions::write_extension;
 use crate::messages::hello::write_server_hello_12;
@@ -26,7 +28,7 @@ use lightseal_core::{Encode, Instant};
 
 /// The ticket that a server still has to send, if the client wants one.
 #[derive(Debug)]
-struct Tickets {
+pub(super) struct Tickets {
     sealer: Option<TicketSealer>,
     now: Instant,
 }
@@ -56,7 +58,7 @@ pub(crate) fn accept(
     config: &ServerConfig,
     channel: &mut Channel,
     now: Instant,
-    accepted: AcceptedHello12<'_>,
+    mut accepted: AcceptedHello12<'_>,
     cid: Option<ConnectionId>,
 ) -> Result<State, Fault> {
     let settings = &config.settings;
@@ -76,9 +78,13 @@ pub(crate) fn accept(
         None => Vec::new(),
     };
     let suite = accepted.suite;
-    let mut transcript = Transcript::new(suite.hash);
-    absorb(&mut transcript, HandshakeType::CLIENT_HELLO, accepted.sequence, accepted.body);
-    let body = message_body(512, |w| {
+    let mut messages = Messages::new(suite.hash);
+    let chosen = accepted.chosen.take();
+    if let Some((part, _)) = chosen.as_ref().filter(|(_, chosen)| chosen.asks_client()) {
+        messages.keep(*part);
+    }
+    messages.absorb(HandshakeType::CLIENT_HELLO, accepted.sequence, accepted.body);
+    let body = message_body(768, |w| {
         write_server_hello_12(w, &random, &id, suite.id, |w| {
             if accepted.secure_renegotiation {
                 write_extension(w, ExtensionType::RENEGOTIATION_INFO, |w| w.u8(0))?;
@@ -94,11 +100,14 @@ pub(crate) fn accept(
             {
                 write_extension(w, ExtensionType::EC_POINT_FORMATS, |w| w.vec8(|w| w.u8(0)))?;
             }
-            answer.write_limits(w)?;
+            if let Some((_, chosen)) = &chosen {
+                chosen.write_answer(w)?;
+            }
+            answer.write_limits(settings, w)?;
             answer.write_cid(w)
         })
     })?;
-    send(channel, &mut transcript, 0, HandshakeType::SERVER_HELLO, body);
+    messages.send(channel, 0, HandshakeType::SERVER_HELLO, body);
     let part = (config.part, accepted.suite.part);
     let mut hellos = Box::new(Hellos {
         part: accepted.suite.part,
@@ -108,7 +117,7 @@ pub(crate) fn accept(
         extended_master: accepted.extended_master,
         resumed: accepted.session.is_some(),
         agreed: answer.agreed,
-        transcript,
+        messages,
     });
     if let Some(session) = accepted.session {
         let Session { master, owner, .. } = session;
@@ -123,27 +132,28 @@ pub(crate) fn accept(
             channel,
         );
         keyed.send_finished(channel);
-        return Ok(State::WaitClientFinished12(
-            part,
-            Box::new(WaitFinished { keyed, tickets: None }),
-        ));
+        return Ok(WaitFinished::state(part, keyed, None));
     }
+    let tickets = Tickets { sealer: accepted.ticket, now };
     let exchange = match accepted.group {
-        Some(id) => {
-            let group = settings.provider.group(id).ok_or(Incompatibility::Group)?;
+        Some(group) => {
+            let group = settings.provider.group(group).ok_or(Incompatibility::Group)?;
             let exchange = group.start(&mut channel.rng);
+            if let Some((certificates, chosen)) = chosen {
+                let (part, exchange) = ((part, certificates), (group.id(), exchange));
+                return certificates::send(
+                    part, chosen, hellos, exchange, id, tickets, settings, channel,
+                );
+            }
             let params =
-                EcdhePskServerParams { hint: &[], group: id, point: exchange.public_key() };
+                EcdhePskServerParams { hint: &[], group: group.id(), point: exchange.public_key() };
             let body = message_body(256, |w| params.write(w))?;
-            let transcript = &mut hellos.transcript;
-            send(channel, transcript, 0, HandshakeType::SERVER_KEY_EXCHANGE, body);
-            Some((id, exchange))
+            hellos.messages.send(channel, 0, HandshakeType::SERVER_KEY_EXCHANGE, body);
+            Some((group.id(), exchange))
         }
         None => None,
     };
-    let transcript = &mut hellos.transcript;
-    send(channel, transcript, 0, HandshakeType::SERVER_HELLO_DONE, Vec::new());
-    let tickets = Tickets { sealer: accepted.ticket, now };
+    hellos.messages.send(channel, 0, HandshakeType::SERVER_HELLO_DONE, Vec::new());
     let psks = Arc::clone(&config.psks);
     let state =
         WaitKeyExchange { part, hellos, exchange, psks, session_id: id, tickets, waiting: None };
@@ -198,7 +208,7 @@ impl WaitKeyExchange {
             }
             _ => (PremasterSecret::psk(hash, psk.key()), None),
         };
-        absorb_message(&mut self.hellos.transcript, message);
+        self.hellos.messages.absorb_message(message);
         let master = self.hellos.master(premaster);
         let keyed = KeysInstalled::new(
             self.hellos,
@@ -210,10 +220,7 @@ impl WaitKeyExchange {
             settings,
             channel,
         );
-        Ok(State::WaitClientFinished12(
-            self.part,
-            Box::new(WaitFinished { keyed, tickets: Some(self.tickets) }),
-        ))
+        Ok(WaitFinished::state(self.part, keyed, Some(self.tickets)))
     }
 }
 
@@ -226,6 +233,19 @@ pub(crate) struct WaitFinished {
 }
 
 impl WaitFinished {
+    pub(super) fn state(
+        part: parts::Server12,
+        keyed: KeysInstalled,
+        tickets: Option<Tickets>,
+    ) -> State {
+        State::WaitClientFinished12(part, Box::new(Self { keyed, tickets }))
+    }
+
+    /// Whether the ends share a PSK.
+    pub(crate) const fn has_psk(&self) -> bool {
+        self.keyed.has_psk()
+    }
+
     /// Processes the client's Finished. If ours was not sent before, it answers with ticket and
     /// Finished.
     #[inline(never)]
@@ -262,14 +282,13 @@ impl KeysInstalled {
             ticket: None,
         };
         // If no ticket can be made, an empty one is sent, because a ticket was announced.
-        let ticket = sealer.seal(now, &session).unwrap_or_default();
+        let ticket = session::seal(sealer, now, &session).unwrap_or_default();
         let message = NewSessionTicket12 {
             lifetime_hint: SESSION_LIFETIME.as_secs() as u32,
             ticket: &ticket,
         };
         let body = message_body(6 + ticket.len(), |w| message.write(w))?;
-        let transcript = &mut self.hellos.transcript;
-        send(channel, transcript, 0, HandshakeType::NEW_SESSION_TICKET, body);
+        self.hellos.messages.send(channel, 0, HandshakeType::NEW_SESSION_TICKET, body);
         Ok(())
     }
 }
