@@ -188,7 +188,7 @@ pub struct Negotiated {
     pub suite: CipherSuiteId,
     /// The name of the cipher suite.
     pub suite_name: &'static str,
-    /// The key exchange group; `None` with a PSK alone.
+    /// The key exchange group; `None` with a PSK alone, and in a resumed session of DTLS 1.2.
     pub group: Option<NamedGroup>,
     /// The PSK identity; empty if the handshake used no PSK.
     pub psk_identity: Vec<u8>,
@@ -277,12 +277,12 @@ impl fmt::Display for Negotiated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { version, suite_name, send, receive, .. } = self;
         write!(f, "{version}, {suite_name}, ")?;
-        match self.group {
-            Some(group) => write!(f, "{group}")?,
-            None => f.write_str("PSK alone")?,
-        }
-        if self.psk_identity.is_empty() {
-            f.write_str(", certificate")?;
+        // A resumed session of DTLS 1.2 has no key exchange.
+        match (self.group, self.psk_identity.is_empty()) {
+            (Some(group), false) => write!(f, "{group}")?,
+            (Some(group), true) => write!(f, "{group}, certificate")?,
+            (None, false) => f.write_str("PSK alone")?,
+            (None, true) => f.write_str("certificate")?,
         }
         if self.resumed {
             f.write_str(", resumed")?;

@@ -1,7 +1,10 @@
 //! Handshakes of DTLS 1.2 with certificates and raw public keys, with toy signatures.
 
 use lightseal_dtls::codepoints::{AlertDescription, CertificateType, HandshakeType};
-use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup, SignatureScheme};
+use lightseal_dtls::crypto::{
+    CipherSuite12, CipherSuiteId, Exchange12, KnownAnswer12, Limits, NamedGroup, Provider,
+    SignatureScheme, rustcrypto,
+};
 use lightseal_dtls::{
     BadCertificate, CertifiedKey, ClientAuthentication, CloseReason, CookiePolicy, Fault,
     Incompatibility, Misbehaviour, PeerKey, PinnedKeys, PresentedCertificate, ProtocolVersion, Psk,
@@ -19,8 +22,9 @@ const RAW: CertificateType = CertificateType::RAW_PUBLIC_KEY;
 /// The server's name in these tests.
 const NAME: &str = "server.example";
 
-const SUITES: [CipherSuiteId; 4] = [
+const SUITES: [CipherSuiteId; 5] = [
     CipherSuiteId::ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    CipherSuiteId::ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
     CipherSuiteId::ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
     CipherSuiteId::ECDHE_ECDSA_WITH_AES_128_CCM,
     CipherSuiteId::ECDHE_ECDSA_WITH_AES_128_CCM_8,
@@ -135,6 +139,53 @@ fn every_credential_with_every_client_authentication_and_suite() {
                     assert_eq!(at_server.server_name(), Some(NAME));
                 }
             }
+        }
+    }
+}
+
+static WITH_RSA: CipherSuite12 = CipherSuite12::new(
+    CipherSuiteId::ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    Exchange12::EcdheRsa,
+    Limits::GCM,
+    rustcrypto::ECDHE_ECDSA_WITH_AES_128_GCM.aead,
+    KnownAnswer12::AES_128_GCM,
+);
+/// A provider with suites for both kinds of keys.
+static BOTH: Provider = Provider::new("toy signatures")
+    .with_suites_12(&[&WITH_RSA, &rustcrypto::ECDHE_ECDSA_WITH_AES_128_GCM])
+    .with_groups(PROVIDER.groups)
+    .with_signatures(PROVIDER.signatures);
+
+#[test]
+fn the_suite_follows_from_the_kind_of_the_server_s_key() {
+    let rsa = || ToyKey::of_kind(1, 3, SignatureScheme::RSA_PKCS1_SHA256).x509(NAME, 0);
+    let ecdsa = || certified(2, X509);
+    let (with_rsa, with_ecdsa) = (WITH_RSA.id, SUITES[0]);
+    for (keys, offered, expected) in [
+        (vec![rsa()], vec![with_ecdsa, with_rsa], Some(with_rsa)),
+        (vec![ecdsa()], vec![with_rsa, with_ecdsa], Some(with_ecdsa)),
+        (vec![ecdsa(), rsa()], vec![with_rsa, with_ecdsa], Some(with_ecdsa)),
+        (vec![ecdsa(), rsa()], vec![with_rsa], Some(with_rsa)),
+        (vec![rsa()], vec![with_ecdsa], None),
+    ] {
+        let mut configs = configs(X509);
+        // A client may sign with either kind of key in either suite.
+        let signer = ToyKey::of_kind(5, 3, SignatureScheme::RSA_PKCS1_SHA256).x509(NAME, 0);
+        configs.client.keys = Some(Arc::new(signer));
+        configs.server.clients = ClientAuthentication::Required(verifier(&[X509]));
+        configs.server.keys = Some(Arc::new(keys));
+        for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+            settings.provider = &BOTH;
+            settings.suites = vec![with_rsa, with_ecdsa];
+        }
+        configs.client.settings.suites = offered;
+        match expected {
+            Some(expected) => {
+                let pair = connected(configs, 1);
+                assert_eq!(pair.at_client.connected.as_ref().unwrap().suite, expected);
+            }
+            None => assert_eq!(refused(configs).0, alert(AlertDescription::HANDSHAKE_FAILURE)),
         }
     }
 }
