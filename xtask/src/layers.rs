@@ -126,6 +126,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("fuzz", Layer::Tool),
     ("testkit", Layer::Tool),
     ("interop", Layer::Tool),
+    ("interop-bogo", Layer::Tool),
     ("interop-gateway", Layer::Tool),
     ("xtask", Layer::Tool),
 ];

@@ -1,4 +1,4 @@
-//! The commands of a maintainer: `cargo xtask lint`, `test`, `times`, `fresh`, `interop`,
+//! The commands of a maintainer: `cargo xtask lint`, `test`, `times`, `fresh`, `interop`, `bogo`,
 //! `interop-macsec`, `bench-gateway`, `firmware`, `footprint`, `documents`, `book`, `pictures`, `fuzz`,
 //! `lines`, `api`, `package`, `claim` and `measure`.
 //!
@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod bogo;
 mod book;
 mod claim;
 mod claims;
@@ -54,6 +55,8 @@ enum Command {
     Fresh(fresh::Arguments),
     /// Connect Lightseal with other implementations of DTLS, in every suite
     Interop(interop::Arguments),
+    /// Run BoringSSL's test suite BoGo, its DTLS cases, against our engine
+    Bogo(bogo::Arguments),
     /// Join real MACsec endpoints: Debian's kernel and wpa_supplicant in an emulated machine
     InteropMacsec(gateway::MacsecArguments),
     /// Measure the gateway, a bridge, VXLAN and WireGuard in turns
@@ -99,6 +102,7 @@ fn main() -> ExitCode {
         Command::Times(arguments) => times::run(&arguments),
         Command::Fresh(arguments) => fresh::run(&arguments),
         Command::Interop(arguments) => interop::run(&arguments),
+        Command::Bogo(arguments) => bogo::run(&arguments),
         Command::InteropMacsec(arguments) => gateway::interop_macsec(&arguments),
         Command::BenchGateway(arguments) => gateway::bench(&arguments),
         Command::Firmware(arguments) => firmware::run(&arguments),

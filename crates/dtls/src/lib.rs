@@ -187,8 +187,8 @@ pub use config::{
     Adapt, AdaptRule, AggregationPolicy, BadCertificate, CertificateVerifier, CertifiedKey,
     ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyLog, KeyStore,
     Lookup, NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
-    PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, Session,
-    SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
+    PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordLengths, RecordNumbers,
+    ServerConfig, Session, SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch, WhenRejected};
 pub use credential::{Identity, IdentityError};

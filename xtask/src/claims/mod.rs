@@ -7,6 +7,7 @@
 mod aggregation;
 mod attacks;
 mod bad_starts;
+mod bogo;
 mod captures;
 mod choice;
 mod claim;
@@ -54,10 +55,11 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 31] {
+fn topics() -> [Vec<Claim>; 32] {
     [
         aggregation::claims(),
         attacks::claims(),
+        bogo::claims(),
         captures::claims(),
         choice::claims(),
         coap::claims(),

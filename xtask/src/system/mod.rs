@@ -154,7 +154,12 @@ pub(crate) fn require_java() -> Result<(), String> {
 
 /// Makes sure that a program in Go can be built.
 pub(crate) fn require_go() -> Result<(), String> {
-    let folder = go::provide(true, &mut Vec::new())?;
+    provide_go(true)
+}
+
+/// Makes sure that a program in Go can be built, and fetches Go only if that is allowed.
+pub(crate) fn provide_go(may_install: bool) -> Result<(), String> {
+    let folder = go::provide(may_install, &mut Vec::new())?;
     folder.into_iter().for_each(prefer);
     Ok(())
 }

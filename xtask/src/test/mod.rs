@@ -10,7 +10,7 @@ pub(crate) mod stopwatch;
 mod timeline;
 
 use crate::process::{cargo, target_dir};
-use crate::{Failure, system};
+use crate::{Failure, bogo, system};
 use output::{Failed, Report};
 use skipped::Skipped;
 use std::fs::File;
@@ -182,6 +182,8 @@ struct Run<'a> {
     /// Packages of the workspace that cannot be built on this machine, and why.
     excluded: Vec<(&'static str, String)>,
     installed: Vec<String>,
+    /// The runner of BoringSSL's test suite, if there is one.
+    bogo_runner: Option<PathBuf>,
     report: Report,
     skipped: Skipped,
     /// Steps that did not run to their end.
@@ -206,6 +208,7 @@ impl<'a> Run<'a> {
             skipped_path,
             excluded: Vec::new(),
             installed: Vec::new(),
+            bogo_runner: None,
             report: Report::default(),
             skipped: Skipped::default(),
             broken: Vec::new(),
@@ -228,6 +231,12 @@ impl<'a> Run<'a> {
         }
         for line in &provided.remarks {
             println!("{line}");
+        }
+        if wants("interop-bogo") {
+            match bogo::runner(!self.arguments.no_install) {
+                Ok(runner) => self.bogo_runner = Some(runner),
+                Err(reason) => println!("BoGo is skipped: {reason}."),
+            }
         }
     }
 
@@ -262,6 +271,9 @@ impl<'a> Run<'a> {
         };
         command.envs(step.environment.iter().copied());
         command.env(skip::FILE, &self.skipped_path);
+        if let Some(runner) = &self.bogo_runner {
+            command.env("LIGHTSEAL_BOGO_RUNNER", runner);
+        }
         // The tests of the package `lightseal` build the command before any test runs. Without this
         // variable other tests would build the command again by itself, with fewer features enabled
         // and therefore with all its dependencies.

@@ -254,6 +254,10 @@ pub enum CookiePolicy {
     /// then make the server keep state, and send to a forged address at most three bytes for each
     /// byte received from there (RFC 9147, section 5.1). For closed networks.
     WhenRetrying,
+    /// As [`Self::WhenRetrying`], and the server sends as much as it has to send: the network below
+    /// has proved the client's address already, as ICE does before a WebRTC handshake (RFC 8445,
+    /// section 7), or brings datagrams of one peer only.
+    ProvedBelow,
 }
 
 /// How many associations a server keeps at once, and what it does with a client beyond that number.

@@ -232,6 +232,17 @@ pub enum RecordNumbers {
     Long,
 }
 
+/// Whether DTLS 1.3 records have a length field (RFC 9147, section 4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordLengths {
+    /// All but the last record of each datagram have one.
+    #[default]
+    Auto,
+    /// All have one, which takes two bytes more in each datagram: for peers that do not read others.
+    Always,
+}
+
 /// Which connection IDs an end negotiates (RFC 9146; RFC 9147, section 9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

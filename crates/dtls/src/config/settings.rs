@@ -2,7 +2,7 @@
 
 use super::{
     Adapt, AggregationPolicy, ConnectionIds, Delivery, KeyLog, NumberMasks, OnForgery, Packing,
-    ProtocolVersion, RecordNumbers,
+    ProtocolVersion, RecordLengths, RecordNumbers,
 };
 use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, MAX_CONTENT, PskKeyExchangeMode};
 use crate::crypto::{
@@ -128,6 +128,8 @@ pub struct Settings {
     pub path_mtu: Option<usize>,
     /// The length of record numbers in data records.
     pub record_numbers: RecordNumbers,
+    /// Whether all DTLS 1.3 records have a length field.
+    pub record_lengths: RecordLengths,
     /// How the record numbers of records with aggregated tags are encrypted.
     pub number_masks: NumberMasks,
     /// The longest time that a message under shared tags waits for further messages before its set
@@ -142,6 +144,10 @@ pub struct Settings {
     pub max_age: Option<Duration>,
     /// The first retransmission timeout, at least one millisecond.
     pub initial_timeout: Duration,
+    /// How long the acknowledgement of a message after the handshake may wait, so that one ACK
+    /// covers several, for example all tickets of a server (DTLS 1.3). The peer of an association
+    /// should wait longer before it sends its message again.
+    pub ack_delay: Duration,
     /// The time after which an incomplete handshake fails, at least one millisecond.
     pub handshake_deadline: Duration,
     /// The size of the receive buffer, in bytes with overhead. Payloads that wait for shared tags
@@ -208,10 +214,12 @@ impl Settings {
             datagram_bytes: tuning::DATAGRAM_BYTES,
             path_mtu: None,
             record_numbers: RecordNumbers::default(),
+            record_lengths: RecordLengths::default(),
             number_masks: NumberMasks::default(),
             max_wait: None,
             max_age: None,
             initial_timeout: tuning::INITIAL_TIMEOUT,
+            ack_delay: Duration::ZERO,
             handshake_deadline: tuning::HANDSHAKE_DEADLINE,
             receive_buffer_bytes: tuning::RECEIVE_BUFFER_BYTES,
             send_buffer_bytes: tuning::SEND_BUFFER_BYTES,
@@ -350,8 +358,17 @@ impl Settings {
         let cid = if self.connection_ids.are_negotiated() { self.longest_peer_id() } else { 0 };
         match self.speaks(ProtocolVersion::Dtls12) {
             true => MOST_12 + cid,
-            false => MOST + cid + self.ordered_suites().map(|s| s.tag_len).max().unwrap_or(0),
+            false => {
+                MOST + self.length_bytes()
+                    + cid
+                    + self.ordered_suites().map(|s| s.tag_len).max().unwrap_or(0)
+            }
         }
+    }
+
+    /// The bytes of the length field in the last record of a datagram (DTLS 1.3).
+    pub(crate) fn length_bytes(&self) -> usize {
+        if self.record_lengths == RecordLengths::Always { 2 } else { 0 }
     }
 
     /// The longest connection ID of the peer that this end accepts, in bytes. The ID is part of

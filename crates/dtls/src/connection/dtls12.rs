@@ -136,7 +136,7 @@ impl Connection {
         if core::mem::take(refusal) != RenegotiationRefusal::Due {
             return None;
         }
-        let shape = super::transmit::LAST_CONTROL;
+        let shape = self.last_control();
         let epoch = self.channel.send.newest()?;
         let sealed: Result<_, SealError> = epoch.seal(buf, ContentType::ALERT, shape, |w| {
             w.u8(1)?;

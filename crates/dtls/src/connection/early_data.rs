@@ -2,7 +2,6 @@
 //! by a server before the client has proved that it is present.
 
 use super::stage::Stage;
-use super::transmit::LAST_CONTROL;
 use super::{Connection, Notice, Role};
 use crate::codepoints::{AlertDescription, ContentType, MAX_CONTENT};
 use crate::crypto::{ExportError, ExporterSecret};
@@ -137,10 +136,11 @@ impl Connection {
             return Err(EarlyDataError::TooLate);
         }
         let most = self.settings().datagram_bytes.min(MAX_CONTENT);
+        let last = self.last_control();
         let early = self.early_data.get_mut().ok_or(EarlyDataError::NotOffered)?;
         let left = early.left;
         let sender = early.sender().ok_or(EarlyDataError::NotOffered)?;
-        let overhead = sender.epoch.overhead(ContentType::APPLICATION_DATA, LAST_CONTROL);
+        let overhead = sender.epoch.overhead(ContentType::APPLICATION_DATA, last);
         if payload.is_empty() || payload.len() + overhead > most {
             return Err(EarlyDataError::Length);
         }
@@ -158,10 +158,11 @@ impl Connection {
         if self.early_data.get().is_none() || !self.may_send_early() {
             return None;
         }
+        let last = self.last_control();
         let sender = self.early_data.get_mut()?.sender()?;
         let (payload, _) = sender.unsent.front()?;
         let kind = ContentType::APPLICATION_DATA;
-        let sealed = sender.epoch.seal(buf, kind, LAST_CONTROL, |w| w.bytes(payload)).ok()?;
+        let sealed = sender.epoch.seal(buf, kind, last, |w| w.bytes(payload)).ok()?;
         let (payload, rejected) = sender.unsent.pop_front()?;
         let len = payload.len() as u64;
         match rejected {

@@ -53,7 +53,7 @@ pub(crate) use transmit::write_plaintext;
 use crate::codepoints::AlertDescription;
 use crate::config::Session;
 use crate::config::session::Session12;
-use crate::config::{ClientConfig, ProtocolVersion, ServerConfig, Settings};
+use crate::config::{ClientConfig, CookiePolicy, ProtocolVersion, ServerConfig, Settings};
 use crate::crypto::ExportError;
 use crate::error::{CloseReason, Fault};
 use crate::handshake::client::WaitServerHello;
@@ -260,7 +260,9 @@ impl Connection {
         };
         // The shortest datagram that carries this hello; as fragments it took more bytes.
         let hello = PlaintextHeader::LEN + Fragment::HEADER + body.len();
-        let unproved = admitted.cookie().is_none().then_some(hello);
+        let is_unproved =
+            admitted.cookie().is_none() && config.cookies != CookiePolicy::ProvedBelow;
+        let unproved = is_unproved.then_some(hello);
         let mut channel = Channel::new(rng, &config.settings, sequence, record_number);
         let mut incoming = Reassembly::starting_at(sequence.wrapping_add(1));
         let mut state = match admitted {
@@ -566,7 +568,7 @@ impl Connection {
         let next = self.channel.send.peek().map_or(0, SendEpoch::next);
         let setting = self.settings().record_numbers;
         let number = update::number_length(self.loss.get(), setting, aggregated, next);
-        HeaderFormat { number, last: true }
+        HeaderFormat { number, ..self.last_control() }
     }
 
     /// Returns the next thing to do, without borrowing from the connection.

@@ -192,7 +192,10 @@ impl Connection {
     /// The largest overhead of a datagram beside its payload, in bytes.
     pub(super) fn data_overhead(&self) -> usize {
         match (self.sending(), self.channel.send.peek()) {
-            (Some(_), Some(epoch)) => epoch.largest_data_overhead(NumberLength::Two),
+            (Some(_), Some(epoch)) => {
+                let lengths = self.settings().length_bytes();
+                epoch.largest_data_overhead(NumberLength::Two) + lengths
+            }
             _ => self.settings().largest_overhead(),
         }
     }
@@ -303,12 +306,11 @@ impl Connection {
         self.timers.set(Timer::PathMtu, self.now + patience);
         let message = PathMessage { kind: PathMessageKind::PathChallenge, cookie };
         let kind = ContentType::RETURN_ROUTABILITY_CHECK;
-        let most = self.channel.record_limit;
+        let (most, last) = (self.channel.record_limit, self.last_control());
         let epoch = self.channel.send.newest()?;
-        let fits = bytes.checked_sub(epoch.overhead(kind, super::transmit::LAST_CONTROL))?;
+        let fits = bytes.checked_sub(epoch.overhead(kind, last))?;
         let datagram = buf.get_mut(..bytes).filter(|_| fits <= most)?;
-        let sealed =
-            epoch.seal_filling(datagram, kind, super::transmit::LAST_CONTROL, |w| message.write(w));
+        let sealed = epoch.seal_filling(datagram, kind, last, |w| message.write(w));
         self.stats.sent(|sent| sent.mtu_probes += 1);
         let to = self.path.to;
         sealed.ok().map(|sealed| (sealed.len, to))

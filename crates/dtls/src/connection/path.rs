@@ -299,7 +299,7 @@ impl Connection {
             .channel
             .send
             .peek()?
-            .overhead(ContentType::RETURN_ROUTABILITY_CHECK, super::transmit::LAST_CONTROL);
+            .overhead(ContentType::RETURN_ROUTABILITY_CHECK, self.last_control());
         let candidate = self.path.candidate().filter(|candidate| candidate.challenge_due)?;
         candidate.challenge_due = false;
         candidate.tries += 1;
@@ -325,7 +325,7 @@ impl Connection {
     }
 
     fn seal_path_message(&mut self, buf: &mut [u8], message: PathMessage) -> Option<usize> {
-        let (kind, shape) = (ContentType::RETURN_ROUTABILITY_CHECK, super::transmit::LAST_CONTROL);
+        let (kind, shape) = (ContentType::RETURN_ROUTABILITY_CHECK, self.last_control());
         let epoch = self.channel.send.newest()?;
         epoch.seal(buf, kind, shape, |w| message.write(w)).map(|sealed| sealed.len).ok()
     }

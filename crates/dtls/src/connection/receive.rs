@@ -435,8 +435,13 @@ impl Connection {
             self.timers.stop(Timer::Acknowledge);
         } else if self.is_established() {
             // No flight will acknowledge it.
-            self.acks.make_due();
-            self.timers.stop(Timer::Acknowledge);
+            let delay = self.settings().ack_delay;
+            if epoch < APPLICATION_EPOCH || delay.is_zero() {
+                self.acks.make_due();
+                self.timers.stop(Timer::Acknowledge);
+            } else {
+                self.timers.set_at_most(Timer::Acknowledge, self.now + delay);
+            }
         } else {
             // The rest of the peer's flight may still be on its way.
             self.timers.set_at_most(

@@ -3,7 +3,7 @@
 use super::pace::{Pace, Wait};
 use super::{Connection, Ending};
 use crate::codepoints::{AlertDescription, ContentType};
-use crate::config::Packing;
+use crate::config::{Packing, RecordLengths};
 use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit};
 use crate::messages::{Alert, RecordNumber, ack};
@@ -20,10 +20,13 @@ use lightseal_core::{Encode, Writer};
 /// The header format of a control record. It has a 16-bit record number because it may follow a
 /// burst of losses.
 const CONTROL: HeaderFormat = HeaderFormat { number: NumberLength::Two, last: false };
-pub(super) const LAST_CONTROL: HeaderFormat =
-    HeaderFormat { number: NumberLength::Two, last: true };
 
 impl Connection {
+    /// The header format of a control record that is the last one of its datagram.
+    pub(super) fn last_control(&self) -> HeaderFormat {
+        HeaderFormat { last: self.settings().record_lengths == RecordLengths::Auto, ..CONTROL }
+    }
+
     /// Writes the next datagram into `buf`; `None` if there is none.
     pub(super) fn build_datagram(&mut self, buf: &mut [u8]) -> Option<usize> {
         let allowance = self.path.allowance();
@@ -64,7 +67,7 @@ impl Connection {
         let closing = self.pace.get_mut().is_some_and(Pace::take_closing_due);
         if closing || self.key_update.is_switch_due() {
             self.timers.stop(Timer::OpenSet);
-            if let Some(len) = self.write_closing_tag(buf, LAST_CONTROL) {
+            if let Some(len) = self.write_closing_tag(buf, self.last_control()) {
                 return Some(len);
             }
             self.switch_send_epoch();
@@ -93,14 +96,14 @@ impl Connection {
         more: bool,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<usize, SealError> {
-        let mut shape = self.data_shape();
+        let (mut shape, last) = (self.data_shape(), self.last_control());
         let shared = self.sending().is_some_and(|agreed| agreed.send.aggregates());
         let wait = if shared { self.wait_for_others(len, more) } else { None };
         let epoch = self.channel.send.newest().ok_or(SealError::Exhausted)?;
         let closing = shared && wait.is_none() && epoch.leaves_open();
         // This format has a length field, so that the closing tag can follow in the same datagram.
         let joined = HeaderFormat { last: false, ..shape };
-        if closing && buf.len() >= len + epoch.overhead_with_closing(joined, LAST_CONTROL) {
+        if closing && buf.len() >= len + epoch.overhead_with_closing(joined, last) {
             shape = joined;
         }
         match epoch.seal(buf, ContentType::APPLICATION_DATA, shape, content) {
@@ -116,7 +119,7 @@ impl Connection {
                 if shared {
                     self.sealed_shared(sealed.number, open, wait);
                     let rest = buf.get_mut(sealed.len..).filter(|_| closing && !shape.last);
-                    let tag = rest.and_then(|rest| self.write_closing_tag(rest, LAST_CONTROL));
+                    let tag = rest.and_then(|rest| self.write_closing_tag(rest, last));
                     if let Some(tag_len) = tag {
                         datagram_len += tag_len;
                     }
@@ -274,7 +277,7 @@ impl Connection {
         epoch: u64,
         buf: &mut [u8],
     ) -> Option<(usize, u64, alloc::vec::Vec<crate::handshake::flight::FragmentRange>)> {
-        let alone = self.packing() != Packing::Full;
+        let (alone, last) = (self.packing() != Packing::Full, self.last_control());
         let channel = &mut self.channel;
         let flight = &channel.flight;
         if epoch == 0 {
@@ -298,7 +301,7 @@ impl Connection {
         if pieces.is_empty() {
             return None;
         }
-        let shape = if flight.is_completed_by(&pieces) { LAST_CONTROL } else { CONTROL };
+        let shape = if flight.is_completed_by(&pieces) { last } else { CONTROL };
         let sealed =
             keys.seal(buf, ContentType::HANDSHAKE, shape, |w| flight.write(&pieces, w)).ok()?;
         Some((sealed.len, sealed.number, pieces))
@@ -328,7 +331,7 @@ impl Connection {
         if self.is_established() && reason != CloseReason::Peer {
             // Queued payloads are still sent, one datagram at a time, after our Finished.
             if alert == AlertDescription::CLOSE_NOTIFY {
-                if let Some(len) = self.write_epoch_end(buf, LAST_CONTROL) {
+                if let Some(len) = self.write_epoch_end(buf, self.last_control()) {
                     return Some(len);
                 }
                 if matches!(self.channel.flight.unsent_epoch(), Some(0..=HANDSHAKE_EPOCH)) {
@@ -353,11 +356,10 @@ impl Connection {
         // failed has no state any more.
         let older = self.channel.send.peek().is_some_and(|epoch| epoch.epoch() == EPOCH_12);
         let clear = older && !self.is_established();
+        let last = self.last_control();
         let keys = self.channel.send.newest().filter(|_| !clear);
         let written = buf.get_mut(at..).and_then(|rest| match keys {
-            Some(epoch) => {
-                epoch.seal(rest, ContentType::ALERT, LAST_CONTROL, content).map(|s| s.len).ok()
-            }
+            Some(epoch) => epoch.seal(rest, ContentType::ALERT, last, content).map(|s| s.len).ok(),
             None => {
                 write_plaintext(rest, ContentType::ALERT, &mut self.channel.plaintext_next, content)
                     .map(|(len, _)| len)
@@ -370,9 +372,10 @@ impl Connection {
     #[inline(never)]
     fn write_loss_report(&mut self, buf: &mut [u8]) -> Option<usize> {
         let loss = self.loss.get_mut()?.take_report()?;
+        let last = self.last_control();
         let epoch: &mut SendEpoch = self.channel.send.newest()?;
         epoch
-            .seal(buf, ContentType::LOSS_REPORT, LAST_CONTROL, |w| w.u16(loss))
+            .seal(buf, ContentType::LOSS_REPORT, last, |w| w.u16(loss))
             .map(|sealed| sealed.len)
             .ok()
     }

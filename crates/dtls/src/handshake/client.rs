@@ -636,14 +636,15 @@ impl Offer {
         let offers_psks = ticket.is_some() || self.psk.is_some();
         let chosen = hello.extensions.get(ExtensionType::PRE_SHARED_KEY);
         let first = self.retried.is_none();
-        let mut may_be_early = false;
+        let mut early_protocol = None;
         let (early, peer, resumed) = match (chosen, ticket, self.psk) {
             (Some(_), ..) if !offers_psks => {
                 return Err(Misbehaviour::UnsolicitedExtension.into());
             }
             (Some([0, 0]), Some(OfferedTicket { psk, agreed, early_data }), _) => {
-                may_be_early =
-                    first && early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id);
+                if first && early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id) {
+                    early_protocol = Some(agreed.alpn);
+                }
                 (psk.early, agreed.peer, true)
             }
             (Some([0, 0]), None, Some(offered)) | (Some([0, 1]), Some(_), Some(offered)) => {
@@ -695,7 +696,7 @@ impl Offer {
                 random,
                 peer,
                 resumed,
-                may_be_early,
+                early_protocol,
                 verifies: chosen.is_none(),
                 certificates,
                 agreed,
@@ -717,8 +718,9 @@ pub(crate) struct WaitEncryptedExtensions {
     random: [u8; 32],
     peer: SessionPeer,
     resumed: bool,
-    /// Whether the server may accept early data.
-    may_be_early: bool,
+    /// The application protocol with which the server may accept early data, empty for none; `None`
+    /// if it may not accept any.
+    early_protocol: Option<Vec<u8>>,
     /// Whether the server authenticates itself with a certificate.
     verifies: bool,
     certificates: ForClient,
@@ -750,7 +752,9 @@ impl WaitEncryptedExtensions {
                 kind if kind == settings.aggregation_extension && wanted.is_wanted() => {
                     schemes = aggregation_extension::read_answer(content)?;
                 }
-                ExtensionType::EARLY_DATA if self.may_be_early && content.is_empty() => {
+                ExtensionType::EARLY_DATA
+                    if self.early_protocol.is_some() && content.is_empty() =>
+                {
                     early_data = true;
                 }
                 // The server's preferred groups are meant for later handshakes (RFC 8446, section
@@ -795,6 +799,12 @@ impl WaitEncryptedExtensions {
         {
             authenticated.set(certificates.part, certificates.authenticated(key.clone()));
         }
+        // RFC 8446, section 4.2.10.
+        let protocol = agreed.application_protocol(settings);
+        let name = protocol.get().map_or(&[][..], Vec::as_slice);
+        if early_data && self.early_protocol.as_deref() != Some(name) {
+            return Err(Misbehaviour::IllegalParameter("early_data").into());
+        }
         let finished = Box::new(WaitFinished {
             part: self.part,
             random: self.random,
@@ -819,7 +829,7 @@ impl WaitEncryptedExtensions {
                 receive_cid: agreed.receive_cid,
                 return_routability: agreed.return_routability,
                 certificates: authenticated,
-                protocol: agreed.application_protocol(settings),
+                protocol,
             },
             peer: self.peer,
             answer: PartState::EMPTY,

@@ -2,12 +2,14 @@
 //! sections 2.3 and 4.2.10; RFC 9147, section 5.6).
 
 use super::hello_decision::AcceptedHello;
+use super::negotiated_extensions::AcceptedExtensions;
 use super::{log_line, log_secret};
 use crate::config::{ServerConfig, Settings};
 use crate::crypto::{CipherSuite, EarlySecret, ExporterSecret, HashValue, TrafficSecret};
 use crate::handshake::resumption::OpenedTicket;
 use crate::parts;
 use crate::tuning::EARLY_DATA_WINDOW;
+use alloc::vec::Vec;
 
 /// The keys of early data.
 #[derive(Debug)]
@@ -45,17 +47,21 @@ impl EarlyKeys {
 pub(crate) fn accepts(
     config: &ServerConfig,
     accepted: &AcceptedHello<'_>,
+    answer: &AcceptedExtensions,
     ticket: &OpenedTicket,
 ) -> Option<(parts::EarlyData, u32)> {
     let part = parts::EarlyData::INCLUDED?;
     let settings = &config.settings;
     let most = settings.early_data.min(ticket.content.max_early_data);
+    // RFC 8446, section 4.2.10: suite and application protocol are those of the ticket.
+    let protocol = answer.agreed.application_protocol(settings);
     let fits = accepted.offers_early_data
         && accepted.cookie.is_none()
         && most > 0
         && !settings.reusable_tickets
         && ticket.index == 0
         && ticket.content.agreed.suite == accepted.suite.id
+        && ticket.content.agreed.alpn == protocol.get().map_or(&[][..], Vec::as_slice)
         && ticket.age_difference <= EARLY_DATA_WINDOW;
     fits.then_some((part, most))
 }

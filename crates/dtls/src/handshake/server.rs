@@ -59,7 +59,7 @@ pub(crate) fn accept(
     let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
     let hash = accepted.suite.hash;
     let mut early_data = None;
-    let (credential, secret, share) = match choose_psk(config, &accepted)? {
+    let (credential, secret, share) = match choose_psk(config, &accepted, &answer)? {
         Some(ChosenPsk { index, psk, peer, early_data: accepted_early }) => {
             check_binder(&accepted, &psk, index)?;
             early_data = accepted_early;
@@ -149,11 +149,9 @@ pub(crate) fn accept(
     absorb(&mut transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
     channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::ENCRYPTED_EXTENSIONS, extensions);
 
-    let (asks_client, resumed, peer) = match &credential {
-        ServerCredential::Psk { peer, resumed, .. } => (false, *resumed, peer.clone()),
-        ServerCredential::Certificate(_, chosen) => {
-            (chosen.asks_client(), false, SessionPeer::Key(None))
-        }
+    let (resumed, peer) = match &credential {
+        ServerCredential::Psk { peer, resumed, .. } => (*resumed, peer.clone()),
+        ServerCredential::Certificate(..) => (false, SessionPeer::Key(None)),
     };
     let mut authenticated = PartState::EMPTY;
     if let (Some(certificates), SessionPeer::Key(key)) = (config.certificates.get(), &peer) {
@@ -167,8 +165,6 @@ pub(crate) fn accept(
         master,
         client,
         server,
-        // Before the client has authenticated itself, it gets no data.
-        sends_half_rtt_data: config.send_half_rtt_data && !asks_client,
         offered: OfferedSchemes::new((send, &down), (receive, &up)),
         negotiated: Negotiated {
             version: ProtocolVersion::Dtls13,
@@ -241,7 +237,6 @@ pub(super) struct ServerFlight {
     master: MasterSecret,
     client: TrafficSecret,
     server: TrafficSecret,
-    sends_half_rtt_data: bool,
     offered: OfferedSchemes,
     pub(super) negotiated: Negotiated,
     /// The tickets for the client.
@@ -266,9 +261,9 @@ impl ServerFlight {
             master.application(&transcript.hash());
         log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &client_random, &receive_secret);
         log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &client_random, &send_secret);
-        if self.sends_half_rtt_data {
-            channel.install_sending(APPLICATION_EPOCH, suite, (&send_secret, negotiated.send));
-        }
+        // After its Finished the server sends alerts under these keys (RFC 8446, appendix A.2), and
+        // data if the configuration allows it before the client's Finished.
+        channel.install_sending(APPLICATION_EPOCH, suite, (&send_secret, negotiated.send));
         let established = Box::new(Established {
             offered,
             keys: EstablishedKeys::Dtls13 {
@@ -359,6 +354,7 @@ struct ChosenPsk {
 fn choose_psk(
     config: &ServerConfig,
     accepted: &AcceptedHello<'_>,
+    answer: &AcceptedExtensions,
 ) -> Result<Option<ChosenPsk>, Unaccepted> {
     let Some(psks) = &accepted.psks else { return Ok(None) };
     let hash = accepted.suite.hash;
@@ -367,7 +363,7 @@ fn choose_psk(
     {
         let OpenedTicket { part, index, content, .. } = ticket;
         let psk = HandshakePsk::of_ticket(*part, &content.psk, hash);
-        let early_data = early::accepts(config, accepted, ticket);
+        let early_data = early::accepts(config, accepted, answer, ticket);
         let (index, peer) = (*index, content.agreed.peer.clone());
         return Ok(Some(ChosenPsk { index, psk, peer, early_data }));
     }

@@ -444,3 +444,25 @@ fn a_client_that_closes_at_once_sends_no_early_data() {
     pair.run_for(Duration::from_secs(70));
     assert!(pair.at_server.early_data.is_empty() && pair.at_server.connected.is_none());
 }
+
+/// RFC 8446, section 4.2.10.
+#[test]
+fn early_data_keeps_to_the_application_protocol_of_its_session() {
+    let protocols = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect();
+    for (offered, fits) in [(vec!["co"], true), (vec!["other"], false), (vec![], false)] {
+        let mut configs = configs(|_| {});
+        configs.client.settings.application_protocols = protocols(&["co"]);
+        configs.server.settings.application_protocols = protocols(&["co", "other"]);
+        let (mut pair, session) = with_session(configs);
+        let mut client = client(&session);
+        client.settings.application_protocols = protocols(&offered);
+        let mut next = begin(&mut pair, client);
+        if fits {
+            send_early(&mut next, b"early", WhenRejected::Drop);
+            next.connect().assert_connected();
+            assert!(accepted(&next));
+        } else {
+            assert_rejected(&mut next, true);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Certificates, keys and the verifier.
+
+use crate::Failure;
+use crate::flags::{CredentialFlags, Flags};
+use crate::keys;
+use lightseal_dtls::codepoints::{CertificateType, SignatureScheme};
+use lightseal_dtls::{
+    BadCertificate, CertificateVerifier, CertifiedKey, KeyStore, OfferedCertificates, PeerKey,
+    PresentedCertificate,
+};
+use pki_types::CertificateDer;
+use pki_types::pem::PemObject;
+use std::sync::{Arc, Mutex};
+use webpki::EndEntityCert;
+
+/// What happened to certificates in a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Log(Mutex<Entries>);
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entries {
+    /// The peer's certificates, once it has presented some.
+    pub(crate) presented: Option<Vec<Vec<u8>>>,
+    /// The credential that was chosen, as the runner counts.
+    pub(crate) selected: Option<i32>,
+    /// The name of the server that the client asked for.
+    pub(crate) server_name: Option<String>,
+    /// The authorities that the peer trusts.
+    pub(crate) authorities: Vec<Vec<u8>>,
+}
+
+impl Log {
+    pub(crate) fn entries(&self) -> Entries {
+        self.0.lock().expect("nobody panics with the lock").clone()
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Entries)) {
+        note(&mut self.0.lock().expect("nobody panics with the lock"));
+    }
+}
+
+/// A credential with the runner's conditions.
+struct Credential {
+    index: i32,
+    key: CertifiedKey,
+    must_match_issuer: bool,
+    /// The issuer of each certificate of the chain, in DER.
+    issuers: Vec<Vec<u8>>,
+}
+
+/// The credentials of a case, in order of preference.
+pub(crate) struct Credentials {
+    credentials: Vec<Credential>,
+    log: Arc<Log>,
+}
+
+impl Credentials {
+    /// Reads the credentials that the flags name.
+    pub(crate) fn read(flags: &Flags, log: &Arc<Log>) -> Result<Self, Failure> {
+        let mut credentials = Vec::new();
+        for (index, flags) in flags.credentials() {
+            credentials.extend(read_credential(index, flags)?);
+        }
+        // The one without an introduction is the last resort.
+        credentials.sort_by_key(|credential| credential.index < 0);
+        Ok(Self { credentials, log: Arc::clone(log) })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.credentials.is_empty()
+    }
+}
+
+fn read_credential(index: i32, flags: &CredentialFlags) -> Result<Option<Credential>, Failure> {
+    let (Some(chain), Some(key)) = (flags.text("-cert-file"), flags.text("-key-file")) else {
+        return Ok(None);
+    };
+    let failed = |error: &dyn std::fmt::Debug| Failure::Failed(format!("{chain}: {error:?}"));
+    let chain: Vec<Vec<u8>> = CertificateDer::pem_file_iter(chain)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| failed(&error))?
+        .into_iter()
+        .map(|certificate| certificate.to_vec())
+        .collect();
+    let schemes = flags.numbers("-signing-prefs")?.into_iter().map(SignatureScheme).collect();
+    let key = keys::read(key, schemes)?;
+    let issuers = chain.iter().filter_map(|certificate| issuer(certificate)).collect();
+    let key = CertifiedKey::x509(chain, key).map_err(|error| failed(&error))?;
+    Ok(Some(Credential { index, key, must_match_issuer: flags.must_match_issuer, issuers }))
+}
+
+/// The name of a certificate's issuer, in DER with its header.
+fn issuer(certificate: &[u8]) -> Option<Vec<u8>> {
+    let certificate = CertificateDer::from(certificate);
+    let parsed = EndEntityCert::try_from(&certificate).ok()?;
+    let content = parsed.issuer();
+    let len = content.len();
+    let mut name = vec![0x30];
+    match len {
+        ..0x80 => name.push(u8::try_from(len).ok()?),
+        0x80..0x100 => name.extend([0x81, u8::try_from(len).ok()?]),
+        _ => {
+            name.push(0x82);
+            name.extend(u16::try_from(len).ok()?.to_be_bytes());
+        }
+    }
+    name.extend(content);
+    Some(name)
+}
+
+impl KeyStore for Credentials {
+    fn choose(&self, offered: &OfferedCertificates<'_>) -> Option<CertifiedKey> {
+        let issued = |credential: &&Credential| {
+            !credential.must_match_issuer
+                || credential.issuers.iter().any(|name| offered.authorities.contains(&&name[..]))
+        };
+        let mut usable = self.credentials.iter().filter(issued);
+        let chosen = usable.find(|credential| offered.scheme_for(&credential.key).is_some());
+        self.log.note(|log| {
+            log.selected = chosen.map(|credential| credential.index);
+            log.server_name = offered.server_name.map(str::to_owned);
+            log.authorities = offered.authorities.iter().map(|name| name.to_vec()).collect();
+        });
+        chosen.map(|credential| credential.key.clone())
+    }
+
+    fn kinds(&self) -> Vec<CertificateType> {
+        vec![CertificateType::X509]
+    }
+}
+
+/// Accepts every certificate that has a public key, or none.
+#[derive(Debug)]
+pub(crate) struct Verifier {
+    accepts: bool,
+    log: Arc<Log>,
+}
+
+impl Verifier {
+    pub(crate) fn new(flags: &Flags, log: &Arc<Log>) -> Self {
+        // Without the other flags, BoringSSL only notes that the certificate did not verify.
+        let counts = ["-verify-peer", "-require-any-client-certificate"];
+        let counts =
+            counts.iter().any(|flag| flags.has(flag)) || flags.has("-use-custom-verify-callback");
+        Self { accepts: !(flags.has("-verify-fail") && counts), log: Arc::clone(log) }
+    }
+}
+
+impl CertificateVerifier for Verifier {
+    fn kinds(&self) -> &[CertificateType] {
+        &[CertificateType::X509]
+    }
+
+    fn still_accepts(&self, _: &PeerKey) -> bool {
+        true
+    }
+
+    fn verify(
+        &self,
+        presented: &PresentedCertificate<'_>,
+    ) -> Result<(Vec<u8>, Option<String>), BadCertificate> {
+        let [own, ..] = presented.entries else { return Err(BadCertificate::Malformed) };
+        let entries = presented.entries.iter().map(|entry| entry.to_vec()).collect();
+        self.log.note(|log| log.presented = Some(entries));
+        let certificate = CertificateDer::from(*own);
+        let parsed =
+            EndEntityCert::try_from(&certificate).map_err(|_| BadCertificate::Malformed)?;
+        match self.accepts {
+            true => Ok((parsed.subject_public_key_info().to_vec(), None)),
+            false => Err(BadCertificate::Other("the case wants it so")),
+        }
+    }
+}
