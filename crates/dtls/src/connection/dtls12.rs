@@ -11,11 +11,11 @@ use crate::error::{Fault, Limit, Misbehaviour};
 use crate::handshake::RenegotiationRefusal;
 use crate::handshake::reassembly::Message;
 use crate::messages::fragment::Fragment;
-use crate::record::Header12;
 use crate::record::epochs::EPOCH_12;
 use crate::record::outcomes::OpenedRecord;
 use crate::record::receive_buffer::Slot;
 use crate::record::seal::SealError;
+use crate::record::{Header12, RecordId};
 use crate::timer::Timer;
 use crate::tuning::MAX_WRONG_KEYS;
 use alloc::vec::Vec;
@@ -53,7 +53,7 @@ impl Connection {
         if newest {
             let way = arrival.way;
             if header.kind == ContentType::TLS12_CID {
-                self.newest_record(way);
+                self.newest_record(RecordId { epoch: EPOCH_12, number: inner.number }, way);
             }
             self.answer_from_where_asked(way);
         }

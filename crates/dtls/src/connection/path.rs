@@ -8,7 +8,7 @@ use crate::codepoints::ContentType;
 use crate::error::{Fault, Misbehaviour};
 use crate::messages::return_routability::{self, PathMessage, PathMessageKind};
 use crate::parts::{self, Part, PartState};
-use crate::record::cid;
+use crate::record::{RecordId, cid};
 use crate::timer::Timer;
 use crate::tuning::{
     AMPLIFICATION, MAX_PATH_CHALLENGES, MAX_PATH_RESPONSES, PATH_CHALLENGE_INTERVAL,
@@ -181,7 +181,11 @@ impl Connection {
 
     /// A record that came by `way` with a connection ID was authenticated and has the highest
     /// record number so far.
-    pub(super) fn newest_record(&mut self, way: AddressPair) {
+    ///
+    /// Under shared tags newer records may have arrived and not be verified yet. Without a path
+    /// check they keep the peer where they came from, because the record may be a late copy from
+    /// an attacker. With a path check, the first of them that is verified ends the check.
+    pub(super) fn newest_record(&mut self, record: RecordId, way: AddressPair) {
         let Some(part) = parts::ConnectionIds::INCLUDED.filter(|_| self.is_established()) else {
             return;
         };
@@ -201,7 +205,9 @@ impl Connection {
                 received: 0,
                 sent: 0,
             });
-        } else if self.settings().unchecked_address_change {
+        } else if self.settings().unchecked_address_change
+            && !self.held.has_newer_from(self.path.to.peer, record)
+        {
             self.move_peer(way);
         }
     }

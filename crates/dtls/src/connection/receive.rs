@@ -13,7 +13,7 @@ use crate::parts::{self, Part};
 use crate::record::epochs::{APPLICATION_EPOCH, EARLY_EPOCH, EPOCH_12, carries_data};
 use crate::record::outcomes::{Inner, Outcomes};
 use crate::record::receive_buffer::{Origin, Slot};
-use crate::record::{ConnectionId, Header12, ReceiveEpoch, UnifiedHeader};
+use crate::record::{ConnectionId, Header12, ReceiveEpoch, RecordId, UnifiedHeader};
 use crate::timer::Timer;
 use crate::tuning::{ACK_PATIENCE, HANDSHAKE_KEYS_LIFETIME};
 use alloc::boxed::Box;
@@ -218,7 +218,7 @@ impl Connection {
                 && let Some(own_id) = self.channel.own_ids.position(&own_id)
             {
                 self.channel.own_ids.used(own_id);
-                self.newest_record(origin.way);
+                self.newest_record(RecordId { epoch: number, number: newest }, origin.way);
             }
             self.answer_from_where_asked(origin.way);
         }

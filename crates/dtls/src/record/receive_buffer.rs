@@ -5,6 +5,7 @@ use crate::parts::{self, Part, PartState};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
+use core::net::SocketAddr;
 use lightseal_aggregation::tuning::{CANDIDATES, HELD_PER_NUMBER};
 use lightseal_aggregation::{DropReason, Outcome};
 use lightseal_core::AddressPair;
@@ -135,10 +136,18 @@ struct Shared {
     /// The origin of the record being processed, if it may change where the peer is answered.
     origin: Option<Origin>,
     /// The origins of the records in slots, by slot. A slot beyond the end has no origin.
-    origins: Vec<Option<Origin>>,
+    origins: Vec<Option<SlotOrigin>>,
     /// The highest record number authenticated since [`ReceiveBuffer::begin`], and its slot; `None`
     /// for the record being processed.
     newest: Option<(u64, Option<Slot>)>,
+}
+
+/// Where the record in a slot came from.
+#[derive(Clone, Copy, Debug)]
+struct SlotOrigin {
+    origin: Origin,
+    /// The record, while it waits for verification.
+    waiting: Option<RecordId>,
 }
 
 impl Shared {
@@ -157,7 +166,13 @@ impl Shared {
             self.origins.resize(at + 1, None);
         }
         if let Some(origin) = self.origins.get_mut(at) {
-            *origin = self.origin;
+            *origin = self.origin.map(|origin| SlotOrigin { origin, waiting: None });
+        }
+    }
+
+    fn set_waiting(&mut self, slot: Slot, record: Option<RecordId>) {
+        if let Some(Some(origin)) = self.origins.get_mut(usize::from(slot)) {
+            origin.waiting = record;
         }
     }
 }
@@ -206,9 +221,27 @@ impl ReceiveBuffer {
         let (number, slot) = shared.newest?;
         let origin = match slot {
             None => shared.origin,
-            Some(slot) => shared.origins.get(usize::from(slot)).copied().flatten(),
+            Some(slot) => {
+                shared.origins.get(usize::from(slot)).copied().flatten().map(|known| known.origin)
+            }
         };
         Some((number, origin))
+    }
+
+    /// The record in `slot` waits for verification until the slot is resolved or released.
+    pub fn waits(&mut self, slot: Slot, record: RecordId) {
+        if let Some(shared) = self.shared.get_mut() {
+            shared.set_waiting(slot, Some(record));
+        }
+    }
+
+    /// Whether a record that waits for verification came from `peer` and is newer than `record`.
+    pub fn has_newer_from(&self, peer: SocketAddr, record: RecordId) -> bool {
+        self.shared.get().is_some_and(|shared| {
+            shared.origins.iter().flatten().any(|known| {
+                known.origin.way.peer == peer && known.waiting.is_some_and(|newer| newer > record)
+            })
+        })
     }
 
     /// How many bytes the records of a scheme may take, overhead included: for each of `numbers`
@@ -297,6 +330,7 @@ impl ReceiveBuffer {
         shared.longest = shared.longest.max(len);
         if !shared.origins.is_empty() {
             shared.note_newest(record.number, Some(slot));
+            shared.set_waiting(slot, None);
         }
         if shared.waiting_early == 0 && shared.early.is_empty() {
             return self.deliver(slot);
@@ -393,6 +427,9 @@ impl ReceiveBuffer {
                 *buffer = Vec::new();
             }
             self.free.push(slot);
+            if let Some(shared) = self.shared.get_mut() {
+                shared.set_waiting(slot, None);
+            }
         }
     }
 
@@ -451,6 +488,28 @@ mod tests {
         let verified = Resolution::Verified;
         assert_eq!(held.next_ready(), Some(Received::Resolved(record(0), verified)));
         assert_eq!((held.next_ready(), held.bytes()), (None, 0));
+    }
+
+    #[test]
+    fn a_record_is_newer_only_while_it_waits_and_came_from_the_peer() {
+        let peer: SocketAddr = "192.0.2.1:1000".parse().unwrap();
+        let other: SocketAddr = "192.0.2.2:1000".parse().unwrap();
+        let record = |epoch, number| RecordId { epoch, number };
+        let mut held = ReceiveBuffer::new(10_000);
+        held.begin(Some(Origin { way: AddressPair::to(peer), own_id: None }));
+        let slot = held.hold(&[1; 10]).unwrap();
+        assert!(!held.has_newer_from(peer, record(3, 7)), "it is not known which record it is");
+        held.waits(slot, record(3, 8));
+        assert!(held.has_newer_from(peer, record(3, 7)));
+        assert!(!held.has_newer_from(peer, record(3, 8)));
+        assert!(!held.has_newer_from(peer, record(4, 0)));
+        assert!(!held.has_newer_from(other, record(3, 7)));
+        held.verified(slot, record(3, 8));
+        assert!(!held.has_newer_from(peer, record(3, 7)), "the application has not taken it yet");
+        let slot = held.hold(&[2; 10]).unwrap();
+        held.waits(slot, record(3, 9));
+        held.release(slot);
+        assert!(!held.has_newer_from(peer, record(3, 7)));
     }
 
     #[test]

@@ -385,6 +385,7 @@ impl Aggregated {
             Offer::Held => {
                 tally.arrivals += 1;
                 tally.note(number, payload_len, Fate::Came);
+                held.waits(slot, RecordId { epoch: self.epoch, number });
                 self.waiting += 1;
             }
             Offer::Duplicate => {
