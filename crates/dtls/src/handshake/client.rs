@@ -47,6 +47,9 @@ const HELLO_ROOM: usize = 640;
 /// The room in bytes for values that no standard defines.
 const GREASE_ROOM: usize = 32;
 
+/// The place of a binder before it is computed.
+const BINDER: [u8; LONGEST_OUTPUT] = [0; LONGEST_OUTPUT];
+
 /// A ticket that is offered, and the session that it resumes.
 #[derive(Debug)]
 struct OfferedTicket {
@@ -197,10 +200,19 @@ impl WaitServerHello {
         let hashes = settings.ordered_suites().map(|suite| suite.hash);
         let first = hashes.clone().next();
         let offer_13 = first.map(|first| {
-            // The hash of an external PSK, if a suite has it.
-            let hash = hashes.clone().find(|hash| hash.is(HashAlgorithm::Sha256));
-            let hash = hash.unwrap_or(first);
-            let differ = hashes.clone().any(|hash| !hash.is(first.algorithm()));
+            let (hash, transcript) = match parts::Sha384::INCLUDED {
+                Some(part) => {
+                    // The hash of an external PSK, if a suite has it.
+                    let hash = hashes.clone().find(|hash| hash.is(HashAlgorithm::Sha256));
+                    let differ = hashes.clone().any(|hash| !hash.is(first.algorithm()));
+                    let transcript = match differ {
+                        true => Transcript::undecided(part),
+                        false => Transcript::new(first),
+                    };
+                    (hash.unwrap_or(first), transcript)
+                }
+                None => (first, Transcript::new(first)),
+            };
             Box::new(Offer {
                 part: config.part,
                 ticket: OfferedTicket::new(config, session, now),
@@ -214,15 +226,13 @@ impl WaitServerHello {
                     }
                     _ => None,
                 },
-                transcript: match parts::Sha384::INCLUDED {
-                    Some(part) if differ => Transcript::undecided(part),
-                    _ => Transcript::new(first),
-                },
+                transcript,
                 retried: None,
             })
         });
         let offer_13 = offer_13.filter(|offer| {
-            settings.ordered_suites().any(|suite| offer.fits(&certificates, suite))
+            !parts::Sha384::IS_INCLUDED
+                || settings.ordered_suites().any(|suite| offer.fits(&certificates, suite))
         });
         let verifies = certificates.get().is_some();
         let offer_12 = |highest, channel: &mut Channel| {
@@ -346,7 +356,10 @@ impl WaitServerHello {
         let grease = Grease::new(settings, &self.random);
         let suites = settings
             .ordered_suites()
-            .filter(|suite| offer_13.is_some_and(|offer| offer.fits(&self.certificates, suite)))
+            .filter(|suite| {
+                !parts::Sha384::IS_INCLUDED
+                    || offer_13.is_some_and(|offer| offer.fits(&self.certificates, suite))
+            })
             .map(|suite| suite.id.0)
             .chain(
                 offer_12
@@ -431,8 +444,9 @@ impl WaitServerHello {
                 })?;
                 binders_at = Some(w.len());
                 w.vec16(|w| {
-                    let mut lengths = offer.psks().map(HandshakePsk::binder_len);
-                    lengths.try_for_each(|len| w.vec8(|w| w.bytes(&[0; LONGEST_OUTPUT][..len])))
+                    offer.psks().try_for_each(|psk| {
+                        w.vec8(|w| w.bytes(BINDER.get(..psk.binder_len()).unwrap_or(&BINDER)))
+                    })
                 })
             })
         })?;
