@@ -215,7 +215,7 @@ pub struct X509Verifier {
 }
 
 impl X509Verifier {
-    /// The same with these kinds of certificates in order of preference. A kind that is not in
+    /// The settings with these kinds of certificates, in order of preference. A kind that is not in
     /// the list is not accepted.
     #[must_use]
     pub fn with_kinds(self, kinds: impl IntoIterator<Item = CertificateType>) -> Self {

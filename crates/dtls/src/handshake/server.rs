@@ -350,7 +350,7 @@ struct ChosenPsk {
     /// Its place among the offered ones.
     index: u16,
     psk: HandshakePsk,
-    /// Who has it.
+    /// The identity of its owner.
     peer: SessionPeer,
     /// The number of bytes of early data that the server accepts.
     early_data: Option<(parts::EarlyData, u32)>,

@@ -524,7 +524,7 @@ fn resumes(pair: &mut Pair<'static>, client: ClientParts) -> bool {
     let at_client = next.at_client.connected.clone().unwrap();
     let at_server = next.at_server.connected.clone().unwrap();
     assert_eq!(at_client.resumed, at_server.resumed);
-    // Who the peer is is known in either case.
+    // The identity of the peer is known in either case.
     let pin = |key: Option<&PeerKey>| key.unwrap().spki_sha256;
     assert_eq!(pin(at_client.peer_key()), ToyKey::new(1).pin());
     assert_eq!(pin(at_server.peer_key()), ToyKey::new(2).pin());
