@@ -4,7 +4,7 @@
 use crate::certificates12::*;
 use lightseal_dtls::codepoints::{AlertDescription, CertificateType, HandshakeType};
 use lightseal_dtls::crypto::CipherSuiteId;
-use lightseal_dtls::{CertificateVerifier, tuning};
+use lightseal_dtls::tuning;
 use lightseal_dtls::{CookiePolicy, Psk, Random};
 use std::sync::Arc;
 use std::time::Duration;
