@@ -197,7 +197,7 @@ impl Dangerous {
 
 /// Accepts peers by their chain of X.509 certificates, and pinned keys.
 ///
-/// The name of a server's [`PeerKey`](lightseal_dtls::PeerKey) is the one that was verified, and a
+/// The name of a server's [`PeerKey`] is the one that was verified, and a
 /// client's is [`Names::identity`]. A key that was accepted for itself has no name.
 ///
 /// A session may be resumed if its peer's key is accepted for itself, or if this verifier has
