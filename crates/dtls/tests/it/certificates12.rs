@@ -498,7 +498,7 @@ fn a_kind_of_certificate_that_was_not_offered_is_refused() {
     assert_eq!(reasons(pair).0, fault(Misbehaviour::UnsolicitedExtension));
 }
 
-/// The same configurations once more.
+/// New configurations with the keys, the verifier and the rule for clients of `configs`.
 pub(crate) fn configs_again(configs: &Configs) -> Configs {
     let mut again = self::configs(X509);
     again.client.keys.clone_from(&configs.client.keys);
