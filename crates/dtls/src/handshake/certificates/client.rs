@@ -172,6 +172,7 @@ impl WaitCertificate {
             None => Vec::new(),
         };
         let offered = OfferedCertificates {
+            groups: &[],
             server_name: None,
             kinds: &[self.kinds.client],
             schemes: &schemes,

@@ -8,6 +8,7 @@ use crate::codepoints::{CertificateType, ExtensionType, HandshakeType, Signature
 use crate::config::certificates::ServerCertificates;
 use crate::config::{ClientAuthentication, Settings};
 use crate::credential::{OfferedCertificates, PresentedCertificate};
+use crate::crypto::NamedGroup;
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::reassembly::Message;
 use crate::handshake::server::{SentFlight, ServerFlight};
@@ -59,20 +60,6 @@ pub(in crate::handshake) fn offered_name(offer: Extensions<'_>) -> Result<Option
     })
 }
 
-/// Writes into EncryptedExtensions that the server is the wanted one, when a session is resumed. In
-/// DTLS 1.3 each handshake negotiates the name anew (RFC 8446, section 4.2.11).
-#[inline(never)]
-pub(in crate::handshake) fn confirm_name(
-    certificates: &ServerCertificates,
-    name: Option<&str>,
-    w: &mut Writer<'_>,
-) -> Result<(), BufferFull> {
-    match name.and_then(|name| certificates.keys.has_name(name)) {
-        Some(true) => write_extension(w, ExtensionType::SERVER_NAME, |_| Ok(())),
-        _ => Ok(()),
-    }
-}
-
 impl ChosenCertificate {
     /// Chooses for a ClientHello of DTLS 1.3 with these extensions.
     pub(in crate::handshake) fn new(
@@ -83,14 +70,16 @@ impl ChosenCertificate {
             .get(ExtensionType::SIGNATURE_ALGORITHMS)
             .ok_or(Misbehaviour::MissingExtension("signature_algorithms"))?;
         let schemes = for_handshakes(extensions::read_schemes(schemes)?);
-        Self::with_schemes(certificates, offer, &schemes)
+        Self::with_schemes(certificates, offer, &schemes, &[])
     }
 
-    /// Chooses for a ClientHello with these extensions, whose client accepts these schemes.
+    /// Chooses for a ClientHello with these extensions, whose client accepts these schemes, and
+    /// ECDSA keys in these groups unless there are none.
     pub(in crate::handshake) fn with_schemes(
         certificates: &ServerCertificates,
         offer: Extensions<'_>,
         schemes: &[SignatureScheme],
+        groups: &[NamedGroup],
     ) -> Result<Self, Fault> {
         let authorities = match offer.get(ExtensionType::CERTIFICATE_AUTHORITIES) {
             Some(content) => extensions::read_authorities(content)?,
@@ -110,6 +99,7 @@ impl ChosenCertificate {
             kinds,
             schemes,
             authorities: &authorities,
+            groups,
         };
         common_kind(&certificates.keys.kinds(), kinds)?;
         let signer = Signer::new(certificates.keys.choose(&offered), &offered)

@@ -25,7 +25,7 @@ use crate::tuning::LONGEST_TICKET;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use lightseal_core::Decode;
+use lightseal_core::{Decode, Reader};
 
 /// The number of HelloVerifyRequests that a client answers. A server may repeat the request when
 /// its secret has changed in between.
@@ -322,9 +322,7 @@ impl WaitHelloDone {
         message: &Message,
     ) -> Result<State, Fault> {
         expect_epoch(message, 0)?;
-        if !message.body.is_empty() {
-            return Err(Misbehaviour::IllegalParameter("ServerHelloDone").into());
-        }
+        Reader::new(&message.body).finish()?;
         self.hellos.messages.absorb_message(message);
         let (identity, key) = (self.psk.identity(), self.psk.key());
         let room = 4 + identity.len() + 256;

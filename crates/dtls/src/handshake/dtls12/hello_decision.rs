@@ -125,7 +125,6 @@ pub(crate) fn consider<'a>(
     // session is made.
     let session = session.filter(|session| {
         settings.resumption
-            && !hello.legacy_session_id.is_empty()
             && offered.clone().any(|number| number == session.suite.0)
             && settings.suites_12().any(|suite| suite.id == session.suite)
             && match &session.owner {
@@ -249,5 +248,9 @@ fn choose_certificate(
         None => Vec::new(),
     };
     schemes.retain(fits);
-    ChosenCertificate::with_schemes(certificates, hello.extensions, &schemes)
+    let groups: Vec<NamedGroup> = match hello.extensions.get(ExtensionType::SUPPORTED_GROUPS) {
+        Some(content) => groups(content)?.collect(),
+        None => Vec::new(),
+    };
+    ChosenCertificate::with_schemes(certificates, hello.extensions, &schemes, &groups)
 }

@@ -22,7 +22,7 @@ use crate::parts::CertificateClient12;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use lightseal_core::DecodeError;
+use lightseal_core::{DecodeError, Reader};
 
 /// What all states before the keys have.
 #[derive(Debug)]
@@ -131,6 +131,7 @@ impl WaitHelloDone {
         };
         let schemes: Vec<_> = request.schemes.iter().copied().filter(accepts).collect();
         let offered = OfferedCertificates {
+            groups: &[],
             server_name: None,
             kinds: &[self.negotiation.kinds.client],
             schemes: &schemes,
@@ -154,9 +155,7 @@ impl WaitHelloDone {
         message: &Message,
     ) -> Result<State, Fault> {
         expect_epoch(message, 0)?;
-        if !message.body.is_empty() {
-            return Err(Misbehaviour::IllegalParameter("ServerHelloDone").into());
-        }
+        Reader::new(&message.body).finish()?;
         let Self { negotiation, peer, exchange, asked } = *self;
         let Negotiation { part, mut hellos, certificates, kinds, session_id, gives_ticket } =
             negotiation;
