@@ -184,11 +184,11 @@ pub mod tuning;
 #[cfg(feature = "os")]
 pub use config::MemorySessions;
 pub use config::{
-    Adapt, AdaptRule, AggregationPolicy, BadCertificate, CertificateVerifier, CertifiedKey,
-    ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyLog, KeyStore,
-    Lookup, NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
-    PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordLengths, RecordNumbers,
-    ServerConfig, Session, SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
+    Adapt, AdaptRule, AggregationPolicy, CertificateVerifier, CertifiedKey, ClientAuthentication,
+    ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyLog, KeyStore, Lookup, NumberMasks,
+    OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys, PresentedCertificate,
+    ProtocolVersion, Psk, PskStore, RecordLengths, RecordNumbers, ServerConfig, Session,
+    SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch, WhenRejected};
 pub use credential::{Identity, IdentityError};
@@ -196,8 +196,9 @@ pub use crypto::ExportError;
 #[cfg(feature = "server")]
 pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle, Incoming};
 pub use error::{
-    AggregationError, CloseReason, ConfigError, ConnectError, ConnectionIdLengthChanged,
-    EarlyDataError, Fault, Incompatibility, Limit, Misbehaviour, SendError,
+    AggregationError, BadCertificate, CloseReason, ConfigError, ConnectError,
+    ConnectionIdLengthChanged, EarlyDataError, Fault, Incompatibility, Limit, Misbehaviour,
+    SendError,
 };
 pub use handshake::Negotiated;
 pub use lightseal_aggregation::choice::Family;

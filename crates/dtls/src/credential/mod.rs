@@ -21,6 +21,4 @@ pub(crate) mod verifier;
 pub use identity::{Identity, IdentityError};
 pub use key::{CertifiedKey, KeyStore, OfferedCertificates};
 pub use psk::{Lookup, Psk, PskStore};
-pub use verifier::{
-    BadCertificate, CertificateVerifier, PeerKey, PinnedKeys, PresentedCertificate,
-};
+pub use verifier::{CertificateVerifier, PeerKey, PinnedKeys, PresentedCertificate};

@@ -1,13 +1,15 @@
-//! Handshakes of DTLS 1.3 in which the ends authenticate themselves with X.509 certificates or raw
-//! public keys (RFC 8446, section 4.4; RFC 7250).
+//! What handshakes need in which the ends authenticate themselves with X.509 certificates or raw
+//! public keys (RFC 8446, section 4.4; RFC 7250). The states of such handshakes are those of the
+//! client and of the server.
 
-pub(crate) mod client;
-pub(crate) mod server;
+pub(crate) mod choice;
+pub(crate) mod offer;
 
 use super::reassembly::Message;
 use super::{Channel, absorb, expect_epoch, message_body};
 use crate::codepoints::{CertificateType, HandshakeType, SignatureScheme};
 use crate::config::Settings;
+use crate::config::certificates::ClientCertificates;
 use crate::credential::spki::PublicKeyInfo;
 use crate::credential::verifier::spki_sha256;
 use crate::credential::{
@@ -24,9 +26,9 @@ use lightseal_core::{Decode, DecodeError};
 use pki_types::SignatureVerificationAlgorithm;
 
 /// The context of the server's signature (RFC 8446, section 4.4.3).
-const SERVER_CONTEXT: &[u8] = b"TLS 1.3, server CertificateVerify";
+pub(super) const SERVER_CONTEXT: &[u8] = b"TLS 1.3, server CertificateVerify";
 /// The context of the client's signature.
-const CLIENT_CONTEXT: &[u8] = b"TLS 1.3, client CertificateVerify";
+pub(super) const CLIENT_CONTEXT: &[u8] = b"TLS 1.3, client CertificateVerify";
 
 /// What an association keeps of a handshake with certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +37,13 @@ pub(crate) struct AuthenticatedPeer {
     pub(crate) key: Option<PeerKey>,
     /// The name of the server that the client wants.
     pub(crate) server_name: Option<String>,
+}
+
+impl AuthenticatedPeer {
+    /// A server whose key is verified.
+    pub(super) fn server(certificates: &ClientCertificates, key: PeerKey) -> Self {
+        Self { key: Some(key), server_name: certificates.server_name.clone() }
+    }
 }
 
 /// An own key, with the scheme in which it signs.
@@ -57,7 +66,7 @@ impl Signer {
     }
 
     /// Signs the transcript. `None` if the key answers later.
-    fn sign(
+    pub(super) fn sign(
         &self,
         context: &[u8],
         transcript: &Transcript,
@@ -72,7 +81,7 @@ impl Signer {
     }
 
     /// Sends the CertificateVerify message.
-    fn send_signature(
+    pub(super) fn send_signature(
         &self,
         signature: &[u8],
         transcript: &mut Transcript,
@@ -80,30 +89,38 @@ impl Signer {
     ) -> Result<(), Fault> {
         let verify = CertificateVerify { scheme: self.scheme, signature };
         let body = message_body(4 + signature.len(), |w| w.put(&verify))?;
-        send(HandshakeType::CERTIFICATE_VERIFY, body, transcript, channel);
+        send_message(HandshakeType::CERTIFICATE_VERIFY, body, transcript, channel);
         Ok(())
     }
 }
 
 /// Sends a message of the handshake epoch.
-fn send(kind: HandshakeType, body: Vec<u8>, transcript: &mut Transcript, channel: &mut Channel) {
+pub(super) fn send_message(
+    kind: HandshakeType,
+    body: Vec<u8>,
+    transcript: &mut Transcript,
+    channel: &mut Channel,
+) {
     absorb(transcript, kind, &body);
     channel.flight.push(HANDSHAKE_EPOCH, kind, body);
 }
 
 /// Sends a Certificate message; without entries if this end has no certificate.
-fn send_certificate(
+pub(super) fn send_certificate(
     entries: &[Vec<u8>],
     transcript: &mut Transcript,
     channel: &mut Channel,
 ) -> Result<(), Fault> {
     let body = message_body(certificate_len(entries), |w| write_certificate(entries, w))?;
-    send(HandshakeType::CERTIFICATE, body, transcript, channel);
+    send_message(HandshakeType::CERTIFICATE, body, transcript, channel);
     Ok(())
 }
 
 /// Appends to the transcript the Certificate message with these entries, which is sent later.
-fn absorb_certificate(entries: &[Vec<u8>], transcript: &mut Transcript) -> Result<(), Fault> {
+pub(super) fn absorb_certificate(
+    entries: &[Vec<u8>],
+    transcript: &mut Transcript,
+) -> Result<(), Fault> {
     let body = message_body(certificate_len(entries), |w| write_certificate(entries, w))?;
     absorb(transcript, HandshakeType::CERTIFICATE, &body);
     Ok(())
@@ -135,7 +152,10 @@ pub(crate) fn accepted_schemes(
 }
 
 /// Reads the peer's Certificate message. The list of its entries may be empty.
-fn read_certificate(message: &Message, kind: CertificateType) -> Result<Certificate<'_>, Fault> {
+pub(super) fn read_certificate(
+    message: &Message,
+    kind: CertificateType,
+) -> Result<Certificate<'_>, Fault> {
     expect_epoch(message, HANDSHAKE_EPOCH)?;
     let certificate = Certificate::decode(&message.body)?;
     if !certificate.context.is_empty() {
@@ -168,7 +188,7 @@ impl ClaimedKey {
     }
 
     /// Verifies the peer's CertificateVerify message. `transcript` ends with its Certificate.
-    fn verify(
+    pub(super) fn verify(
         self,
         settings: &Settings,
         context: &[u8],
