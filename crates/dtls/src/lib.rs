@@ -8,6 +8,8 @@
 //! # Features
 //!
 //! - `rustcrypto` (default): the portable provider of cryptography, [`crypto::rustcrypto`];
+//! - `certificate-compression` (in `full`): compressed certificates (RFC 8879); the algorithms come from
+//!   outside, as [`CertificateCompression`];
 //! - `resumption`, `early-data`, `psk-importer` (in `full`): tickets of DTLS 1.3, data in the client's
 //!   first flight, and external PSKs that are imported (RFC 9258);
 //! - `full` (default): all parts of the engine, for hosts. A device chooses among `client`, `server`
@@ -184,11 +186,11 @@ pub mod tuning;
 #[cfg(feature = "os")]
 pub use config::MemorySessions;
 pub use config::{
-    Adapt, AdaptRule, AggregationPolicy, CertificateVerifier, CertifiedKey, ClientAuthentication,
-    ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyLog, KeyStore, Lookup, NumberMasks,
-    OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys, PresentedCertificate,
-    ProtocolVersion, Psk, PskStore, RecordLengths, RecordNumbers, ServerConfig, Session,
-    SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
+    Adapt, AdaptRule, AggregationPolicy, CertificateCompression, CertificateVerifier, CertifiedKey,
+    ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyLog, KeyStore,
+    Lookup, NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
+    PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordLengths, RecordNumbers,
+    ServerConfig, Session, SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };
 pub use connection::{Connection, Event, Watch, WhenRejected};
 pub use credential::{Identity, IdentityError};

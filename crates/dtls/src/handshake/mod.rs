@@ -580,18 +580,20 @@ impl State {
             (Self::WaitServerCertificate(_, state), HandshakeType::CERTIFICATE_REQUEST) => {
                 state.request(message)
             }
-            (Self::WaitServerCertificate(_, state), HandshakeType::CERTIFICATE) => {
-                state.certificate(message)
-            }
+            (
+                Self::WaitServerCertificate(_, state),
+                HandshakeType::CERTIFICATE | HandshakeType::COMPRESSED_CERTIFICATE,
+            ) => state.certificate(settings, message),
             (Self::WaitServerCertificateVerify(_, state), HandshakeType::CERTIFICATE_VERIFY) => {
                 state.verify(settings, message)
             }
             (Self::WaitServerFinished(_, state), HandshakeType::FINISHED) => {
                 return state.finished(settings, channel, message);
             }
-            (Self::WaitClientCertificate(_, state), HandshakeType::CERTIFICATE) => {
-                state.certificate(settings, channel, message)
-            }
+            (
+                Self::WaitClientCertificate(_, state),
+                HandshakeType::CERTIFICATE | HandshakeType::COMPRESSED_CERTIFICATE,
+            ) => state.certificate(settings, channel, message),
             (Self::WaitClientCertificateVerify(_, state), HandshakeType::CERTIFICATE_VERIFY) => {
                 state.verify(settings, channel, message)
             }

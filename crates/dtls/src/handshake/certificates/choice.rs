@@ -1,7 +1,9 @@
 //! The certificate with which a server answers a client's offer.
 
-use super::{Signer, common_kind, for_handshakes};
-use crate::codepoints::{CertificateType, ExtensionType, SignatureScheme};
+use super::{Signer, common_kind, for_handshakes, read_compressions};
+use crate::codepoints::{
+    CertificateCompressionAlgorithm, CertificateType, ExtensionType, SignatureScheme,
+};
 use crate::config::ClientAuthentication;
 use crate::config::certificates::ServerCertificates;
 use crate::credential::OfferedCertificates;
@@ -74,14 +76,17 @@ impl ChosenCertificate {
             .get(ExtensionType::SIGNATURE_ALGORITHMS)
             .ok_or(Misbehaviour::MissingExtension("signature_algorithms"))?;
         let schemes = for_handshakes(extensions::read_schemes(schemes)?);
-        Self::with_schemes(certificates, offer, &schemes)
+        let compressions = read_compressions(offer)?;
+        Self::with_schemes(certificates, offer, &schemes, &compressions)
     }
 
-    /// Chooses for a ClientHello with these extensions, whose client accepts these schemes.
+    /// Chooses for a ClientHello with these extensions, whose client accepts these schemes and
+    /// compressions.
     pub(in crate::handshake) fn with_schemes(
         certificates: &ServerCertificates,
         offer: Extensions<'_>,
         schemes: &[SignatureScheme],
+        compressions: &[CertificateCompressionAlgorithm],
     ) -> Result<Self, Fault> {
         let authorities = match offer.get(ExtensionType::CERTIFICATE_AUTHORITIES) {
             Some(content) => extensions::read_authorities(content)?,
@@ -101,6 +106,7 @@ impl ChosenCertificate {
             kinds,
             schemes,
             authorities: &authorities,
+            compressions,
         };
         common_kind(&certificates.keys.kinds(), kinds)?;
         let signer = Signer::new(certificates.keys.choose(&offered), &offered)

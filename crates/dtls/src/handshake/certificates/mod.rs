@@ -3,11 +3,14 @@
 //! client and of the server.
 
 pub(crate) mod choice;
+pub(crate) mod compression;
 pub(crate) mod offer;
 
 use super::reassembly::Message;
 use super::{Channel, absorb, expect_epoch, message_body};
-use crate::codepoints::{CertificateType, HandshakeType, SignatureScheme};
+use crate::codepoints::{
+    CertificateCompressionAlgorithm, CertificateType, ExtensionType, HandshakeType, SignatureScheme,
+};
 use crate::config::Settings;
 use crate::config::certificates::ClientCertificates;
 use crate::credential::spki::PublicKeyInfo;
@@ -18,10 +21,14 @@ use crate::credential::{
 use crate::crypto::{Signing, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::certificate::{certificate_len, write_certificate};
+use crate::messages::certificate_extensions as extensions;
+use crate::messages::extensions::Extensions;
 use crate::messages::{Certificate, CertificateVerify};
+use crate::parts::{self, Part};
 use crate::record::epochs::HANDSHAKE_EPOCH;
 use alloc::string::String;
 use alloc::vec::Vec;
+use lightseal_core::parts::PartState;
 use lightseal_core::{Decode, DecodeError};
 use pki_types::SignatureVerificationAlgorithm;
 
@@ -51,6 +58,8 @@ impl AuthenticatedPeer {
 pub(super) struct Signer {
     pub(super) key: CertifiedKey,
     pub(super) scheme: SignatureScheme,
+    /// The body of a CompressedCertificate message, if the peer accepts one.
+    compressed: PartState<parts::CertificateCompression, Vec<u8>>,
 }
 
 impl Signer {
@@ -62,7 +71,16 @@ impl Signer {
     ) -> Option<Self> {
         let key = chosen?;
         let scheme = offered.scheme_for(&key)?;
-        Some(Self { key, scheme })
+        let compressed = compression::compressed(&key, offered.compressions);
+        Some(Self { key, scheme, compressed })
+    }
+
+    /// The Certificate message in the form in which it is sent.
+    pub(super) fn certificate(&self) -> Result<(HandshakeType, Vec<u8>), Fault> {
+        match self.compressed.get() {
+            Some(body) => Ok((HandshakeType::COMPRESSED_CERTIFICATE, body.clone())),
+            None => Ok((HandshakeType::CERTIFICATE, certificate_body(self.key.entries())?)),
+        }
     }
 
     /// Signs the transcript. `None` if the key answers later.
@@ -105,25 +123,19 @@ pub(super) fn send_message(
     channel.flight.push(HANDSHAKE_EPOCH, kind, body);
 }
 
-/// Sends a Certificate message; without entries if this end has no certificate.
-pub(super) fn send_certificate(
-    entries: &[Vec<u8>],
-    transcript: &mut Transcript,
-    channel: &mut Channel,
-) -> Result<(), Fault> {
-    let body = message_body(certificate_len(entries), |w| write_certificate(entries, w))?;
-    send_message(HandshakeType::CERTIFICATE, body, transcript, channel);
-    Ok(())
+/// The body of a Certificate message; without entries if this end has no certificate.
+pub(super) fn certificate_body(entries: &[Vec<u8>]) -> Result<Vec<u8>, Fault> {
+    message_body(certificate_len(entries), |w| write_certificate(entries, w))
 }
 
-/// Appends to the transcript the Certificate message with these entries, which is sent later.
-pub(super) fn absorb_certificate(
-    entries: &[Vec<u8>],
-    transcript: &mut Transcript,
-) -> Result<(), Fault> {
-    let body = message_body(certificate_len(entries), |w| write_certificate(entries, w))?;
-    absorb(transcript, HandshakeType::CERTIFICATE, &body);
-    Ok(())
+/// The algorithms with which the peer accepts compressed certificates (RFC 8879, section 3).
+pub(super) fn read_compressions(
+    offer: Extensions<'_>,
+) -> Result<Vec<CertificateCompressionAlgorithm>, Fault> {
+    let offered = offer
+        .get(ExtensionType::COMPRESS_CERTIFICATE)
+        .filter(|_| parts::CertificateCompression::IS_INCLUDED);
+    Ok(offered.map(extensions::read_compressions).transpose()?.unwrap_or_default())
 }
 
 /// The content that a CertificateVerify message signs (RFC 8446, section 4.4.3).
@@ -151,13 +163,13 @@ pub(crate) fn accepted_schemes(
     settings.provider.signatures.iter().map(|signature| signature.scheme)
 }
 
-/// Reads the peer's Certificate message. The list of its entries may be empty.
+/// Reads the peer's Certificate message, from a body of [`compression::expand`]. The list of its
+/// entries may be empty.
 pub(super) fn read_certificate(
-    message: &Message,
+    body: &[u8],
     kind: CertificateType,
 ) -> Result<Certificate<'_>, Fault> {
-    expect_epoch(message, HANDSHAKE_EPOCH)?;
-    let certificate = Certificate::decode(&message.body)?;
+    let certificate = Certificate::decode(body)?;
     if !certificate.context.is_empty() {
         return Err(Misbehaviour::IllegalParameter("certificate_request_context").into());
     }
@@ -257,7 +269,8 @@ mod tests {
         let read = |kind, epoch, body: &[u8]| {
             let (sequence, body) = (0, body.to_vec());
             let message = Message { kind: HandshakeType::CERTIFICATE, sequence, epoch, body };
-            read_certificate(&message, kind).map(|certificate| certificate.entries.len())
+            let body = compression::expand(&[], &message)?;
+            read_certificate(&body, kind).map(|certificate| certificate.entries.len())
         };
         let (x509, raw) = (CertificateType::X509, CertificateType::RAW_PUBLIC_KEY);
         let two = [0, 0, 0, 12, 0, 0, 1, 7, 0, 0, 0, 0, 1, 8, 0, 0];

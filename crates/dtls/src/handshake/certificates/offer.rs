@@ -24,7 +24,7 @@ pub(in crate::handshake) fn offered_len(
     let names: usize = authorities.iter().map(|name| 2 + name.len()).sum();
     let kinds = certificates.verifier.kinds().len() + own_kinds(certificates).len();
     let name = certificates.server_name.as_ref().map_or(0, String::len);
-    64 + 2 * settings.provider.signatures.len() + names + kinds + name
+    80 + 2 * settings.provider.signatures.len() + names + kinds + name
 }
 
 fn own_kinds(certificates: &ClientCertificates) -> Vec<CertificateType> {
@@ -52,6 +52,7 @@ pub(in crate::handshake) fn write_offer(
             write_extension(w, extension, |w| extensions::write_certificate_types(&kinds, w))?;
         }
     }
+    extensions::offer_compressions(&settings.certificate_compressions(), w)?;
     match authorities {
         [] => Ok(()),
         names => write_extension(w, ExtensionType::CERTIFICATE_AUTHORITIES, |w| {

@@ -1,15 +1,15 @@
 //! The client's states in handshakes with certificates.
 
 use super::{LastFlight, WaitFinished};
-use crate::codepoints::ExtensionType;
+use crate::codepoints::{ExtensionType, HandshakeType};
 use crate::config::Settings;
 use crate::config::certificates::ClientCertificates;
 use crate::credential::{OfferedCertificates, PresentedCertificate};
 use crate::error::{Fault, Misbehaviour};
 use crate::handshake::certificates::offer::Kinds;
 use crate::handshake::certificates::{
-    AuthenticatedPeer, CLIENT_CONTEXT, ClaimedKey, SERVER_CONTEXT, Signer, absorb_certificate,
-    for_handshakes, read_certificate, send_certificate,
+    AuthenticatedPeer, CLIENT_CONTEXT, ClaimedKey, SERVER_CONTEXT, Signer, certificate_body,
+    compression, for_handshakes, read_certificate, read_compressions, send_message,
 };
 use crate::handshake::reassembly::Message;
 use crate::handshake::{Channel, Progress, State, absorb, expect_epoch};
@@ -76,6 +76,7 @@ impl WaitCertificate {
             kinds: &[self.kinds.client],
             schemes: &schemes,
             authorities: &authorities,
+            compressions: &read_compressions(asked)?,
         };
         let chosen = self.certificates.keys.as_ref().and_then(|keys| keys.choose(&offered));
         let signer = Signer::new(chosen, &offered);
@@ -84,11 +85,16 @@ impl WaitCertificate {
         Ok(State::WaitServerCertificate(self.part, self))
     }
 
-    /// Processes the server's Certificate.
+    /// Processes the server's Certificate, which may be compressed.
     #[inline(never)]
-    pub(crate) fn certificate(mut self: Box<Self>, message: &Message) -> Result<State, Fault> {
+    pub(crate) fn certificate(
+        mut self: Box<Self>,
+        settings: &Settings,
+        message: &Message,
+    ) -> Result<State, Fault> {
         let kind = self.kinds.server;
-        let certificate = read_certificate(message, kind)?;
+        let body = compression::expand(&settings.certificate_compression, message)?;
+        let certificate = read_certificate(&body, kind)?;
         if certificate.entries.is_empty() {
             return Err(DecodeError::Invalid("empty list of certificates").into());
         }
@@ -159,7 +165,8 @@ pub(in crate::handshake) fn answer(
     channel: &mut Channel,
 ) -> Result<Progress, Fault> {
     let Some(signer) = signer else {
-        send_certificate(&[], &mut flight.transcript, channel)?;
+        let body = certificate_body(&[])?;
+        send_message(HandshakeType::CERTIFICATE, body, &mut flight.transcript, channel);
         return Ok(Progress::Complete(flight.finish(channel)));
     };
     // The certificate is sent together with the signature, so that the flight is complete when its
@@ -171,14 +178,14 @@ impl WaitSignature {
     /// Asks the key to sign, for the first time or again.
     #[inline(never)]
     pub(crate) fn sign(self: Box<Self>, channel: &mut Channel) -> Result<Progress, Fault> {
-        let entries = self.signer.key.entries();
+        let (kind, body) = self.signer.certificate()?;
         let mut transcript = self.flight.transcript.clone();
-        absorb_certificate(entries, &mut transcript)?;
+        absorb(&mut transcript, kind, &body);
         let Some(signature) = self.signer.sign(CLIENT_CONTEXT, &transcript, channel)? else {
             return Ok(Progress::Wait(State::WaitClientSignature(self.part, self)));
         };
         let Self { signer, mut flight, .. } = *self;
-        send_certificate(signer.key.entries(), &mut flight.transcript, channel)?;
+        send_message(kind, body, &mut flight.transcript, channel);
         signer.send_signature(&signature, &mut flight.transcript, channel)?;
         Ok(Progress::Complete(flight.finish(channel)))
     }

@@ -249,5 +249,5 @@ fn choose_certificate(
         None => Vec::new(),
     };
     schemes.retain(fits);
-    ChosenCertificate::with_schemes(certificates, hello.extensions, &schemes)
+    ChosenCertificate::with_schemes(certificates, hello.extensions, &schemes, &[])
 }

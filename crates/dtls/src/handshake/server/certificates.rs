@@ -7,8 +7,8 @@ use crate::credential::PresentedCertificate;
 use crate::error::{Fault, Incompatibility};
 use crate::handshake::certificates::choice::{ChosenCertificate, Request};
 use crate::handshake::certificates::{
-    CLIENT_CONTEXT, ClaimedKey, SERVER_CONTEXT, Signer, accepted_schemes, read_certificate,
-    send_certificate, send_message,
+    CLIENT_CONTEXT, ClaimedKey, SERVER_CONTEXT, Signer, accepted_schemes, compression,
+    read_certificate, send_message,
 };
 use crate::handshake::reassembly::Message;
 use crate::handshake::{Channel, State, absorb, message_body};
@@ -31,11 +31,15 @@ pub(super) fn send(
         let authorities = verifier.authorities();
         let names: usize = authorities.iter().map(|name| 2 + name.len()).sum();
         let schemes = accepted_schemes(settings);
-        let room = 32 + 2 * settings.provider.signatures.len() + names;
-        let body = message_body(room, |w| write_certificate_request(schemes, &authorities, w))?;
+        let compressions = settings.certificate_compressions();
+        let room = 48 + 2 * settings.provider.signatures.len() + names;
+        let body = message_body(room, |w| {
+            write_certificate_request(schemes, &authorities, &compressions, w)
+        })?;
         send_message(HandshakeType::CERTIFICATE_REQUEST, body, transcript, channel);
     }
-    send_certificate(signer.key.entries(), transcript, channel)?;
+    let (kind, body) = signer.certificate()?;
+    send_message(kind, body, transcript, channel);
     Box::new(WaitSignature { part, signer, request, flight }).sign(settings, channel)
 }
 
@@ -83,7 +87,7 @@ pub(crate) struct WaitCertificate {
 }
 
 impl WaitCertificate {
-    /// Processes the client's Certificate.
+    /// Processes the client's Certificate, which may be compressed.
     #[inline(never)]
     pub(crate) fn certificate(
         mut self: Box<Self>,
@@ -91,7 +95,8 @@ impl WaitCertificate {
         channel: &mut Channel,
         message: &Message,
     ) -> Result<State, Fault> {
-        let certificate = read_certificate(message, self.kind)?;
+        let body = compression::expand(&settings.certificate_compression, message)?;
+        let certificate = read_certificate(&body, self.kind)?;
         absorb(&mut self.flight.transcript, message.kind, &message.body);
         // The client answers our flight, so it has all of it.
         channel.flight.complete();

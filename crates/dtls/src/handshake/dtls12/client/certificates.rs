@@ -137,6 +137,7 @@ impl WaitHelloDone {
             kinds: &[self.negotiation.kinds.client],
             schemes: &schemes,
             authorities: &request.authorities,
+            compressions: &[],
         };
         let keys = self.negotiation.certificates.keys.as_ref();
         let signer = Signer::new(keys.and_then(|keys| keys.choose(&offered)), &offered);
