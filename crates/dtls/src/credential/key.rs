@@ -59,8 +59,8 @@ impl CertifiedKey {
         Self { kind, entries: entries.into(), key, compressed: PartState::EMPTY, part: PART }
     }
 
-    /// Sends the certificates compressed with this algorithm to peers that accept it, if that is
-    /// shorter. They are compressed now and not in each handshake. Of several algorithms, the one
+    /// shorter. They are compressed now and not in each handshake. The algorithm that was added first
+    /// is preferred.
     /// that was added first is preferred.
     ///
     /// Raw public keys become no shorter.
