@@ -6,9 +6,10 @@ use crate::codepoints::{
 };
 use crate::config::certificates::ServerCertificates;
 use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig};
+use crate::credential::OfferedCertificates;
 use crate::crypto::{CipherSuite12, NamedGroup};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
-use crate::handshake::certificates::server::ChosenCertificate;
+use crate::handshake::certificates::choice::ChosenCertificate;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
 use crate::handshake::negotiated_extensions;
 use crate::handshake::session::{self, Owner, Session};
@@ -252,5 +253,7 @@ fn choose_certificate(
         Some(content) => groups(content)?.collect(),
         None => Vec::new(),
     };
-    ChosenCertificate::with_schemes(certificates, hello.extensions, &schemes, &groups)
+    let accepted =
+        OfferedCertificates { groups: &groups, ..OfferedCertificates::new(&[], &schemes) };
+    ChosenCertificate::accepted_by(certificates, hello.extensions, accepted)
 }
