@@ -5,6 +5,7 @@
 //! - [`clock`]: the time at which certificates are checked;
 //! - [`names`]: the names in a certificate;
 //! - [`spki`]: the hash by which a public key is pinned;
+//! - [`description`]: what a certificate says, for people;
 //! - [`credential`]: private keys with their certificates, from PEM or DER;
 //! - [`choice`]: several keys, one of which is chosen for each peer;
 //! - [`mod@file`] and [`replace`]: files that are read again while the program runs, with the feature
@@ -23,7 +24,7 @@ extern crate std;
 pub mod choice;
 pub mod clock;
 pub mod credential;
-mod extensions;
+pub mod description;
 #[cfg(feature = "std")]
 pub mod file;
 #[cfg(feature = "std")]
@@ -39,6 +40,7 @@ pub mod verifier;
 
 pub use choice::KeysByName;
 pub use clock::Clock;
+pub use description::Description;
 pub use credential::{LoadError, certified_key, raw_key};
 
 pub use names::Names;

@@ -1,15 +1,18 @@
 //! `lightseal s_client`.
 
-use super::args::{SClientArgs, Style, keys, settings};
+use super::args::{SClientArgs, Style, credentials, settings};
 use super::exporter::{Exporter, export};
 use super::inbox::{Happening, Inbox};
 use super::summary::{HandshakeCost, Summary};
+use super::witness::Witness;
 use super::{complain, exit_code, lines, payload, print};
 use crate::address;
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use lightseal_core::{Instant, Random};
-use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Negotiated, SendError};
+use lightseal_dtls::{
+    ClientConfig, CloseReason, Connection, Event, Negotiated, SendError, Session as ResumableSession,
+};
 use lightseal_net::Clock;
 use lightseal_net::address::Named;
 use lightseal_net::socket;
@@ -41,6 +44,7 @@ const ONLY: u64 = 0;
 #[derive(Debug)]
 struct ClientHost {
     server: SocketAddr,
+    began: Instant,
     exporters: Vec<Exporter>,
     inbox: Inbox,
     /// The negotiated parameters until the engine has sent everything, and what the handshake took
@@ -72,7 +76,7 @@ impl EngineHost<Connection> for ClientHost {
 
     fn drained(&mut self, _: Instant, connection: &mut Connection) -> bool {
         let Some((at, agreed)) = self.connected.take() else { return false };
-        let cost = HandshakeCost::new(Instant::ZERO, at, connection.stats());
+        let cost = HandshakeCost::new(self.began, at, connection.stats());
         let summary = Box::new(Summary::new(self.server, &agreed, cost));
         match export(&self.exporters, connection) {
             Ok(exported) => self.inbox.put(ONLY, Happening::Connected(summary, exported)),
@@ -113,17 +117,24 @@ enum Outcome {
 ///
 /// If the settings, the key or the address are invalid, or a line could not be sent.
 pub(crate) async fn run(args: &SClientArgs, quiet: bool) -> Result<ExitCode, Failure> {
-    let settings = settings(&args.offer, args.max_datagram, ID_BYTES)?;
-    let psk = keys(args.psk_file.as_ref())?.choose(args.identity.as_deref())?;
-    let config = ClientConfig::with(psk, settings).context("settings")?;
+    let settings = settings(&args.offer, args.max_datagram, &args.alpn, ID_BYTES)?;
     let server = address::well_formed(&args.server).map_err(Failure::new)?;
+    let credentials = credentials(&args.credentials, (&args.cert, &args.key), &settings)?;
+    let verifier = credentials.verifier().filter(|_| !args.no_verify);
+    let witness = (verifier.is_some() || args.no_verify).then(|| Arc::new(Witness::new(verifier)));
+    if args.no_verify {
+        tracing::warn!("--no-verify: whoever is in between can read and change EVERYTHING");
+    }
+    let verifier = witness.clone().map(|witness| witness as _);
+    let name = args.name.as_deref().unwrap_or_else(|| host(server));
+    let config = credentials.client(args.identity.as_deref(), name, verifier, settings)?;
     let addresses = lightseal_net::address::resolve(server).context(server)?;
     let mut signals = Signals::listen()?;
-    let mut session = Session::new(args, quiet);
+    let mut session = Session::new(args, quiet, witness);
     for (tried, address) in (1..).zip(&addresses) {
         let is_last = tried == addresses.len();
         let config = if is_last { config.clone() } else { hurried(&config)? };
-        let outcome = session.attempt(*address, config, &mut signals).await;
+        let outcome = session.attempt(*address, config.clone(), &mut signals).await;
         let server = Named(*address);
         let line = match outcome {
             Err(failure) if !is_last => failure.to_string(),
@@ -132,7 +143,13 @@ pub(crate) async fn run(args: &SClientArgs, quiet: bool) -> Result<ExitCode, Fai
             Ok(Outcome::Ended(CloseReason::HandshakeTimeout, false)) => {
                 format!("{server} does not answer")
             }
-            outcome => return session.finish(server, outcome?),
+            outcome => match session.resume.take() {
+                Some(first) if args.reconnect => {
+                    session.finish(server, outcome?)?;
+                    return session.reconnect(*address, config, first, &mut signals).await;
+                }
+                _ => return session.finish(server, outcome?),
+            },
         };
         if is_last {
             return session.failed(&line);
@@ -140,6 +157,13 @@ pub(crate) async fn run(args: &SClientArgs, quiet: bool) -> Result<ExitCode, Fai
         tracing::info!("{line}; trying {}", Named(addresses[tried]));
     }
     Err(Failure::new(format_args!("{server}: no address")))
+}
+
+/// The host of `HOST:PORT`, without the brackets and the interface of an IPv6 address.
+fn host(server: &str) -> &str {
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.split_once('%').map_or(host, |(host, _)| host)
 }
 
 /// The configuration for an address that is not the last one.
@@ -157,23 +181,68 @@ struct Session<'a> {
     json: Value,
     received: Vec<Value>,
     sent: u64,
+    /// Whether standard input has ended.
+    at_end: bool,
     /// Number of lines that were too long for a datagram.
     too_long: u64,
     /// When something was last sent or received.
     active_at: TokioInstant,
+    witness: Option<Arc<Witness>>,
+    /// The clock of all associations, by which the age of a session is known.
+    clock: Clock,
+    /// The session with which the server can be met again.
+    resume: Option<ResumableSession>,
+    /// What the last handshake took.
+    cost: HandshakeCost,
 }
 
 impl<'a> Session<'a> {
-    fn new(args: &'a SClientArgs, quiet: bool) -> Self {
+    fn new(args: &'a SClientArgs, quiet: bool, witness: Option<Arc<Witness>>) -> Self {
         Self {
             args,
             style: args.shown.style(quiet),
             json: json!({ "connected": false }),
             received: Vec::new(),
             sent: 0,
+            at_end: false,
             too_long: 0,
             active_at: TokioInstant::now(),
+            witness,
+            clock: Clock::start(),
+            resume: None,
+            cost: HandshakeCost::default(),
         }
+    }
+
+    /// Connects again with the session of the first association, and prints what that saved.
+    async fn reconnect(
+        &mut self,
+        address: SocketAddr,
+        config: ClientConfig,
+        session: ResumableSession,
+        signals: &mut Signals,
+    ) -> Result<ExitCode, Failure> {
+        let first = std::mem::take(&mut self.cost);
+        (self.at_end, self.sent) = (true, 0);
+        let outcome = self.attempt(address, config.with_session(session), signals).await?;
+        let server = Named(address);
+        if self.cost.microseconds > 0 {
+            let second = &self.cost;
+            let bytes = |cost: &HandshakeCost| cost.sent.bytes + cost.received.bytes;
+            let resumed = self.json["resumed"] == true;
+            let line = match resumed {
+                true => format!(
+                    "resumed: {} bytes instead of {}, {second} instead of {first}\n",
+                    bytes(second),
+                    bytes(&first)
+                ),
+                false => "not resumed: the server does not take its session again\n".to_owned(),
+            };
+            if matches!(self.style, Style::Full | Style::Brief) {
+                print(&line)?;
+            }
+        }
+        self.finish(server, outcome)
     }
 
     /// Completes a handshake with one address, and carries lines until the association ends.
@@ -190,9 +259,11 @@ impl<'a> Session<'a> {
         let socket = socket::bind((any, 0).into()).context("socket")?;
         socket::report_unreachable(&socket).context("socket")?;
         let rng = Random::from_os().context("randomness")?;
-        let connection = Connection::client(Arc::new(config), server, Instant::ZERO, rng);
+        let began = self.clock.now();
+        let connection = Connection::client(Arc::new(config), server, began, rng);
         let host = ClientHost {
             server,
+            began,
             exporters: self.args.shown.exporter.clone(),
             inbox: Inbox::default(),
             connected: None,
@@ -202,19 +273,23 @@ impl<'a> Session<'a> {
             unreachable: false,
         };
         let wake = host.inbox.wake();
-        let driver = Driver::new(socket, Clock::start(), connection, host);
+        let driver = Driver::new(socket, self.clock, connection, host);
         let mut running = pin!(driver.run());
         let mut input = None;
         let mut unsent: Option<Vec<u8>> = None;
-        let (mut at_end, mut closing) = (false, false);
+        let (mut closing, mut connected_once) = (false, false);
         loop {
             let mut ended = None;
-            let close_at = self.close_at(at_end && unsent.is_none() && !closing);
+            if self.args.reconnect && connected_once && self.resume.is_none() {
+                self.resume = driver.call(|connection, _, _| connection.take_session());
+            }
+            let at_end = self.at_end && connected_once && unsent.is_none() && !closing;
+            let close_at = self.close_at(at_end);
             tokio::select! {
                 done = &mut running => ended = Some(done.context("socket")?),
                 () = wake.notified() => {}
-                line = next(&mut input), if unsent.is_none() && !at_end => {
-                    at_end = line.is_none();
+                line = next(&mut input), if unsent.is_none() && !self.at_end => {
+                    self.at_end = line.is_none();
                     unsent = line.and_then(|line| self.send(&driver, line));
                 }
                 () = sleep(QUEUE_PAUSE), if unsent.is_some() => {
@@ -225,7 +300,7 @@ impl<'a> Session<'a> {
                     driver.call(|connection, _, now| connection.close(now));
                 }
                 signal = signals.next() => if signal == Signal::Stop {
-                    if input.is_none() {
+                    if !connected_once {
                         return Ok(Outcome::Stopped);
                     }
                     driver.call(|connection, _, now| connection.close(now));
@@ -239,9 +314,14 @@ impl<'a> Session<'a> {
                 match happening {
                     Happening::Connected(summary, exported) => {
                         self.connected(&summary, &exported)?;
-                        input = Some(lines::read());
+                        connected_once = true;
+                        if !self.at_end {
+                            input = Some(lines::read());
+                        }
                     }
                     Happening::Payload(data) => self.received(&data)?,
+                    // A server's certificates are shown with what was negotiated.
+                    Happening::Certificates(_) => {}
                     Happening::Note(note) => tracing::info!("{}: {note}", Named(server)),
                     Happening::Closed(reason, connected) => {
                         self.count(&driver);
@@ -264,7 +344,9 @@ impl<'a> Session<'a> {
     /// When the association is to be closed because the input has ended; `None` as long as it goes
     /// on.
     fn close_at(&self, at_end: bool) -> Option<TokioInstant> {
-        let wait = if self.sent == 0 { Duration::ZERO } else { self.args.wait.0 };
+        // In DTLS 1.3 the session comes after the handshake.
+        let awaited = self.sent > 0 || self.args.reconnect && self.resume.is_none();
+        let wait = if awaited { self.args.wait.0 } else { Duration::ZERO };
         at_end.then(|| self.active_at + wait)
     }
 
@@ -296,7 +378,21 @@ impl<'a> Session<'a> {
         self.json = serde_json::to_value(summary).context("summary")?;
         self.json["connected"] = true.into();
         self.json["exported"] = exported.clone();
-        super::show(self.style, "", summary, exported)
+        self.cost = summary.handshake.clone();
+        super::show(self.style, "", summary, exported)?;
+        self.show_certificates()
+    }
+
+    /// Prints the certificates that the server presented.
+    fn show_certificates(&mut self) -> Result<(), Failure> {
+        let Some(presented) = self.witness.as_ref().and_then(|witness| witness.take_last()) else {
+            return Ok(());
+        };
+        self.json["certificates"] = presented.json();
+        match self.style {
+            Style::Full => print(&presented.text()),
+            _ => Ok(()),
+        }
     }
 
     fn received(&mut self, data: &[u8]) -> Result<(), Failure> {
@@ -347,6 +443,7 @@ impl<'a> Session<'a> {
 
     /// Reports that the handshake or the association failed.
     fn failed(&mut self, why: &str) -> Result<ExitCode, Failure> {
+        self.show_certificates()?;
         self.print_json(why)?;
         complain(why);
         Ok(ExitCode::from(super::FAILED))

@@ -1,6 +1,7 @@
 //! What an engine reported and the program has not printed yet.
 
 use super::summary::Summary;
+use super::witness::Presented;
 use lightseal_dtls::CloseReason;
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -15,6 +16,8 @@ const MOST_PAYLOADS: usize = 4096;
 pub(super) enum Happening {
     /// The handshake is complete. The value has the exported keying material by label.
     Connected(Box<Summary>, Value),
+    /// The certificates that the peer presented.
+    Certificates(Presented),
     /// A payload arrived.
     Payload(Vec<u8>),
     /// Something that a line of the log reports.

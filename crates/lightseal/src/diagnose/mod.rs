@@ -5,6 +5,7 @@
 //! - [`client`]: connects to a server, sends lines, prints what arrives;
 //! - [`server`]: does this for many clients at once;
 //! - [`summary`]: what was negotiated, for people and for scripts;
+//! - [`witness`]: the certificates that a peer presented;
 //! - [`exporter`]: keying material for applications;
 //! - [`inbox`]: what an engine reported and the program has not printed yet;
 //! - [`lines`]: standard input by lines;
@@ -21,6 +22,7 @@ mod lines;
 mod payload;
 pub(crate) mod server;
 mod summary;
+mod witness;
 
 use crate::failure::{Context, Failure};
 use args::Style;

@@ -1,17 +1,19 @@
 //! `lightseal s_server`.
 
-use super::args::{SServerArgs, Style, keys, settings};
+use super::args::{SServerArgs, Style, credentials, settings};
 use super::exporter::{Exporter, export};
 use super::inbox::{Happening, Inbox};
 use super::summary::{HandshakeCost, Summary};
+use super::witness::Witness;
 use super::{complain, exit_code, lines, payload, print};
 use crate::address;
+use crate::credential::ClientPolicy;
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
-    CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated, SendError, ServerConfig,
-    SessionSlots, WhenFull,
+    CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated, SendError, SessionSlots,
+    WhenFull,
 };
 use lightseal_net::Clock;
 use lightseal_net::address::Named;
@@ -53,6 +55,7 @@ struct Association {
 #[derive(Debug)]
 struct ServerHost {
     exporters: Vec<Exporter>,
+    witness: Option<Arc<Witness>>,
     echo: bool,
     inbox: Inbox,
     associations: HashMap<Handle, Association>,
@@ -99,7 +102,15 @@ impl ServerHost {
             let cost = HandshakeCost::new(began, at, connection.stats());
             let summary = Box::new(Summary::new(peer, &agreed, cost));
             match export(&self.exporters, connection) {
-                Ok(exported) => self.inbox.put(number, Happening::Connected(summary, exported)),
+                Ok(exported) => {
+                    self.inbox.put(number, Happening::Connected(summary, exported));
+                    let presented = agreed.peer_key().zip(self.witness.as_ref());
+                    let presented =
+                        presented.and_then(|(key, witness)| witness.take(&key.spki_sha256));
+                    if let Some(presented) = presented {
+                        self.inbox.put(number, Happening::Certificates(presented));
+                    }
+                }
                 Err(failure) => self.failure = Some(failure),
             }
         }
@@ -174,16 +185,24 @@ type Server = Driver<Endpoint, ServerHost>;
 ///
 /// If the settings, the keys or the address are invalid.
 pub(crate) async fn run(args: &SServerArgs, quiet: bool) -> Result<ExitCode, Failure> {
-    let settings = settings(&args.offer, args.max_datagram, ID_BYTES)?;
-    let keys = Arc::new(keys(args.psk_file.as_ref())?);
+    let settings = settings(&args.offer, args.max_datagram, &args.alpn, ID_BYTES)?;
+    let credentials = credentials(&args.credentials, (&args.cert, &args.key), &settings)?;
+    let witness = credentials.verifier().map(|verifier| Arc::new(Witness::new(Some(verifier))));
+    let clients = match (args.require_client, args.request_client || witness.is_some()) {
+        (true, _) => ClientPolicy::Required,
+        (false, true) => ClientPolicy::Requested,
+        (false, false) => ClientPolicy::Ignored,
+    };
+    let verifier = witness.clone().map(|witness| witness as _);
     let slots = SessionSlots::at_most(args.max_sessions, WhenFull::Refuse);
-    let config = ServerConfig::with(keys, settings).context("settings")?.with_slots(slots);
+    let config = credentials.server(clients, verifier, settings)?.with_slots(slots);
     let mut signals = Signals::listen()?;
     let socket = address::listen(Some(&args.listen))?;
     let listen = socket.local_addr().context("listening socket")?;
     let rng = Random::from_os().context("randomness")?;
     let host = ServerHost {
         exporters: args.shown.exporter.clone(),
+        witness,
         echo: args.echo,
         inbox: Inbox::default(),
         associations: HashMap::new(),
@@ -314,6 +333,14 @@ impl Session<'_> {
                     super::show(self.style, &prefix, &summary, &exported)?;
                 }
             }
+            Happening::Certificates(presented) => match self.style {
+                Style::Json => {
+                    let (json, _) = self.clients.entry(number).or_default();
+                    json["certificates"] = presented.json();
+                }
+                Style::Full => print(&presented.text())?,
+                Style::Payloads | Style::Brief => {}
+            },
             Happening::Payload(data) => match self.style {
                 Style::Json => {
                     let (_, received) = self.clients.entry(number).or_default();
