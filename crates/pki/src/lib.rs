@@ -25,6 +25,7 @@ pub mod choice;
 pub mod clock;
 pub mod credential;
 pub mod description;
+mod extensions;
 #[cfg(feature = "std")]
 pub mod file;
 #[cfg(feature = "std")]
@@ -40,8 +41,8 @@ pub mod verifier;
 
 pub use choice::KeysByName;
 pub use clock::Clock;
-pub use description::Description;
 pub use credential::{LoadError, certified_key, raw_key};
+pub use description::Description;
 
 pub use names::Names;
 pub use spki::SpkiHash;

@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn a_list_has_an_identity_in_each_line() {
-        let list = parse("\u{feff}# ours\npsk:sensor-7  # roof\n\n  subject:CN=a b#c \r\n").unwrap();
+        let list =
+            parse("\u{feff}# ours\npsk:sensor-7  # roof\n\n  subject:CN=a b#c \r\n").unwrap();
         let expected = ["psk:sensor-7", "subject:CN=a b#c"];
         assert_eq!(list.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
         assert_eq!(parse("#\n\npsk:a\nsensor-7\n").unwrap_err().0, 4);

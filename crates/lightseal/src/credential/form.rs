@@ -65,10 +65,7 @@ mod tests {
                 "cert:a.pem,key:b:c.pem",
                 CredentialForm::Certificate { chain: chain.clone(), key: key.clone() },
             ),
-            (
-                "key:b:c.pem,cert:a.pem",
-                CredentialForm::Certificate { chain: chain.clone(), key },
-            ),
+            ("key:b:c.pem,cert:a.pem", CredentialForm::Certificate { chain: chain.clone(), key }),
             ("cert:a.pem", CredentialForm::Certificate { key: chain.clone(), chain }),
         ] {
             assert_eq!(text.parse(), Ok(form), "{text}");

@@ -16,7 +16,7 @@ use args::{CredentialArgs, Pin};
 use form::CredentialForm;
 use lightseal_dtls::crypto::Provider;
 use lightseal_dtls::{
-    CertificateVerifier, ClientAuthentication, ClientConfig, Identity, KeyStore, Negotiated, PskStore,
+    CertificateVerifier, ClientAuthentication, ClientConfig, KeyStore, Negotiated, PskStore,
     ServerConfig, Settings,
 };
 use lightseal_pki::file::{KeyFiles, ReloadingKeys, ReloadingVerifier, TrustFiles};
@@ -75,7 +75,9 @@ impl Credentials {
         let psks = psk_files.first().map(|file| KeyFile::open(file)).transpose()?.map(Arc::new);
         let keys = match key_files.is_empty() {
             true => None,
-            false => Some(Arc::new(ReloadingKeys::open(provider, key_files).map_err(Failure::new)?)),
+            false => {
+                Some(Arc::new(ReloadingKeys::open(provider, key_files).map_err(Failure::new)?))
+            }
         };
         let list = args.allow.as_deref().map(AccessList::open).transpose()?.map(Arc::new);
         Ok(Self { psks, keys, verifier: trust(args, provider)?, list })
@@ -176,9 +178,9 @@ impl Credentials {
     /// Whether the access list, if there is one, still allows the peer of an association.
     pub(crate) fn allows(&self, agreed: &Negotiated) -> bool {
         {
-        let identities: Vec<_> = agreed.peer_identities().collect();
-        self.list.as_ref().is_none_or(|list| list.allows(&identities))
-    }
+            let identities: Vec<_> = agreed.peer_identities().collect();
+            self.list.as_ref().is_none_or(|list| list.allows(&identities))
+        }
     }
 
     /// Reads the files again that changed, or all with `force`. Files that have become unusable

@@ -2,7 +2,9 @@
 
 use super::allow::AccessList;
 use lightseal_dtls::codepoints::CertificateType;
-use lightseal_dtls::{BadCertificate, CertificateVerifier, Identity, PresentedCertificate};
+use lightseal_dtls::{
+    BadCertificate, CertificateVerifier, Identity, PeerKey, PresentedCertificate,
+};
 use lightseal_pki::SpkiHash;
 use lightseal_pki::file::ReloadingVerifier;
 use std::sync::Arc;
@@ -30,6 +32,13 @@ impl CertificateVerifier for AllowedPeers {
             true => Ok((spki, name)),
             false => Err(BadCertificate::Other("the peer is not on the access list")),
         }
+    }
+
+    fn still_accepts(&self, peer: &PeerKey) -> bool {
+        let name = peer.name.clone().map(Identity::Subject);
+        let identities: Vec<_> =
+            [Some(Identity::Key(peer.spki_sha256)), name].into_iter().flatten().collect();
+        self.verifier.still_accepts(peer) && self.list.allows(&identities)
     }
 
     fn authorities(&self) -> Vec<Vec<u8>> {

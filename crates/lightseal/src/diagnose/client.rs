@@ -11,7 +11,8 @@ use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
-    ClientConfig, CloseReason, Connection, Event, Negotiated, SendError, Session as ResumableSession,
+    ClientConfig, CloseReason, Connection, Event, Negotiated, SendError,
+    Session as ResumableSession,
 };
 use lightseal_net::Clock;
 use lightseal_net::address::Named;

@@ -95,7 +95,8 @@ impl Summary {
             version: agreed.version.to_string(),
             cipher_suite: agreed.suite_name,
             group: agreed.group.map(|group| group.to_string()),
-            psk_mode: (is_new && identity.is_some()).then(|| agreed.psk_mode().to_string().to_lowercase()),
+            psk_mode: (is_new && identity.is_some())
+                .then(|| agreed.psk_mode().to_string().to_lowercase()),
             psk_identity: identity.map(|bytes| String::from_utf8_lossy(bytes).into_owned()),
             peer_identity: agreed.peer_identity().map(|identity| identity.to_string()),
             server_name: agreed.server_name().map(str::to_owned),

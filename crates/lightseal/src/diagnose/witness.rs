@@ -1,11 +1,11 @@
 //! The certificates that a peer presented, and what became of them.
 
 use lightseal_dtls::codepoints::CertificateType;
-use lightseal_dtls::{BadCertificate, CertificateVerifier, PresentedCertificate};
+use lightseal_dtls::{BadCertificate, CertificateVerifier, PeerKey, PresentedCertificate};
 use lightseal_pki::{Description, SpkiHash};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A verifier that remembers what the peer presented last, for the user.
@@ -52,6 +52,12 @@ impl Witness {
     }
 }
 
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Witness").field("seen", &self.seen).finish_non_exhaustive()
+    }
+}
+
 impl CertificateVerifier for Witness {
     fn kinds(&self) -> &[CertificateType] {
         self.verifier.as_ref().map_or(EVERY_KIND, |verifier| verifier.kinds())
@@ -77,6 +83,10 @@ impl CertificateVerifier for Witness {
         }
         all.push_back(seen);
         outcome
+    }
+
+    fn still_accepts(&self, peer: &PeerKey) -> bool {
+        self.verifier.as_ref().is_none_or(|verifier| verifier.still_accepts(peer))
     }
 
     fn authorities(&self) -> Vec<Vec<u8>> {
