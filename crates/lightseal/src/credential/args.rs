@@ -1,4 +1,4 @@
-//! The flags for credentials, which all commands with DTLS have.
+//! The flags for credentials.
 
 use super::form::CredentialForm;
 use clap::Args;
@@ -12,8 +12,7 @@ pub(crate) struct CredentialArgs {
     /// What this end proves its identity with: `psk:FILE` is a file of pre-shared keys,
     /// `cert:FILE,key:FILE` a chain of X.509 certificates with its private key, `key:FILE` a private
     /// key whose public key the other end knows (raw public key, RFC 7250). Files of certificates
-    /// and private keys are PEM or DER. May be given several times, best first. All files are read
-    /// again when they change.
+    /// and private keys are PEM or DER. May be given several times, best first.
     #[arg(long, value_name = "KIND:FILE")]
     pub(crate) credential: Vec<CredentialForm>,
     /// File of pre-shared keys, one identity:hexkey per line: the same as --credential psk:FILE.
@@ -30,10 +29,6 @@ pub(crate) struct CredentialArgs {
     /// SubjectPublicKeyInfo, or a file of such lines.
     #[arg(long, value_name = "spki:HASH|FILE")]
     pub(crate) pin: Vec<Pin>,
-    /// Accept only peers whose identity is in this file, one a line: `psk:IDENTITY`, `spki:HASH` or
-    /// `subject:NAME`.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) allow: Option<PathBuf>,
 }
 
 /// Public keys that are accepted for themselves.

@@ -5,6 +5,8 @@ mod addresses;
 mod cli;
 mod demo;
 mod diagnose;
+#[cfg(unix)]
+mod diagnose_certificates;
 mod documents;
 mod gateway;
 mod group;
