@@ -64,7 +64,7 @@ pub(crate) enum Command {
     /// Make keys, certificates, authorities and revocation lists.
     #[command(subcommand)]
     Keygen(KeygenCommand),
-    /// Generate a line with a new random key for a PSK file. The same as `keygen psk`.
+    /// Generate a line with a new random key for a PSK file, as `keygen psk` does.
     Psk {
         /// Identity that the key belongs to. It is sent unencrypted.
         identity: String,

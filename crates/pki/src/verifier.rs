@@ -197,7 +197,7 @@ impl Dangerous {
 
 /// Accepts peers by their chain of X.509 certificates, and pinned keys.
 ///
-/// The name of a server's [`PeerKey`](lightseal_dtls::PeerKey) is the one that was verified, and a
+/// The name of a server's [`PeerKey`] is the one that was verified, and a
 /// client's is [`Names::identity`]. A key that was accepted for itself has no name.
 ///
 /// A session may be resumed if its peer's key is accepted for itself, or if this verifier has
@@ -215,7 +215,7 @@ pub struct X509Verifier {
 }
 
 impl X509Verifier {
-    /// The same with these kinds of certificates in order of preference. A kind that is not in
+    /// The settings with these kinds of certificates, in order of preference. A kind that is not in
     /// the list is not accepted.
     #[must_use]
     pub fn with_kinds(self, kinds: impl IntoIterator<Item = CertificateType>) -> Self {

@@ -133,7 +133,7 @@ impl Association {
 
     /// Lets time pass in which the host is not called.
     pub(crate) fn wait(&mut self, time: Duration) {
-        self.now = self.now + time;
+        self.now += time;
     }
 
     pub(crate) fn receive(&mut self, datagram: &mut [u8]) {

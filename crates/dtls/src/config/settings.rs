@@ -83,7 +83,7 @@ pub struct Settings {
     /// `alpn`, nothing is negotiated.
     pub application_protocols: Vec<Vec<u8>>,
     /// The largest number of bytes of early data (0-RTT, RFC 8446, section 2.3) in DTLS 1.3: a server
-    /// accepts so many with each of its tickets, and a client offers early data if this is not 0 and
+    /// accepts this number with each of its tickets, and a client offers early data if this is not 0 and
     /// the server accepts some. By default it is 0, because early data can be replayed and has no
     /// forward secrecy; see [`Connection::send_early`](crate::Connection::send_early). A server that
     /// asks for a cookie accepts none, so that it also needs

@@ -47,8 +47,8 @@ impl PeerKey {
 
 /// Decides which certificates and raw public keys an end accepts of its peer.
 ///
-/// The verifier checks the chain or recognizes the key. That the peer has the private key is for
-/// the engine to check.
+/// The verifier checks the chain or recognizes the key. The engine checks that the peer has the
+/// private key.
 pub trait CertificateVerifier: Send + Sync {
     /// The kinds of certificates that are accepted, in order of preference.
     fn kinds(&self) -> &[CertificateType];

@@ -1,51 +1,48 @@
 //! The client's handshake states in DTLS 1.3, and the common first one.
 
-use super::certificates::client::{
-    Answer, Kinds, WaitCertificate, is_offered, offered_len, write_offer,
-};
+mod server_flight;
+mod server_hello;
+
+use super::certificates::client::{offered_len, write_offer};
 use super::early::EarlyKeys;
 use super::grease::{Grease, List};
-use super::negotiated_extensions::NegotiatedExtensions;
 use super::psk::{HandshakePsk, truncated_hash};
-use super::resumption::{Agreed, Resumption};
-use super::session::PskOwner;
-use super::{
-    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, Progress, State, absorb,
-    certificates, dtls12, expect_epoch, log_secret, negotiated_extensions,
-};
+use super::resumption::Agreed;
+use super::{Channel, State, absorb, dtls12, expect_epoch, negotiated_extensions};
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, HandshakeType,
     PskKeyExchangeMode, UNCOMPRESSED_POINTS,
 };
 use crate::config::certificates::ForClient;
-use crate::config::session::SessionPeer;
-use crate::config::{ClientConfig, ProtocolVersion, Psk, Session, Settings, can_aggregate};
+use crate::config::{ClientConfig, ProtocolVersion, Psk, Session, Settings};
 use crate::crypto::{
-    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, HashAlgorithm, KeyExchange,
-    LONGEST_OUTPUT, MasterSecret, NamedGroup, TrafficSecret, Transcript,
+    CipherSuite, CipherSuiteId, HashAlgorithm, KeyExchange, LONGEST_OUTPUT, NamedGroup, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
 use crate::messages::hello::write_client_hello;
-use crate::messages::{EncryptedExtensions, ServerHello, aggregation as aggregation_extension};
+use crate::messages::{ServerHello, aggregation as aggregation_extension};
 use crate::parts::{self, Part, PartState};
 use crate::record::ConnectionId;
-use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, Instant, Reader, Writer};
 
 use super::reassembly::Message;
+
+pub(super) use server_flight::LastFlight;
+pub(crate) use server_flight::{WaitEncryptedExtensions, WaitFinished};
+use server_hello::check_hello_13;
 
 /// The room in bytes for a ClientHello besides its identity, cookies, ticket and share.
 const HELLO_ROOM: usize = 640;
 
 /// The room in bytes for values that no standard defines.
 const GREASE_ROOM: usize = 32;
+
+/// The place of a binder before it is computed.
+const BINDER: [u8; LONGEST_OUTPUT] = [0; LONGEST_OUTPUT];
 
 /// A ticket that is offered, and the session that it resumes.
 #[derive(Debug)]
@@ -197,10 +194,19 @@ impl WaitServerHello {
         let hashes = settings.ordered_suites().map(|suite| suite.hash);
         let first = hashes.clone().next();
         let offer_13 = first.map(|first| {
-            // The hash of an external PSK, if a suite has it.
-            let hash = hashes.clone().find(|hash| hash.is(HashAlgorithm::Sha256));
-            let hash = hash.unwrap_or(first);
-            let differ = hashes.clone().any(|hash| !hash.is(first.algorithm()));
+            let (hash, transcript) = match parts::Sha384::INCLUDED {
+                Some(part) => {
+                    // The hash of an external PSK, if a suite has it.
+                    let hash = hashes.clone().find(|hash| hash.is(HashAlgorithm::Sha256));
+                    let differ = hashes.clone().any(|hash| !hash.is(first.algorithm()));
+                    let transcript = match differ {
+                        true => Transcript::undecided(part),
+                        false => Transcript::new(first),
+                    };
+                    (hash.unwrap_or(first), transcript)
+                }
+                None => (first, Transcript::new(first)),
+            };
             Box::new(Offer {
                 part: config.part,
                 ticket: OfferedTicket::new(config, session, now),
@@ -214,15 +220,13 @@ impl WaitServerHello {
                     }
                     _ => None,
                 },
-                transcript: match parts::Sha384::INCLUDED {
-                    Some(part) if differ => Transcript::undecided(part),
-                    _ => Transcript::new(first),
-                },
+                transcript,
                 retried: None,
             })
         });
         let offer_13 = offer_13.filter(|offer| {
-            settings.ordered_suites().any(|suite| offer.fits(&certificates, suite))
+            !parts::Sha384::IS_INCLUDED
+                || settings.ordered_suites().any(|suite| offer.fits(&certificates, suite))
         });
         let verifies = certificates.get().is_some();
         let offer_12 = |highest, channel: &mut Channel| {
@@ -346,7 +350,10 @@ impl WaitServerHello {
         let grease = Grease::new(settings, &self.random);
         let suites = settings
             .ordered_suites()
-            .filter(|suite| offer_13.is_some_and(|offer| offer.fits(&self.certificates, suite)))
+            .filter(|suite| {
+                !parts::Sha384::IS_INCLUDED
+                    || offer_13.is_some_and(|offer| offer.fits(&self.certificates, suite))
+            })
             .map(|suite| suite.id.0)
             .chain(
                 offer_12
@@ -431,8 +438,9 @@ impl WaitServerHello {
                 })?;
                 binders_at = Some(w.len());
                 w.vec16(|w| {
-                    let mut lengths = offer.psks().map(HandshakePsk::binder_len);
-                    lengths.try_for_each(|len| w.vec8(|w| w.bytes(&[0; LONGEST_OUTPUT][..len])))
+                    offer.psks().try_for_each(|psk| {
+                        w.vec8(|w| w.bytes(BINDER.get(..psk.binder_len()).unwrap_or(&BINDER)))
+                    })
                 })
             })
         })?;
@@ -470,10 +478,14 @@ impl WaitServerHello {
             (Some(version), _) if version != DTLS_1_3.to_be_bytes() => {
                 Err(Misbehaviour::IllegalParameter("version").into())
             }
-            (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, ..)) if hello.is_retry() => {
-                // A server that sends a HelloRetryRequest speaks DTLS 1.3.
-                self.offers = Offers::Dtls13(offer);
+            (Some(_), offers @ (Offers::Dtls13(_) | Offers::Both(..))) if hello.is_retry() => {
+                self.offers = offers;
+                // The second hello still offers DTLS 1.2 (RFC 8446, section 4.1.2).
                 self.retry(settings, channel, message, &hello)?;
+                // A server that sends a HelloRetryRequest speaks DTLS 1.3.
+                if let Offers::Dtls13(offer) | Offers::Both(offer, ..) = self.offers {
+                    self.offers = Offers::Dtls13(offer);
+                }
                 Ok(State::WaitServerHello(self.part, self))
             }
             (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, ..)) => offer.server_hello(
@@ -566,430 +578,5 @@ impl WaitServerHello {
         absorb(&mut offer.transcript, message.kind, &message.body);
         channel.flight.complete();
         self.send_hello(settings, channel, cookie, &[])
-    }
-}
-
-/// Checks that a ServerHello or HelloRetryRequest of DTLS 1.3 has no unexpected extension.
-fn check_hello_13(
-    settings: &Settings,
-    hello: &ServerHello<'_>,
-    cid: Option<ConnectionId>,
-) -> Result<(), Fault> {
-    // RFC 8446, sections 4.1.4 and 4.2.
-    let third = match hello.is_retry() {
-        true => ExtensionType::COOKIE,
-        false => ExtensionType::PRE_SHARED_KEY,
-    };
-    let expected = [ExtensionType::SUPPORTED_VERSIONS, ExtensionType::KEY_SHARE, third];
-    let about_cid = [ExtensionType::CONNECTION_ID, ExtensionType::RETURN_ROUTABILITY_CHECK];
-    let expected = |kind| {
-        expected.contains(&kind)
-            || about_cid.contains(&kind)
-                && negotiated_extensions::is_offered(settings, ProtocolVersion::Dtls13, cid, kind)
-    };
-    if hello.extensions.iter().any(|(kind, _)| !expected(kind)) {
-        return Err(Misbehaviour::UnsolicitedExtension.into());
-    }
-    Ok(())
-}
-
-impl Offer {
-    /// The offered PSKs, in order of preference.
-    fn psks(&self) -> impl Iterator<Item = &HandshakePsk> {
-        let ticket = self.ticket.get().map(|ticket| &ticket.psk);
-        ticket.into_iter().chain(&self.psk)
-    }
-
-    /// Whether the hello offers early data: not after a HelloRetryRequest (RFC 8446, section 4.2.10).
-    fn offers_early_data(&self) -> bool {
-        let offered = self.ticket.get().is_some_and(|ticket| ticket.early_data.is_some());
-        offered && self.retried.is_none()
-    }
-
-    /// The bytes that the PSKs take in a hello beside those that every hello has room for.
-    fn psks_len(&self) -> usize {
-        self.psks().map(|psk| psk.identity.len() + psk.binder_len() + 7).sum()
-    }
-
-    /// Whether a suite is offered: one without a PSK of its hash needs a certificate (RFC 8446,
-    /// section 4.2.11).
-    fn fits(&self, certificates: &ForClient, suite: &CipherSuite) -> bool {
-        let algorithm = suite.hash.algorithm();
-        !parts::Sha384::IS_INCLUDED
-            || certificates.get().is_some()
-            || self.psks().any(|psk| psk.hash().is(algorithm))
-    }
-
-    /// The server has chosen the suite in a HelloRetryRequest: PSKs of other hashes are not offered
-    /// again (RFC 8446, section 4.1.2).
-    fn drop_psks_of_other_hashes(&mut self, suite: &CipherSuite) {
-        let algorithm = suite.hash.algorithm();
-        let differs = |psk: &HandshakePsk| !psk.hash().is(algorithm);
-        if self.ticket.get().is_some_and(|ticket| differs(&ticket.psk)) {
-            self.ticket.clear();
-        }
-        if self.psk.as_ref().is_some_and(differs) {
-            self.psk = None;
-        }
-    }
-
-    /// The chosen suite, which must have been offered.
-    fn suite(
-        &self,
-        settings: &Settings,
-        certificates: &ForClient,
-        hello: &ServerHello<'_>,
-    ) -> Result<&'static CipherSuite, Fault> {
-        let mut suites = settings.ordered_suites().filter(|suite| self.fits(certificates, suite));
-        suites
-            .find(|suite| suite.id == hello.cipher_suite)
-            .filter(|suite| self.retried.is_none_or(|retried| retried == suite.id))
-            .ok_or(Misbehaviour::IllegalParameter("cipher suite").into())
-    }
-
-    /// Processes the ServerHello of a server that chose DTLS 1.3.
-    #[expect(clippy::too_many_arguments, reason = "the fields of the previous state")]
-    #[inline(never)]
-    fn server_hello(
-        mut self: Box<Self>,
-        random: [u8; 32],
-        psk: Option<&Psk>,
-        certificates: ForClient,
-        cid: Option<ConnectionId>,
-        settings: &Settings,
-        channel: &mut Channel,
-        message: &Message,
-        hello: &ServerHello<'_>,
-    ) -> Result<State, Fault> {
-        if !hello.session_id.is_empty() {
-            return Err(Misbehaviour::IllegalParameter("session id echo").into());
-        }
-        check_hello_13(settings, hello, cid)?;
-        let suite = self.suite(settings, &certificates, hello)?;
-        self.transcript.decide(suite.hash);
-        // The server accepts an offered PSK, or authenticates itself with a certificate.
-        let ticket = self.ticket.take();
-        let offers_psks = ticket.is_some() || self.psk.is_some();
-        let chosen = hello.extensions.get(ExtensionType::PRE_SHARED_KEY);
-        let first = self.retried.is_none();
-        let mut early_protocol = None;
-        let (early, peer, resumed) = match (chosen, ticket, self.psk) {
-            (Some(_), ..) if !offers_psks => {
-                return Err(Misbehaviour::UnsolicitedExtension.into());
-            }
-            (Some([0, 0]), Some(OfferedTicket { psk, agreed, early_data }), _) => {
-                if first && early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id) {
-                    early_protocol = Some(agreed.alpn);
-                }
-                (psk.early, agreed.peer, true)
-            }
-            (Some([0, 0]), None, Some(offered)) | (Some([0, 1]), Some(_), Some(offered)) => {
-                let owner = psk.map(PskOwner::of).ok_or(Misbehaviour::UnsolicitedExtension)?;
-                (offered.early, SessionPeer::Psk(owner), false)
-            }
-            (Some(_), ..) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
-            (None, ..) if certificates.get().is_some() => {
-                (EarlySecret::without_psk(suite.hash), SessionPeer::Key(None), false)
-            }
-            (None, ..) => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
-        };
-        // RFC 8446, section 4.2.11: the server's choices must agree.
-        if !early.hash().is(suite.hash.algorithm()) {
-            return Err(Misbehaviour::IllegalParameter("hash of the PSK").into());
-        }
-        let key_share = hello.extensions.get(ExtensionType::KEY_SHARE);
-        let (group, shared) = match (key_share, self.share.take()) {
-            (Some(content), Some(share)) => {
-                let entry = KeyShareEntry::decode(content)?;
-                if entry.group != share.group {
-                    return Err(Misbehaviour::IllegalParameter("key share group").into());
-                }
-                let shared = share
-                    .exchange
-                    .complete(entry.key)
-                    .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
-                (Some(entry.group), Some(shared))
-            }
-            (Some(_), None) => return Err(Misbehaviour::UnsolicitedExtension.into()),
-            (None, _)
-                if chosen.is_some() && settings.psk_modes.contains(&PskKeyExchangeMode::PSK_KE) =>
-            {
-                (None, None)
-            }
-            (None, _) => return Err(Misbehaviour::MissingExtension("key_share").into()),
-        };
-        absorb(&mut self.transcript, message.kind, &message.body);
-        let hash = self.transcript.hash();
-        let handshake = early.into_handshake(shared.as_ref());
-        let client = handshake.client_traffic(&hash);
-        let server = handshake.server_traffic(&hash);
-        log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &random, &client);
-        log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &random, &server);
-        let agreed = negotiated_extensions::read_cid_answer(settings, hello.extensions, cid)?;
-        channel.agree_on_cids(&agreed);
-        // The handshake epoch has the standard layout, whatever scheme is negotiated.
-        channel.install(HANDSHAKE_EPOCH, suite, (&client, Scheme::Plain), (&server, Scheme::Plain));
-        Ok(State::WaitEncryptedExtensions(
-            self.part,
-            Box::new(WaitEncryptedExtensions {
-                part: self.part,
-                random,
-                peer,
-                resumed,
-                early_protocol,
-                verifies: chosen.is_none(),
-                certificates,
-                agreed,
-                suite,
-                group,
-                transcript: self.transcript,
-                master: handshake.into_master(),
-                client,
-                server,
-            }),
-        ))
-    }
-}
-
-/// The ServerHello was received: the handshake keys are known.
-#[derive(Debug)]
-pub(crate) struct WaitEncryptedExtensions {
-    part: parts::Client,
-    random: [u8; 32],
-    peer: SessionPeer,
-    resumed: bool,
-    /// The application protocol with which the server may accept early data, empty for none; `None`
-    /// if it may not accept any.
-    early_protocol: Option<Vec<u8>>,
-    /// Whether the server authenticates itself with a certificate.
-    verifies: bool,
-    certificates: ForClient,
-    agreed: NegotiatedExtensions,
-    suite: &'static CipherSuite,
-    group: Option<NamedGroup>,
-    transcript: Transcript,
-    master: MasterSecret,
-    client: TrafficSecret,
-    server: TrafficSecret,
-}
-
-impl WaitEncryptedExtensions {
-    /// Processes EncryptedExtensions.
-    #[inline(never)]
-    pub(crate) fn encrypted_extensions(
-        mut self: Box<Self>,
-        settings: &Settings,
-        channel: &mut Channel,
-        message: &Message,
-    ) -> Result<State, Fault> {
-        expect_epoch(message, HANDSHAKE_EPOCH)?;
-        let extensions = EncryptedExtensions::decode(&message.body)?.extensions;
-        let wanted = &settings.aggregation;
-        let mut schemes = (Scheme::Plain, Scheme::Plain);
-        let mut early_data = false;
-        for (kind, content) in extensions.iter() {
-            match kind {
-                kind if kind == settings.aggregation_extension && wanted.is_wanted() => {
-                    schemes = aggregation_extension::read_answer(content)?;
-                }
-                ExtensionType::EARLY_DATA
-                    if self.early_protocol.is_some() && content.is_empty() =>
-                {
-                    early_data = true;
-                }
-                // The server's preferred groups are meant for later handshakes (RFC 8446, section
-                // 4.2.7).
-                ExtensionType::SUPPORTED_GROUPS => {}
-                kind if self
-                    .certificates
-                    .get()
-                    .is_some_and(|offered| is_offered(offered, kind)) => {}
-                // Connection IDs must have been answered in the ServerHello.
-                kind if negotiated_extensions::is_offered(
-                    settings,
-                    ProtocolVersion::Dtls13,
-                    None,
-                    kind,
-                ) => {}
-                _ => return Err(Misbehaviour::UnsolicitedExtension.into()),
-            }
-        }
-        let (receive, send) = schemes;
-        if receive.aggregates() && !wanted.to_receive().any(|offered| offered == receive)
-            || send.aggregates() && !wanted.to_send().any(|offered| offered == send)
-            || (schemes != (Scheme::Plain, Scheme::Plain) && !can_aggregate(self.suite))
-        {
-            return Err(Misbehaviour::IllegalParameter("aggregation scheme").into());
-        }
-        let version = ProtocolVersion::Dtls13;
-        let agreed =
-            negotiated_extensions::read_limit_answer(settings, version, extensions, self.agreed)?;
-        channel.record_limit = agreed.record_limit;
-        channel.receive_limit = agreed.receive_limit;
-        absorb(&mut self.transcript, message.kind, &message.body);
-        let certificates = match self.certificates.get() {
-            Some(certificates) if self.verifies => {
-                Some((Arc::clone(certificates), Kinds::read(certificates, extensions)?))
-            }
-            _ => None,
-        };
-        let mut authenticated = PartState::EMPTY;
-        if let (Some(certificates), SessionPeer::Key(Some(key))) =
-            (self.certificates.get(), &self.peer)
-        {
-            authenticated.set(certificates.part, certificates.authenticated(key.clone()));
-        }
-        // RFC 8446, section 4.2.10.
-        let protocol = agreed.application_protocol(settings);
-        let name = protocol.get().map_or(&[][..], Vec::as_slice);
-        if early_data && self.early_protocol.as_deref() != Some(name) {
-            return Err(Misbehaviour::IllegalParameter("early_data").into());
-        }
-        let finished = Box::new(WaitFinished {
-            part: self.part,
-            random: self.random,
-            suite: self.suite,
-            transcript: self.transcript,
-            master: self.master,
-            client: self.client,
-            server: self.server,
-            negotiated: Negotiated {
-                version,
-                suite: self.suite.id,
-                suite_name: self.suite.name,
-                group: self.group,
-                psk_identity: self.peer.psk_identity(),
-                send,
-                receive,
-                resumed: self.resumed,
-                early_data,
-                extended_master: true,
-                record_limit: agreed.record_limit,
-                send_cid: agreed.send_cid,
-                receive_cid: agreed.receive_cid,
-                return_routability: agreed.return_routability,
-                certificates: authenticated,
-                protocol,
-            },
-            peer: self.peer,
-            answer: PartState::EMPTY,
-        });
-        Ok(match certificates {
-            Some((certificates, kinds)) => State::WaitServerCertificate(
-                (self.part, certificates.part),
-                Box::new(WaitCertificate::new(&certificates, kinds, finished)),
-            ),
-            None => State::WaitServerFinished(self.part, finished),
-        })
-    }
-}
-
-/// Only the server's Finished is missing.
-#[derive(Debug)]
-pub(crate) struct WaitFinished {
-    pub(super) part: parts::Client,
-    random: [u8; 32],
-    suite: &'static CipherSuite,
-    pub(super) transcript: Transcript,
-    master: MasterSecret,
-    client: TrafficSecret,
-    server: TrafficSecret,
-    peer: SessionPeer,
-    pub(super) negotiated: Negotiated,
-    /// What the client answers a server that has asked for its certificate.
-    pub(super) answer: PartState<parts::Certificates, Answer>,
-}
-
-impl WaitFinished {
-    /// Processes the server's Finished and sends the client's last flight: the handshake is complete,
-    /// unless the client's key signs later.
-    #[inline(never)]
-    pub(crate) fn finished(
-        mut self: Box<Self>,
-        settings: &Settings,
-        channel: &mut Channel,
-        message: &Message,
-    ) -> Result<Progress, Fault> {
-        expect_epoch(message, HANDSHAKE_EPOCH)?;
-        if !self.server.finished_key().verify(&self.transcript.hash(), &message.body) {
-            return Err(Misbehaviour::WrongFinished.into());
-        }
-        absorb(&mut self.transcript, message.kind, &message.body);
-        let hash = self.transcript.hash();
-        let ApplicationSecrets { client: send_secret, server: receive_secret, exporter } =
-            self.master.application(&hash);
-        log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &self.random, &send_secret);
-        log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &self.random, &receive_secret);
-        channel.flight.complete();
-        let peer = match self.negotiated.peer_key() {
-            Some(key) => SessionPeer::Key(Some(key.clone())),
-            None => self.peer,
-        };
-        let mut agreed = PartState::EMPTY;
-        if let Some(part) = parts::Resumption::INCLUDED.filter(|_| settings.resumption) {
-            let server_name = self.negotiated.server_name().map(String::from);
-            let alpn = self.negotiated.application_protocol().unwrap_or_default().to_vec();
-            agreed.set(part, Agreed { suite: self.suite.id, peer, server_name, alpn });
-        }
-        let established = Established {
-            keys: EstablishedKeys::Dtls13 {
-                suite: self.suite,
-                send: send_secret,
-                receive: receive_secret,
-                exporter,
-                resumption: PartState::EMPTY,
-            },
-            offered: OfferedSchemes::new(
-                (self.negotiated.send, &settings.aggregation.send),
-                (self.negotiated.receive, &settings.aggregation.receive),
-            ),
-            negotiated: self.negotiated,
-        };
-        let flight = Box::new(LastFlight {
-            transcript: self.transcript,
-            client: self.client,
-            master: self.master,
-            agreed,
-            established,
-        });
-        match self.answer.take() {
-            Some(answer) => certificates::client::answer(answer, flight, channel),
-            None => Ok(Progress::Complete(flight.finish(channel))),
-        }
-    }
-}
-
-/// What the client's last flight is made from.
-#[derive(Debug)]
-pub(super) struct LastFlight {
-    /// The transcript; at first it ends with the server's Finished.
-    pub(super) transcript: Transcript,
-    client: TrafficSecret,
-    master: MasterSecret,
-    /// What tickets of the server will carry on.
-    agreed: PartState<parts::Resumption, Agreed>,
-    established: Established,
-}
-
-impl LastFlight {
-    /// Sends the client's Finished: the handshake is complete.
-    pub(super) fn finish(mut self: Box<Self>, channel: &mut Channel) -> Established {
-        let finished = self.client.finished_key().verify_data(&self.transcript.hash());
-        channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
-        let mut established = self.established;
-        let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
-        if let EstablishedKeys::Dtls13 { suite, send, receive, resumption, .. } =
-            &mut established.keys
-        {
-            channel.install(APPLICATION_EPOCH, suite, (send, sends), (receive, receives));
-            if let Some(agreed) = self.agreed.take()
-                && let Some(part) = parts::Resumption::INCLUDED
-            {
-                absorb(&mut self.transcript, HandshakeType::FINISHED, &finished);
-                let secret = self.master.resumption(&self.transcript.hash());
-                *resumption = Resumption::receiver(part, secret, agreed);
-            }
-        }
-        established
     }
 }

@@ -113,8 +113,9 @@ pub(crate) fn truncated_hash(
     hash: &'static dyn Hash,
 ) -> HashValue {
     let mut transcript = before.clone();
+    transcript.decide(hash);
     transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, body.len()));
     let covered = body.len().saturating_sub(binders_len);
     transcript.update(body.get(..covered).unwrap_or_default());
-    transcript.hash_by(hash)
+    transcript.hash()
 }

@@ -82,7 +82,10 @@ fn a_key_is_written_for_its_owner_alone_and_its_hash_is_printed() {
         assert_eq!(keygen(&["spki", &public]), format!("{hash}\n"));
         let json: Value = serde_json::from_str(&keygen(&["spki", &key, "--json"])).unwrap();
         assert_eq!(json["spki"], hash);
-        openssl(&["pkey", "-in", &key, "-check", "-noout"]);
+        // OpenSSL 3.0 reads no Ed25519 key that has its public key beside it (RFC 5958).
+        if key_type != "ed25519" {
+            openssl(&["pkey", "-in", &key, "-check", "-noout"]);
+        }
         openssl(&["pkey", "-pubin", "-in", &public, "-noout"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Which of several keys a peer is shown.
+//! The choice among several keys for a peer.
 
 use crate::world::{End, P256, PROVIDER, RAW, X509, ca_params, intermediate, params, root};
 use lightseal_dtls::codepoints::SignatureScheme;

@@ -52,7 +52,8 @@ fn a_revoked_peer_and_a_revoked_issuer_are_refused() {
     let revoked = Err(BadCertificate::Revoked);
     assert_eq!(chain.verdict(None, &[&of_ca, &crl(&chain.between, &[6, 7], 9)]), revoked);
     assert_eq!(chain.verdict(None, &[&crl(&chain.ca, &[5], 9), &of_between]), revoked);
-    // The same number of another issuer is another certificate.
+    // Serial numbers are unique for one issuer only: another issuer may have given this number to
+    // another certificate.
     assert_eq!(chain.verdict(None, &[&crl(&chain.ca, &[7], 9), &of_between]), Ok(()));
 }
 
@@ -145,7 +146,8 @@ fn an_issuer_that_may_not_sign_lists_has_none() {
     issuer.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign];
     let between = intermediate(issuer.clone(), &ca);
     let end = End::new(&params("end", &["a.example"]), &between);
-    // The same key under parameters that allow lists, since the library refuses to make this list.
+    // rcgen refuses to sign a list for an authority that may not sign lists. Therefore the key
+    // signs it as an authority that may.
     issuer.key_usages.push(rcgen::KeyUsagePurpose::CrlSign);
     let key = rcgen::KeyPair::try_from(between.key().serialized_der()).unwrap();
     let same = rcgen::CertifiedIssuer::signed_by(issuer, key, &ca).unwrap();

@@ -59,6 +59,20 @@ pub(in crate::handshake) fn offered_name(offer: Extensions<'_>) -> Result<Option
     })
 }
 
+/// Writes into EncryptedExtensions that the server is the wanted one, when a session is resumed. In
+/// DTLS 1.3 each handshake negotiates the name anew (RFC 8446, section 4.2.11).
+#[inline(never)]
+pub(in crate::handshake) fn confirm_name(
+    certificates: &ServerCertificates,
+    name: Option<&str>,
+    w: &mut Writer<'_>,
+) -> Result<(), BufferFull> {
+    match name.and_then(|name| certificates.keys.has_name(name)) {
+        Some(true) => write_extension(w, ExtensionType::SERVER_NAME, |_| Ok(())),
+        _ => Ok(()),
+    }
+}
+
 impl ChosenCertificate {
     /// Chooses for a ClientHello of DTLS 1.3 with these extensions.
     pub(in crate::handshake) fn new(

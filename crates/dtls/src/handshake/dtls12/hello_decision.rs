@@ -107,6 +107,7 @@ pub(crate) fn consider<'a>(
     let Choice { suite, group, chosen } = choose(config, &hello)?;
     // The flight would not fit what may be sent to an unproved address.
     if made.is_none()
+        && config.cookies != CookiePolicy::ProvedBelow
         && chosen.get().is_some_and(|(_, chosen)| flight_room(chosen) > AMPLIFICATION * body.len())
     {
         return verify_request();
