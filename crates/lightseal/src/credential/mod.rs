@@ -16,7 +16,7 @@ use lightseal_dtls::{
     Settings,
 };
 use lightseal_pki::file::{KeyFiles, ReloadingKeys, ReloadingVerifier, TrustFiles};
-use lightseal_pki::{Clock, Settings as TrustSettings};
+use lightseal_pki::{Clock, Settings as TrustSettings, SpkiHash};
 use std::sync::Arc;
 
 /// The credentials of one end, and whom it accepts.
@@ -24,6 +24,8 @@ pub(crate) struct Credentials {
     psks: Option<Arc<KeyFile>>,
     keys: Option<Arc<ReloadingKeys>>,
     verifier: Option<Arc<ReloadingVerifier>>,
+    /// SHA-256 of the public keys of this end, as they were at the start.
+    key_hashes: Vec<SpkiHash>,
 }
 
 /// Whether a server asks clients that have not used a PSK for a certificate or raw public key.
@@ -56,13 +58,23 @@ impl Credentials {
             return Err(Failure::new("more than one file of pre-shared keys"));
         }
         let psks = psk_files.first().map(|file| KeyFile::open(file)).transpose()?.map(Arc::new);
+        let mut key_hashes = Vec::new();
+        for files in &key_files {
+            let key = files.load(provider).map_err(Failure::new)?;
+            key_hashes.push(SpkiHash::of(key.key().public_key()));
+        }
         let keys = match key_files.is_empty() {
             true => None,
             false => {
                 Some(Arc::new(ReloadingKeys::open(provider, key_files).map_err(Failure::new)?))
             }
         };
-        Ok(Self { psks, keys, verifier: trust(args, provider)? })
+        Ok(Self { psks, keys, verifier: trust(args, provider)?, key_hashes })
+    }
+
+    /// The hashes of the public keys of this end.
+    pub(crate) fn key_hashes(&self) -> &[SpkiHash] {
+        &self.key_hashes
     }
 
     /// The verifier of the peer's certificate.

@@ -20,6 +20,7 @@ Examples:
   echo hello | lightseal s_client 192.0.2.1:5684 --psk-file keys.psk
   lightseal s_client 192.0.2.1:5684 --psk-file keys.psk --dtls 1.2 --json < /dev/null
   lightseal s_client sensor.example:5684 --ca ca.pem --cert me.pem --key me.key
+  lightseal s_client sensor.example:5684 --ca ca.pem --session-file session --early-data lines
 
 Exit code: 0 if the association was closed in order, 1 if the handshake failed or the server
 ended the association with an alert, 2 if this end could not do its work.";
@@ -63,6 +64,15 @@ pub(crate) struct SClientArgs {
     /// Connect a second time with the session of the first association, and print what that saved.
     #[arg(long)]
     pub(crate) reconnect: bool,
+    /// Resume the session that this file has, and store the session of this association there for
+    /// the next run. The file has a secret, so only this user can read it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) session_file: Option<PathBuf>,
+    /// Send the lines of this file with the first datagrams, before the server has answered (0-RTT),
+    /// if a session is resumed that allows it, and otherwise after the handshake. DANGER: whoever
+    /// records early data can repeat it to the server.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) early_data: Option<PathBuf>,
     /// Identity of the key to use [default: the identity in the first line of the PSK file].
     #[arg(long, value_name = "NAME")]
     pub(crate) identity: Option<String>,
@@ -113,6 +123,11 @@ pub(crate) struct SServerArgs {
     /// End after the first association, or the first handshake that fails.
     #[arg(long)]
     pub(crate) once: bool,
+    /// Accept up to this many bytes of early data (0-RTT) of clients that resume a session, and give
+    /// tickets for it also to clients with a PSK. Clients are then not asked for a cookie, so that
+    /// forged addresses cost memory and answers. DANGER: whoever records early data can repeat it.
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) early_data: Option<Quantity<Bytes>>,
     /// Maximum number of associations at a time, unfinished handshakes included.
     #[arg(long, value_name = "N", default_value = "1000")]
     pub(crate) max_sessions: NonZeroUsize,

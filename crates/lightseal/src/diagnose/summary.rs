@@ -27,6 +27,8 @@ pub(super) struct Summary {
     pub(super) server_name: Option<String>,
     pub(super) application_protocol: Option<String>,
     pub(super) resumed: bool,
+    /// Whether the server accepted early data.
+    pub(super) early_data: bool,
     pub(super) extended_master_secret: bool,
     /// The longest content of a record that this end may send, in bytes.
     pub(super) record_limit: usize,
@@ -104,6 +106,7 @@ impl Summary {
                 .application_protocol()
                 .map(|name| String::from_utf8_lossy(name).escape_debug().to_string()),
             resumed: agreed.resumed,
+            early_data: agreed.early_data,
             extended_master_secret: agreed.extended_master,
             record_limit: agreed.record_limit,
             connection_ids: Directions {
@@ -123,7 +126,8 @@ impl Summary {
     pub(super) fn brief(&self) -> String {
         let mut line = format!("{}: {}, {}", self.peer, self.version, self.cipher_suite);
         let resumed = self.resumed.then_some("resumed");
-        let parts = [self.group.as_deref(), self.psk_mode.as_deref(), resumed];
+        let early = self.early_data.then_some("early data");
+        let parts = [self.group.as_deref(), self.psk_mode.as_deref(), resumed, early];
         for part in parts.into_iter().flatten() {
             line += ", ";
             line += part;
@@ -164,6 +168,9 @@ impl Summary {
             fact("ALPN", protocol);
         }
         fact("resumed", &yes(self.resumed));
+        if self.early_data {
+            fact("early data", &"accepted");
+        }
         if self.version != "DTLS 1.3" {
             fact("extended master", &yes(self.extended_master_secret));
         }

@@ -106,6 +106,11 @@ fn unverified(
 }
 
 impl Presented {
+    /// The kind and the entries, as the peer sent them.
+    pub(super) fn entries(&self) -> (CertificateType, Vec<Vec<u8>>) {
+        (self.kind, self.entries.clone())
+    }
+
     /// The certificates as lines for people.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
