@@ -1,4 +1,4 @@
-//! The flags for credentials.
+//! The flags for credentials, which all commands with DTLS have.
 
 use super::form::CredentialForm;
 use clap::Args;
@@ -29,6 +29,10 @@ pub(crate) struct CredentialArgs {
     /// SubjectPublicKeyInfo, or a file of such lines.
     #[arg(long, value_name = "spki:HASH|FILE")]
     pub(crate) pin: Vec<Pin>,
+    /// Accept only peers whose identity is in this file, one in each line: `psk:IDENTITY`,
+    /// `spki:HASH` or `subject:NAME`. The other flags say how a peer proves its identity.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) allow: Option<PathBuf>,
 }
 
 /// Public keys that are accepted for themselves.

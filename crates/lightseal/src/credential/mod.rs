@@ -1,29 +1,36 @@
-//! Credentials of this end and whom it accepts.
+//! Credentials of this end and whom it accepts, in one form for all commands with DTLS.
 //!
 //! - [`args`]: the flags;
-//! - [`form`]: a credential as users write it.
+//! - [`form`]: a credential as users write it;
+//! - [`allow`]: the access list.
 
+pub(crate) mod allow;
 pub(crate) mod args;
 pub(crate) mod form;
 
 use crate::failure::{Context, Failure};
 use crate::keys::KeyFile;
+use crate::units::counted;
+use allow::{AccessList, AllowedPeers, AllowedPsks};
 use args::{CredentialArgs, Pin};
 use form::CredentialForm;
 use lightseal_dtls::crypto::Provider;
 use lightseal_dtls::{
-    CertificateVerifier, ClientAuthentication, ClientConfig, KeyStore, PskStore, ServerConfig,
-    Settings,
+    CertificateVerifier, ClientAuthentication, ClientConfig, Identity, KeyStore, Negotiated, Psk,
+    PskStore, ServerConfig, Settings,
 };
 use lightseal_pki::file::{KeyFiles, ReloadingKeys, ReloadingVerifier, TrustFiles};
 use lightseal_pki::{Clock, Settings as TrustSettings, SpkiHash};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The credentials of one end, and whom it accepts.
+/// The credentials of one end, and whom it accepts. Everything comes from files, which can be read
+/// again while associations use them.
 pub(crate) struct Credentials {
     psks: Option<Arc<KeyFile>>,
     keys: Option<Arc<ReloadingKeys>>,
     verifier: Option<Arc<ReloadingVerifier>>,
+    list: Option<Arc<AccessList>>,
     /// SHA-256 of the public keys of this end, as they were at the start.
     key_hashes: Vec<SpkiHash>,
 }
@@ -34,6 +41,37 @@ pub(crate) enum ClientPolicy {
     Ignored,
     Requested,
     Required,
+}
+
+/// What changed when the files were read again.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Identities of pre-shared keys that were removed or changed.
+    revoked: BTreeSet<String>,
+    /// Whether the trusted authorities and keys, or the access list, were read again.
+    peers: bool,
+    /// What was read again, for the log.
+    read: Vec<String>,
+    /// The files that have become unusable. What was read from them before remains in use.
+    pub(crate) failures: Vec<Failure>,
+}
+
+impl Changes {
+    /// Whether a file was read again.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.read.is_empty()
+    }
+
+    /// What was read again, in one line for the log.
+    pub(crate) fn described(&self) -> String {
+        self.read.join(", ")
+    }
+
+    /// Whether a peer may have lost its access, so that handshakes must begin anew that have begun
+    /// before.
+    pub(crate) fn may_revoke(&self) -> bool {
+        self.peers || !self.revoked.is_empty()
+    }
 }
 
 impl Credentials {
@@ -69,7 +107,14 @@ impl Credentials {
                 Some(Arc::new(ReloadingKeys::open(provider, key_files).map_err(Failure::new)?))
             }
         };
-        Ok(Self { psks, keys, verifier: trust(args, provider)?, key_hashes })
+        let verifier = trust(args, provider)?;
+        let list = args.allow.as_deref().map(AccessList::open).transpose()?.map(Arc::new);
+        Ok(Self { psks, keys, verifier, list, key_hashes })
+    }
+
+    /// The file of pre-shared keys.
+    pub(crate) fn psks(&self) -> Option<&KeyFile> {
+        self.psks.as_deref()
     }
 
     /// The hashes of the public keys of this end.
@@ -77,9 +122,55 @@ impl Credentials {
         &self.key_hashes
     }
 
-    /// The verifier of the peer's certificate.
+    /// What this end accepts of its peers, in a few words for the log.
+    pub(crate) fn accepted(&self) -> String {
+        let keys = self.psks.as_ref().map(|psks| counted(psks.len() as u64, "key"));
+        let trust = self.verifier.as_ref().map(|_| "certificates and raw public keys".to_owned());
+        let list = self.list.as_ref().map(|list| listed(list.len()));
+        let all: Vec<_> = [keys, trust, list].into_iter().flatten().collect();
+        all.join(", ")
+    }
+
+    /// Whether this end accepts certificates or raw public keys.
+    pub(crate) const fn verifies(&self) -> bool {
+        self.verifier.is_some()
+    }
+
+    /// Whether this end has a certificate or raw public key of its own.
+    pub(crate) const fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// The verifier of the peer's certificate. It heeds the access list.
     pub(crate) fn verifier(&self) -> Option<Arc<dyn CertificateVerifier>> {
-        self.verifier.clone().map(|verifier| verifier as _)
+        let verifier: Arc<dyn CertificateVerifier> = Arc::clone(self.verifier.as_ref()?) as _;
+        Some(match &self.list {
+            Some(list) => Arc::new(AllowedPeers { verifier, list: Arc::clone(list) }),
+            None => verifier,
+        })
+    }
+
+    /// The access list.
+    pub(crate) const fn list(&self) -> Option<&Arc<AccessList>> {
+        self.list.as_ref()
+    }
+
+    /// The pre-shared key of a client: the one with this identity, or the first one. `None` without
+    /// a file of keys.
+    ///
+    /// # Errors
+    ///
+    /// If the file has no such key, or the access list lacks its identity.
+    fn client_psk(&self, identity: Option<&str>) -> Result<Option<Psk>, Failure> {
+        let Some(psks) = &self.psks else { return Ok(None) };
+        let psk = psks.choose(identity)?;
+        let listed = Identity::Psk(psk.identity().to_vec());
+        match &self.list {
+            Some(list) if !list.allows([listed.clone()]) => {
+                Err(Failure::new(format_args!("{listed} is not on the access list (--allow)")))
+            }
+            _ => Ok(Some(psk)),
+        }
     }
 
     /// The configuration of a client. It uses the PSK with this identity, or the first one, and
@@ -95,7 +186,7 @@ impl Credentials {
         verifier: Option<Arc<dyn CertificateVerifier>>,
         settings: Settings,
     ) -> Result<ClientConfig, Failure> {
-        let psk = self.psks.as_ref().map(|psks| psks.choose(identity)).transpose()?;
+        let psk = self.client_psk(identity)?;
         let config = match (psk, verifier) {
             (_, None) if self.keys.is_some() => return Err(Failure::new(NO_VERIFIER)),
             (Some(psk), None) => ClientConfig::with(psk, settings).context("settings")?,
@@ -126,11 +217,17 @@ impl Credentials {
         verifier: Option<Arc<dyn CertificateVerifier>>,
         settings: Settings,
     ) -> Result<ServerConfig, Failure> {
-        let psks: Arc<dyn PskStore> = match &self.psks {
-            Some(psks) => Arc::clone(psks) as _,
-            None => Arc::new(Vec::new()),
+        let psks: Arc<dyn PskStore> = match (&self.psks, &self.list) {
+            (Some(psks), Some(list)) => {
+                Arc::new(AllowedPsks { psks: Arc::clone(psks) as _, list: Arc::clone(list) })
+            }
+            (Some(psks), None) => Arc::clone(psks) as _,
+            (None, _) => Arc::new(Vec::new()),
         };
         let config = ServerConfig::with(psks, settings).context("settings")?;
+        if self.list.is_some() && self.keys.is_some() && clients != ClientPolicy::Required {
+            return Err(Failure::new(LIST_NEEDS_IDENTITIES));
+        }
         let Some(keys) = &self.keys else {
             return match self.psks {
                 Some(_) if clients != ClientPolicy::Ignored => Err(Failure::new(NO_KEY)),
@@ -148,6 +245,76 @@ impl Credentials {
         };
         config.with_client_authentication(clients).context("settings")
     }
+
+    /// Whether the peer of an association may still use it, after [`reload`](Self::reload) has
+    /// returned these changes. Of certificates only the hash of the key and the name are known any
+    /// more: a peer with a certificate has to show it again when the trusted authorities or the
+    /// revocation lists have changed. A pinned key remains accepted as long as its pin is there.
+    pub(crate) fn still_accepts(&self, agreed: &Negotiated, changes: &Changes) -> bool {
+        let psk = std::str::from_utf8(&agreed.psk_identity);
+        if psk.is_ok_and(|psk| changes.revoked.contains(psk)) {
+            return false;
+        }
+        let accepted = match (agreed.peer_key(), &self.verifier) {
+            (Some(key), Some(verifier)) if changes.peers => verifier.still_accepts(key),
+            _ => true,
+        };
+        accepted && self.list.as_ref().is_none_or(|list| list.allows(agreed.peer_identities()))
+    }
+
+    /// Reads the files again that changed, or all with `force`. A file that has become unusable
+    /// leaves what was read from it before in use, and does not keep the others from being read.
+    pub(crate) fn reload(&self, force: bool) -> Changes {
+        let mut changes = Changes::default();
+        if let Some(psks) = &self.psks {
+            match psks.reload(force) {
+                Ok(Some(revoked)) => {
+                    let (count, removed) = (counted(psks.len() as u64, "key"), revoked.len());
+                    changes.read.push(format!("{count} again ({removed} removed or changed)"));
+                    changes.revoked = revoked;
+                }
+                Ok(None) => {}
+                Err(failure) => changes.failures.push(failure),
+            }
+        }
+        if let Some(keys) = &self.keys {
+            match keys.reload(force) {
+                Ok(true) => changes.read.push("this end's private keys again".to_owned()),
+                Ok(false) => {}
+                Err(failure) => changes.failures.push(Failure::new(failure)),
+            }
+        }
+        if let Some(verifier) = &self.verifier {
+            // Not `force`: without need all peers with certificates would have to show them again.
+            match verifier.reload(false) {
+                Ok(true) => {
+                    changes.read.push("the trusted authorities and keys again".to_owned());
+                    changes.peers = true;
+                }
+                Ok(false) => {}
+                Err(failure) => changes.failures.push(Failure::new(failure)),
+            }
+        }
+        if let Some(list) = &self.list {
+            match list.reload(force) {
+                Ok(true) => {
+                    changes.read.push(format!("{} again", listed(list.len())));
+                    changes.peers = true;
+                }
+                Ok(false) => {}
+                Err(failure) => changes.failures.push(failure),
+            }
+        }
+        changes
+    }
+}
+
+/// An access list with its length, for the log.
+fn listed(identities: usize) -> String {
+    match identities {
+        1 => "an access list of 1 identity".to_owned(),
+        count => format!("an access list of {count} identities"),
+    }
 }
 
 /// What a client says that has a certificate, and nothing to verify the server with.
@@ -155,14 +322,18 @@ const NO_VERIFIER: &str =
     "nothing to verify the server's certificate with: give --ca FILE or --pin spki:HASH";
 
 /// What a server says that would ask for certificates and has none itself.
-const NO_KEY: &str = "only a server with --key or --cert can ask clients for certificates";
+const NO_KEY: &str = "only a server with a key or certificate can ask clients for certificates";
+
+/// What a server says whose clients may be anonymous although it has an access list.
+const LIST_NEEDS_IDENTITIES: &str = "--allow refuses clients that prove no identity: s_server needs --require-client beside it, and \
+     a proxy no --anonymous-clients";
 
 /// What a server says that could verify clients and does not ask them.
 const NOT_ASKED: &str =
     "--ca and --pin verify clients: give --require-client or --request-client beside them";
 
 /// What an end says that has no credential.
-const NO_CREDENTIAL: &str = "no --psk-file given, nor --key or --credential; `lightseal psk NAME` \
+const NO_CREDENTIAL: &str = "no --psk-file given, nor --credential or --pin; `lightseal psk NAME` \
                              prints a line for a file of keys";
 
 fn trust(
@@ -187,3 +358,11 @@ fn trust(
     let verifier = ReloadingVerifier::open(settings, files).map_err(Failure::new)?;
     Ok(Some(Arc::new(verifier)))
 }
+
+/// The peer's identity as logs, reports and access lists show it.
+pub(crate) fn shown(agreed: &Negotiated) -> String {
+    agreed.peer_identity().map_or_else(|| ANONYMOUS.to_owned(), |identity| identity.to_string())
+}
+
+/// A peer that did not authenticate itself. No identity has this form.
+pub(crate) const ANONYMOUS: &str = "anonymous";

@@ -148,7 +148,7 @@ pub(crate) async fn run(args: &SClientArgs, quiet: bool) -> Result<ExitCode, Fai
         tracing::warn!("--no-verify: whoever is in between can read and change EVERYTHING");
     }
     let verifier = witness.clone().map(|witness| witness as _);
-    let name = args.name.as_deref().unwrap_or_else(|| host(server));
+    let name = args.name.as_deref().unwrap_or_else(|| address::host(server));
     let config = credentials.client(args.identity.as_deref(), name, verifier, settings)?;
     let mut session = Session::new(args, quiet, witness, early, credentials.key_hashes());
     let config = session.resuming(config, credentials.verifier().filter(|_| !args.no_verify))?;
@@ -180,13 +180,6 @@ pub(crate) async fn run(args: &SClientArgs, quiet: bool) -> Result<ExitCode, Fai
         tracing::info!("{line}; trying {}", Named(addresses[tried]));
     }
     Err(Failure::new(format_args!("{server}: no address")))
-}
-
-/// The host of `HOST:PORT`, without the brackets and the interface of an IPv6 address.
-fn host(server: &str) -> &str {
-    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host.split_once('%').map_or(host, |(host, _)| host)
 }
 
 /// The lines that are to be sent as early data.
@@ -229,6 +222,8 @@ struct Session<'a> {
     resume: Option<ResumableSession>,
     /// What the last handshake took.
     cost: HandshakeCost,
+    /// Whether the session of the session file is used.
+    uses_stored: bool,
     /// Whether no other association follows.
     is_last: bool,
     /// Lines that the last association sends before the server has answered.
@@ -261,6 +256,7 @@ impl<'a> Session<'a> {
             resume: None,
             cost: HandshakeCost::default(),
             early,
+            uses_stored: false,
             is_last: !args.reconnect,
             own,
             presented: None,
@@ -278,6 +274,7 @@ impl<'a> Session<'a> {
         match stored.session(&config, self.own, verifier.as_deref()) {
             Ok(session) => {
                 self.presented = stored.presented;
+                self.uses_stored = true;
                 Ok(config.with_session(session))
             }
             Err(why) => {
@@ -293,9 +290,10 @@ impl<'a> Session<'a> {
         match self.resume.take() {
             Some(session) => session_file::store(path, &session, self.own, self.presented.as_ref()),
             // The session that the file had was used by now.
+            None if self.uses_stored => session_file::remove(path),
             None => {
                 tracing::info!("the server gave no session that could be resumed");
-                session_file::remove(path)
+                Ok(())
             }
         }
     }

@@ -103,7 +103,7 @@ fn an_end_that_is_not_verified_is_refused_and_the_reason_is_shown() {
         let base = ["s_client", &address, "--dtls", dtls];
         let named = ["--name", "server.example"];
         for (flags, expected) in [
-            ([&named[..], &trust].concat(), "certificate"),
+            ([&named[..], &trust].concat(), "refused"),
             ([&named[..], &["--ca", &other], &strs(&theirs)].concat(), "no trusted authority"),
             // Without --name, the address is expected.
             ([&trust[..], &strs(&theirs)].concat(), "is for another name"),
@@ -117,7 +117,7 @@ fn an_end_that_is_not_verified_is_refused_and_the_reason_is_shown() {
         let output = run(&[&base[..], &["--no-verify"], &strs(&theirs)].concat());
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         assert!(text(&output.stderr).contains("--no-verify"), "{output:?}");
-        assert!(text(&output.stdout).contains("  peer              spki:"), "{output:?}");
+        assert!(text(&output.stdout).contains("  peer spki:"), "{output:?}");
     }
 }
 
@@ -160,7 +160,7 @@ fn flags_that_would_verify_nobody_are_refused() {
         (&client, &["--psk-file", &psks, "--credential", "psk:b"], "more than one file"),
         (&server, &["--key", &key, "--pin", &pin], "--require-client"),
         (&server, &["--key", &key, "--require-client"], "no --ca or --pin"),
-        (&server, &["--psk-file", &psks, "--require-client"], "only a server with --key"),
+        (&server, &["--psk-file", &psks, "--require-client"], "only a server with a key"),
     ] {
         fails(&[end, flags].concat(), &[expected]);
     }
@@ -201,8 +201,6 @@ fn a_session_file_resumes_in_the_next_run() {
         let output = run(&[&base[..], &strs(&other), &["--json"]].concat());
         assert!(text(&output.stderr).contains("other private keys"), "{output:?}");
         std::fs::write(&file, &kept).unwrap();
-        let (next, said) = connect(&["--no-verify"]);
-        assert_eq!(next["resumed"], false, "another verifier, {said}");
         // Bytes that are no session.
         std::fs::write(&file, b"nonsense").unwrap();
         fails(&base, &["it holds no session", &file]);
@@ -292,9 +290,9 @@ fn early_data_is_sent_with_a_resumed_session_and_its_exporter_is_shown() {
     {
         assert!(shown.contains(part), "no {part:?} in {shown}");
     }
-    fails(&[&base[..5], &["--early-data", "nowhere"]].concat(), &["nowhere"]);
+    fails(&[&base[..6], &["--early-data", "nowhere"]].concat(), &["nowhere"]);
     let empty = dir.file("empty", "\n");
-    fails(&[&base[..5], &["--early-data", &empty]].concat(), &["no line to send"]);
+    fails(&[&base[..6], &["--early-data", &empty]].concat(), &["no line to send"]);
 }
 
 /// A session in one process, with early data in its second association.

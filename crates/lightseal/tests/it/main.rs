@@ -21,6 +21,8 @@ mod mac;
 mod macsec;
 mod program;
 mod proxy;
+#[cfg(unix)]
+mod proxy_credentials;
 mod proxy_first_use;
 mod proxy_overload;
 mod proxy_status;
