@@ -8,6 +8,7 @@
 //! - [`description`]: what a certificate says, for people;
 //! - [`credential`]: private keys with their certificates, from PEM or DER;
 //! - [`choice`]: several keys, one of which is chosen for each peer;
+//! - [`compression`]: compression of certificates, with the feature `zlib`;
 //! - [`mod@file`] and [`replace`]: files that are read again while the program runs, with the feature
 //!   `std`.
 //!
@@ -23,6 +24,8 @@ extern crate std;
 
 pub mod choice;
 pub mod clock;
+#[cfg(feature = "zlib")]
+pub mod compression;
 pub mod credential;
 pub mod description;
 mod extensions;
@@ -41,6 +44,8 @@ pub mod verifier;
 
 pub use choice::KeysByName;
 pub use clock::Clock;
+#[cfg(feature = "zlib")]
+pub use compression::Zlib;
 pub use credential::{LoadError, certified_key, raw_key};
 pub use description::Description;
 
