@@ -48,8 +48,10 @@ pub(crate) enum ClientPolicy {
 pub(crate) struct Changes {
     /// Identities of pre-shared keys that were removed or changed.
     revoked: BTreeSet<String>,
-    /// Whether the trusted authorities and keys, or the access list, were read again.
-    peers: bool,
+    /// Whether the trusted authorities and keys were read again.
+    trust: bool,
+    /// Whether the access list was read again.
+    list: bool,
     /// What was read again, for the log.
     read: Vec<String>,
     /// The files that have become unusable. What was read from them before remains in use.
@@ -70,7 +72,7 @@ impl Changes {
     /// Whether a peer may have lost its access, so that handshakes must begin anew that have begun
     /// before.
     pub(crate) fn may_revoke(&self) -> bool {
-        self.peers || !self.revoked.is_empty()
+        self.trust || self.list || !self.revoked.is_empty()
     }
 }
 
@@ -256,7 +258,7 @@ impl Credentials {
             return false;
         }
         let accepted = match (agreed.peer_key(), &self.verifier) {
-            (Some(key), Some(verifier)) if changes.peers => verifier.still_accepts(key),
+            (Some(key), Some(verifier)) if changes.trust => verifier.still_accepts(key),
             _ => true,
         };
         accepted && self.list.as_ref().is_none_or(|list| list.allows(agreed.peer_identities()))
@@ -289,7 +291,7 @@ impl Credentials {
             match verifier.reload(false) {
                 Ok(true) => {
                     changes.read.push("the trusted authorities and keys again".to_owned());
-                    changes.peers = true;
+                    changes.trust = true;
                 }
                 Ok(false) => {}
                 Err(failure) => changes.failures.push(Failure::new(failure)),
@@ -299,7 +301,7 @@ impl Credentials {
             match list.reload(force) {
                 Ok(true) => {
                     changes.read.push(format!("{} again", listed(list.len())));
-                    changes.peers = true;
+                    changes.list = true;
                 }
                 Ok(false) => {}
                 Err(failure) => changes.failures.push(failure),

@@ -56,8 +56,8 @@ const SERVER_ID_BYTES: u8 = 4;
 const CLIENT_ID_BYTES: u8 = 0;
 
 /// The log line for a key file that has no key on purpose.
-const NO_KEY: &str = "the PSK file revokes all keys (!revoke-all): all flows end that a key began, and none begins with a \
-                      key until it has one";
+const NO_KEY: &str = "the PSK file revokes all keys (!revoke-all): the flows of all its keys end, and none begins \
+                      with a key until it has one";
 
 /// How long the proxy waits on exit for flows to close.
 const FAREWELL: Duration = Duration::from_millis(300);
@@ -265,8 +265,8 @@ struct Reports<L, W, S> {
     status_interval: Option<Duration>,
 }
 
-/// Runs until a signal stops the program. Meanwhile it reads keys again, writes statistics and logs
-/// the status.
+/// Runs until a signal stops the program. Meanwhile it reads files of credentials again, writes
+/// statistics and logs the status.
 async fn until_stopped(
     signals: &mut Signals,
     mut running: impl Future<Output = std::io::Result<()>> + Unpin,

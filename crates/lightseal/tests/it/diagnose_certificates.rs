@@ -113,7 +113,7 @@ fn an_end_that_is_not_verified_is_refused_and_the_reason_is_shown() {
             assert_eq!(output.status.code(), Some(1), "{flags:?}: {output:?}");
             assert!(said.contains(expected), "{flags:?}: {said}");
         }
-        // Who does not verify says so.
+        // A client that verifies nobody warns of it.
         let output = run(&[&base[..], &["--no-verify"], &strs(&theirs)].concat());
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         assert!(text(&output.stderr).contains("--no-verify"), "{output:?}");

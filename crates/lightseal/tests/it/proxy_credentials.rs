@@ -4,7 +4,7 @@ use crate::program;
 
 use program::{
     KEY, Running, TempDir, application, echo, eventually, fails, keygen, lightseal, start,
-    start_with, statistics,
+    start_with,
 };
 use serde_json::Value;
 use std::net::UdpSocket;
@@ -145,7 +145,7 @@ fn each_credential_carries_messages_and_names_the_peer_in_one_form() {
 
 /// Each of these peers has a valid credential.
 #[test]
-fn who_is_not_on_the_list_is_refused_with_one_line() {
+fn a_peer_that_is_not_on_the_list_is_refused_with_one_line() {
     let files = Files::new();
     let hash = "5a".repeat(32);
     let odd = format!("spki:{hash}");
@@ -442,5 +442,4 @@ fn credentials_stand_in_a_configuration_file() {
     let status = String::from_utf8(status.stdout).unwrap();
     assert!(status.contains("\nsubject:sensor-1.example: "), "{status}");
     assert!(status.contains("\npsk:sensor: "), "{status}");
-    let _ = statistics;
 }

@@ -149,7 +149,7 @@ fn a_key_file_that_revokes_all_ends_the_flows_at_both_ends() {
         proxy.wait_for("holds no key; the line !revoke-all in it revokes all keys on purpose");
         assert!(answered(&mut buf), "a file that is being written costs nobody a flow");
         std::fs::write(file, "# the device is lost\n!revoke-all\n").unwrap();
-        proxy.wait_for("all flows end");
+        proxy.wait_for("revokes all keys (!revoke-all)");
         sender.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
         for _ in 0..3 {
             assert!(!answered(&mut buf), "at the {at}");
