@@ -75,8 +75,8 @@ impl AccessList {
 
     /// As [`allows`](Self::allows), for a peer that begins a handshake. `shown` names a refused peer
     /// in the log.
-    fn admits(&self, identities: &[Identity], shown: impl FnOnce() -> Identity) -> bool {
-        let allowed = self.allows(identities.iter().cloned());
+    fn admits(&self, identities: Vec<Identity>, shown: impl FnOnce() -> Identity) -> bool {
+        let allowed = self.allows(identities);
         if !allowed {
             let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
             *refused = match *refused {
@@ -207,7 +207,7 @@ impl PskStore for AllowedPsks {
         let identity = Identity::Psk(identity.to_vec());
         match found {
             Lookup::Unknown => found,
-            _ if self.list.admits(&[identity.clone()], || identity) => found,
+            _ if self.list.admits(vec![identity.clone()], || identity) => found,
             _ => Lookup::Unknown,
         }
     }
@@ -230,10 +230,9 @@ impl CertificateVerifier for AllowedPeers {
     ) -> Result<(Vec<u8>, Option<String>), BadCertificate> {
         let (spki, name) = self.verifier.verify(presented)?;
         let key = Identity::Key(SpkiHash::of(&spki).0);
-        let identities: Vec<_> =
-            name.clone().map(Identity::Subject).into_iter().chain([key.clone()]).collect();
-        let shown = || identities.first().cloned().unwrap_or(key);
-        match self.list.admits(&identities, shown) {
+        let subject = name.clone().map(Identity::Subject);
+        let identities = subject.clone().into_iter().chain([key.clone()]).collect();
+        match self.list.admits(identities, || subject.unwrap_or(key)) {
             true => Ok((spki, name)),
             false => Err(NOT_LISTED),
         }
@@ -315,7 +314,7 @@ mod tests {
         let list = list("psk:a\n");
         let knock = |name: &[u8]| {
             let identity = Identity::Psk(name.to_vec());
-            list.admits(&[identity.clone()], || identity)
+            list.admits(vec![identity.clone()], || identity)
         };
         assert!(knock(b"a") && list.take_refused().is_none());
         assert!(!knock(b"b c"));

@@ -431,7 +431,7 @@ impl<'a> Session<'a> {
                         }
                     }
                     Happening::Payload(data) | Happening::EarlyData(data) => {
-                        self.received(&data)?
+                        self.received(&data)?;
                     }
                     // A server's certificates are shown with what was negotiated.
                     Happening::Certificates(_) => {}

@@ -137,9 +137,8 @@ impl Presented {
                 Err(bad) => fact("", &bad.to_string()),
             }
         }
-        match self.refused {
-            Some(why) => fact("refused", &why.to_string()),
-            None => {}
+        if let Some(why) = self.refused {
+            fact("refused", &why.to_string());
         }
         text
     }
