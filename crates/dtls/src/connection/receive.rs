@@ -461,7 +461,7 @@ impl Connection {
         let flight = self.channel.flight.epoch();
         if epoch < APPLICATION_EPOCH && flight.is_some_and(|ours| ours < APPLICATION_EPOCH) {
             self.acks.clear();
-            if ready && self.channel.flight.unsent_epoch().is_none() {
+            if self.may_repeat_flight() && self.channel.flight.unsent_epoch().is_none() {
                 self.channel.flight.resend();
                 self.stats.sent(|sent| sent.retransmissions += 1);
                 self.retransmission.sent(self.now);
@@ -615,8 +615,7 @@ impl Connection {
         let records = ack::read(content)?;
         let state = self.stage.state();
         let retried = matches!(state, Some(State::WaitServerHello(_, state)) if state.is_retried());
-        let ready = self.now >= self.retransmission.allowed_from();
-        if retried && ready && self.channel.flight.resend_unnamed(records) {
+        if retried && self.may_repeat_flight() && self.channel.flight.resend_unnamed(records) {
             self.stats.sent(|sent| sent.retransmissions += 1);
             self.retransmission.sent(self.now);
         }
@@ -641,7 +640,10 @@ impl Connection {
         } else {
             // Parts of the flight are missing: they are retransmitted without waiting for the timer
             // (section 7.2).
-            self.channel.flight.resend();
+            if self.channel.flight.resend_missing(self.now) {
+                self.stats.sent(|sent| sent.retransmissions += 1);
+            }
+            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout());
         }
         Ok(())
     }
