@@ -394,14 +394,16 @@ impl Connection {
         if refused {
             // An ACK would claim that the whole record was kept (RFC 9147, section 7).
             self.stats.received(|received| received.refused += 1);
-        } else if (stored || old) && self.acknowledges() {
-            self.acks.note(RecordNumber { epoch, number });
         }
         while let Some(message) = self.incoming.next_message() {
             self.message(&message)?;
             if self.ending != Ending::Open {
                 return Ok(());
             }
+        }
+        // A ServerHello shows that the peer understands ACKs.
+        if !refused && (stored || old) && self.acknowledges() {
+            self.acks.note(RecordNumber { epoch, number });
         }
         if old && !stored {
             self.answer_repetition(epoch);
@@ -466,11 +468,13 @@ impl Connection {
                 self.stats.sent(|sent| sent.retransmissions += 1);
                 self.retransmission.sent(self.now);
             }
-        } else if ready {
+        } else if ready && self.settings().ack_delay.is_zero() {
             self.acks.make_due();
             self.retransmission.sent(self.now);
         } else {
-            self.timers.set_at_most(Timer::Acknowledge, self.retransmission.allowed_from());
+            let delayed = self.now + self.settings().ack_delay;
+            let at = delayed.max(self.retransmission.allowed_from());
+            self.timers.set_at_most(Timer::Acknowledge, at);
         }
     }
 
