@@ -8,6 +8,10 @@
 //! wolfSSL accepts an identity of at most 128 bytes without a zero byte, and a key of at most 64
 //! bytes.
 
+mod certified;
+
+pub use certified::{Certified, Ticket};
+
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_void};
 use std::fmt;
@@ -164,6 +168,8 @@ pub struct Context {
     mode: Mode,
     cookie: bool,
     cid: Option<usize>,
+    /// What this end proves its identity with in place of the key.
+    certified: Option<Certified>,
 }
 
 /// The secrets that the key callbacks return.
@@ -188,6 +194,23 @@ impl Context {
     /// # Panics
     /// As for [`Context::new`].
     pub fn with_cid(role: Role, settings: &Settings, cid: Option<usize>) -> Rc<Self> {
+        Self::make(role, settings, cid, None)
+    }
+
+    /// A context for one role with certificates in place of the key. The mode has the group.
+    ///
+    /// # Panics
+    /// As for [`Context::new`].
+    pub fn certified(role: Role, settings: &Settings, certified: Certified) -> Rc<Self> {
+        Self::make(role, settings, None, Some(certified))
+    }
+
+    fn make(
+        role: Role,
+        settings: &Settings,
+        cid: Option<usize>,
+        certified: Option<Certified>,
+    ) -> Rc<Self> {
         static INIT: Once = Once::new();
         INIT.call_once(|| {
             // SAFETY: the function has no arguments and is called once, before all others of
@@ -208,7 +231,7 @@ impl Context {
         let context = NonNull::new(context).expect("wolfSSL makes a context");
         let secrets = Secrets { identity, key: settings.key.clone(), suite: settings.suite };
         let (mode, cookie) = (settings.mode, settings.cookie);
-        let context = Self { context, role, secrets, mode, cookie, cid };
+        let context = Self { context, role, secrets, mode, cookie, cid, certified };
         context.configure();
         Rc::new(context)
     }
@@ -223,6 +246,7 @@ impl Context {
                 sys::wolfSSL_CTX_set_cipher_list(context, self.secrets.suite.name().as_ptr()),
             );
             match (self.role, self.secrets.suite.is_of_13()) {
+                _ if self.certified.is_some() => {}
                 (Role::Client, true) => {
                     sys::wolfSSL_CTX_set_psk_client_tls13_callback(context, Some(client_key));
                 }
@@ -239,6 +263,9 @@ impl Context {
             }
             sys::wolfSSL_CTX_SetIORecv(context, Some(receive));
             sys::wolfSSL_CTX_SetIOSend(context, Some(transmit));
+        }
+        if let Some(certified) = &self.certified {
+            certified.configure(self.context, self.role);
         }
         if !self.secrets.suite.is_of_13() {
             // Nothing is resumed here, so no session need be cached.
@@ -260,7 +287,9 @@ impl Context {
                 }];
                 // SAFETY: `context` is valid, and the array of one is read during the call.
                 unsafe {
-                    assert_eq!(sys::wolfSSL_CTX_only_dhe_psk(context), 0);
+                    if self.certified.is_none() {
+                        assert_eq!(sys::wolfSSL_CTX_only_dhe_psk(context), 0);
+                    }
                     succeed(
                         "wolfSSL_CTX_set_groups",
                         sys::wolfSSL_CTX_set_groups(context, groups.as_mut_ptr(), 1),
@@ -301,6 +330,9 @@ impl Context {
                 // Without this call it makes a Diffie-Hellman key that is not used.
                 succeed("wolfSSL_NoKeyShares", sys::wolfSSL_NoKeyShares(ssl));
             }
+        }
+        if let (Some(certified), Role::Client) = (&self.certified, self.role) {
+            certified.expect_server(ssl.as_ptr());
         }
         if let Some(bytes) = self.cid {
             let mut cid = vec![0xc1; bytes];
