@@ -64,6 +64,11 @@ pub(crate) const PUBLIC: &[PublicCrate] = &[
         ..alone("lightseal-dtls-aws-lc", "providers")
     },
     PublicCrate {
+        features: &["std"],
+        with: &[("lightseal-dtls", Some("rustcrypto"))],
+        ..alone("lightseal-pki", "verify")
+    },
+    PublicCrate {
         features: &["full"],
         with: &[("lightseal-dtls", Some("rustcrypto"))],
         ..alone("lightseal-group", "member")

@@ -20,6 +20,8 @@ enum Layer {
     Composite,
     /// Faster cryptography or further schemes for an engine, from outside.
     Provider,
+    /// Files and local sockets for one user, which drivers and hosts need.
+    Files,
     /// Sockets, clocks and threads for engines.
     Driver,
     /// Programs and libraries around an engine.
@@ -32,10 +34,11 @@ enum Layer {
 
 impl Layer {
     /// All layers, highest first; the tools, which are not shipped, come last.
-    const SHOWN: [Self; 10] = [
+    const SHOWN: [Self; 11] = [
         Self::Command,
         Self::Host,
         Self::Driver,
+        Self::Files,
         Self::Provider,
         Self::Composite,
         Self::Engine,
@@ -51,6 +54,7 @@ impl Layer {
             Self::Command => ("Commands", "the programs that users start"),
             Self::Host => ("Hosts", "threads, files and settings around the engines"),
             Self::Driver => ("Drivers", "sockets, clocks and files; helpers of tests"),
+            Self::Files => ("Files", "files and local sockets for one user"),
             Self::Provider => ("Providers", "fast cryptography for the engines"),
             Self::Composite => ("Composites", "protocols made of others, without I/O"),
             Self::Engine => ("Engines", "one protocol each, without I/O"),
@@ -88,7 +92,7 @@ pub(crate) fn layered() -> Result<Vec<Row>, String> {
         .into_iter()
         .map(|layer| {
             let (title, about) = layer.described();
-            let has_io = layer >= Layer::Driver;
+            let has_io = layer >= Layer::Files;
             let is_tool = layer == Layer::Tool;
             Row { title, about, has_io, is_tool, crates: crates(layer) }
         })
@@ -109,12 +113,13 @@ const CRATES: &[(&str, Layer)] = &[
     ("lightseal-dtls-aws-lc", Layer::Provider),
     ("lightseal-gateway-papers", Layer::Provider),
     ("lightseal-macsec-aws-lc", Layer::Provider),
+    ("lightseal-owner-only", Layer::Files),
     ("documents", Layer::Driver),
     ("exchange", Layer::Driver),
     ("lightseal-measure", Layer::Driver),
     ("lightseal-net", Layer::Driver),
-    ("lightseal-owner-only", Layer::Driver),
     ("lightseal-packet-io", Layer::Driver),
+    ("lightseal-pki", Layer::Driver),
     ("skip", Layer::Driver),
     ("lightseal-cli", Layer::Host),
     ("lightseal-gateway-host", Layer::Host),

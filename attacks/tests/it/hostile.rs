@@ -22,11 +22,14 @@ fn the_impostor_holds_the_right_keys_and_every_message_type_is_met() {
 
 #[test]
 fn junk_neither_panics_nor_delivers_nor_kills() {
-    for (setups, datagrams) in [(Setup::all(), 100_000), (Setup::certified(), 50_000)] {
+    // Without a PSK no binder shows that a hello with a good cookie was altered. It takes the place
+    // of the unfinished handshake that it copies, and until the end of that one is reported, the
+    // server has both.
+    for (setups, datagrams, open) in [(Setup::all(), 100_000, 1), (Setup::certified(), 50_000, 2)] {
         let report = junk::run(setups, 4, datagrams);
         assert_eq!((report.panics, report.deliveries, report.killed), (0, 0, 0), "{report:#?}");
         assert!(report.most_held <= RECEIVE_BUFFER_BYTES + SEND_BUFFER_BYTES, "{report:?}");
-        assert_eq!(report.most_open, 1);
+        assert!(report.most_open <= open, "{report:?}");
     }
 }
 

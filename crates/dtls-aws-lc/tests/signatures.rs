@@ -1,4 +1,5 @@
-//! The same signatures and private keys under both providers, and the vectors of Wycheproof.
+//! Signatures and private keys mean the same to both providers. Both must also agree with the
+//! vectors of Wycheproof.
 
 use lightseal_core::Random;
 use lightseal_dtls::crypto::signatures::ed25519::Ed25519Key;

@@ -356,7 +356,7 @@ pub enum EarlyDataError {
     TooLate,
     /// The payload is empty, or too long for a datagram.
     Length,
-    /// The server does not accept so much early data.
+    /// The payload is longer than what is left of the early data that the server accepts.
     Full,
 }
 

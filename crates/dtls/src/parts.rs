@@ -19,6 +19,8 @@ lightseal_core::parts! {
     SharedSending if any(feature = "agg-sender", feature = "r2d2-sender");
     /// Receiving under shared tags.
     SharedReceiving if any(feature = "agg-receiver", feature = "r2d2-receiver");
+    /// SHA-384 besides SHA-256.
+    Sha384 if feature = "sha384";
     /// Data in the client's first flight, in DTLS 1.3.
     EarlyData if feature = "early-data";
     /// External PSKs that are imported for DTLS 1.3 (RFC 9258).

@@ -8,6 +8,7 @@ use crate::diagnose::args::{SClientArgs, SServerArgs};
 use crate::gateway::GatewayCommand;
 use crate::group::GroupCommand;
 use crate::impair::ImpairArgs;
+use crate::keygen::KeygenCommand;
 use crate::lab::LabArgs;
 use crate::mac::MacCommand;
 use crate::macsec::MacsecArgs;
@@ -60,7 +61,10 @@ pub(crate) enum Command {
     /// Reproduce figures of the papers that this program is built on, with the program
     /// `lightseal-lab`.
     Lab(LabArgs),
-    /// Generate a line with a new random key for a PSK file.
+    /// Make keys, certificates, authorities and revocation lists.
+    #[command(subcommand)]
+    Keygen(KeygenCommand),
+    /// Generate a line with a new random key for a PSK file, as `keygen psk` does.
     Psk {
         /// Identity that the key belongs to. It is sent unencrypted.
         identity: String,

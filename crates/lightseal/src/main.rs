@@ -10,6 +10,7 @@
 //! - [`macsec`]: a MACsec interface in user space;
 //! - [`lab`]: runs the program of the laboratory, `lightseal-lab`;
 //! - [`keys`]: the file of pre-shared keys;
+//! - [`keygen`]: makes keys and certificates;
 //! - [`aggregate`]: which schemes of shared tags are offered;
 //! - [`offer`]: what is offered to DTLS peers other than our proxies.
 //!
@@ -27,6 +28,7 @@ mod diagnose;
 mod gateway;
 mod group;
 mod impair;
+mod keygen;
 mod keys;
 mod lab;
 mod loud;
@@ -45,7 +47,6 @@ use cli::{Cli, Command};
 use failure::{Context, Failure};
 use lightseal_cli::{failure, logging, program, progress, units};
 use proxy::args::ProxyCommand;
-use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -61,14 +62,8 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         runtime.context("cannot start")
     };
     let done = match cli.command {
-        Command::Psk { identity, out } => {
-            let mut line = keys::generate(&identity)?;
-            line.push('\n');
-            match out {
-                Some(file) => keys::store(&file, line.as_bytes()),
-                None => std::io::stdout().write_all(line.as_bytes()).context("standard output"),
-            }
-        }
+        Command::Psk { identity, out } => keygen::psk(&identity, out.as_ref()),
+        Command::Keygen(command) => keygen::run(&command),
         // The program of the laboratory writes its own pages.
         Command::Manual(command) => command.run(Cli::command(), &["lab"]),
         Command::Impair(args) => runtime()?.block_on(impair::run(&args)),

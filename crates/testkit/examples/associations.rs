@@ -31,7 +31,7 @@ fn heap() -> usize {
 const ASSOCIATIONS: u32 = 10_000;
 /// Number of idle associations that one process holds.
 const IDLE: u32 = 100_000;
-/// Every so many of them sends a message in the end.
+/// One of this number of associations sends a message in the end.
 const SPEAKING: u32 = 1000;
 /// Number of hellos in a flood.
 const HELLOS: u32 = 1_000_000;

@@ -210,7 +210,7 @@ impl CertificateVerifier for ToyVerifier {
         true
     }
 
-    fn authorities(&self) -> &[Vec<u8>] {
-        &self.authorities
+    fn authorities(&self) -> Vec<Vec<u8>> {
+        self.authorities.clone()
     }
 }

@@ -1,8 +1,9 @@
 //! A client or a server, driven in the same way.
 
+use crate::Failure;
 use crate::configuration::{client_config, server_config};
 use crate::flags::Flags;
-use crate::{Failure, identity};
+use crate::identity::Identities;
 use lightseal_dtls::{
     CloseReason, Connection, Endpoint, Engine, Event, Handle, Instant, Negotiated, Output, Random,
     Sent, Session,
@@ -31,8 +32,7 @@ pub(crate) struct Association {
     peer: SocketAddr,
     /// The session that the next connection of a client resumes.
     session: Option<Session>,
-    /// What happened to certificates in the current connection.
-    pub(crate) identities: Arc<identity::Log>,
+    pub(crate) identities: Identities,
 }
 
 enum Role {
@@ -60,14 +60,14 @@ impl Association {
             now: Instant::from_micros(1),
             peer: peer(0),
             session: None,
-            identities: Arc::default(),
+            identities: Identities::new(),
         })
     }
 
     /// Begins connection number `connection`.
     pub(crate) fn begin(&mut self, flags: &Flags, connection: u32) -> Result<(), Failure> {
         self.peer = peer(connection);
-        self.identities = Arc::default();
+        self.identities.begin(flags)?;
         let random = || Random::from_os().map_err(|error| Failure::Failed(error.to_string()));
         match &mut self.role {
             Role::Client(client) => {
@@ -133,7 +133,7 @@ impl Association {
 
     /// Lets time pass in which the host is not called.
     pub(crate) fn wait(&mut self, time: Duration) {
-        self.now = self.now + time;
+        self.now += time;
     }
 
     pub(crate) fn receive(&mut self, datagram: &mut [u8]) {

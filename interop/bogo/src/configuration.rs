@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::flags::Flags;
-use crate::identity::{Credentials, Log, Verifier};
+use crate::identity::Identities;
 
 use lightseal_dtls::codepoints::{DTLS_1_2, DTLS_1_3, NamedGroup};
 use lightseal_dtls::{
@@ -102,16 +102,18 @@ fn refused(error: impl std::fmt::Debug) -> Failure {
 }
 
 /// A client's configuration.
-pub(crate) fn client_config(flags: &Flags, log: &Arc<Log>) -> Result<ClientConfig, Failure> {
+pub(crate) fn client_config(
+    flags: &Flags,
+    identities: &Identities,
+) -> Result<ClientConfig, Failure> {
     let settings = settings(flags)?;
     if let Some(psk) = psk(flags)? {
         return ClientConfig::with(psk, settings).map_err(refused);
     }
-    let verifier = Arc::new(Verifier::new(flags, log));
-    let mut config = ClientConfig::verifying(verifier, settings).map_err(refused)?;
-    let credentials = Credentials::read(flags, log)?;
+    let mut config = ClientConfig::verifying(identities.verifier(), settings).map_err(refused)?;
+    let credentials = identities.credentials();
     if !credentials.is_empty() {
-        config = config.with_keys(Arc::new(credentials)).map_err(refused)?;
+        config = config.with_keys(credentials).map_err(refused)?;
     }
     if let Some(name) = flags.text("-host-name") {
         config = config.with_server_name(name).map_err(refused)?;
@@ -120,13 +122,15 @@ pub(crate) fn client_config(flags: &Flags, log: &Arc<Log>) -> Result<ClientConfi
 }
 
 /// A server's configuration.
-pub(crate) fn server_config(flags: &Flags, log: &Arc<Log>) -> Result<ServerConfig, Failure> {
+pub(crate) fn server_config(
+    flags: &Flags,
+    identities: &Identities,
+) -> Result<ServerConfig, Failure> {
     let settings = settings(flags)?;
     let config = if let Some(psk) = psk(flags)? {
         ServerConfig::with(Arc::new(psk), settings).map_err(refused)?
     } else {
-        let credentials = Arc::new(Credentials::read(flags, log)?);
-        let verifier = Arc::new(Verifier::new(flags, log));
+        let (credentials, verifier) = (identities.credentials(), identities.verifier());
         let clients = match flags {
             flags if flags.has("-require-any-client-certificate") => {
                 ClientAuthentication::Required(verifier)

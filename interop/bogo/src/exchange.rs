@@ -126,7 +126,7 @@ impl<'a> Exchange<'a> {
     }
 
     fn check_timeout(&self, expected: Option<Duration>) -> Result<(), Failure> {
-        // Timers that are not of a handshake are this far away: old keys are kept so long.
+        // Timers that are not of a handshake are this far away: old keys are kept for that time.
         let horizon = self.association.now() + LONGEST_STEP;
         let is_near = self.wake.is_some_and(|wake| wake <= horizon);
         match expected {

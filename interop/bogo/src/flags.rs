@@ -97,7 +97,7 @@ pub(crate) struct Flags {
 }
 
 /// The flags of one credential.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CredentialFlags {
     values: Values,
     /// Issuers must match.

@@ -10,12 +10,13 @@ use lightseal_dtls::{
 };
 use pki_types::CertificateDer;
 use pki_types::pem::PemObject;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use webpki::EndEntityCert;
 
 /// What happened to certificates in a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Log(Mutex<Entries>);
+struct Log(Mutex<Entries>);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries {
@@ -30,12 +31,56 @@ pub(crate) struct Entries {
 }
 
 impl Log {
-    pub(crate) fn entries(&self) -> Entries {
+    fn entries(&self) -> Entries {
         self.0.lock().expect("nobody panics with the lock").clone()
     }
 
     fn note(&self, note: impl FnOnce(&mut Entries)) {
         note(&mut self.0.lock().expect("nobody panics with the lock"));
+    }
+}
+
+/// What the end under test authenticates itself and its peers with. It is one for all connections of
+/// a case, because a session is resumed only with the keys and the verifier that it was made with.
+pub(crate) struct Identities {
+    log: Arc<Log>,
+    verifier: Arc<Verifier>,
+    /// The newest credentials, and the flags that name them.
+    credentials: Option<(Vec<CredentialFlags>, Arc<Credentials>)>,
+}
+
+impl Identities {
+    pub(crate) fn new() -> Self {
+        let log = Arc::default();
+        let verifier = Arc::new(Verifier::new(&log));
+        Self { log, verifier, credentials: None }
+    }
+
+    /// Begins a connection with these flags.
+    pub(crate) fn begin(&mut self, flags: &Flags) -> Result<(), Failure> {
+        self.log.note(|log| *log = Entries::default());
+        self.verifier.configure(flags);
+        let named: Vec<_> = flags.credentials().map(|(_, flags)| flags.clone()).collect();
+        if self.credentials.as_ref().is_none_or(|(before, _)| *before != named) {
+            self.credentials = Some((named, Arc::new(Credentials::read(flags, &self.log)?)));
+        }
+        Ok(())
+    }
+
+    /// What happened in the current connection.
+    pub(crate) fn entries(&self) -> Entries {
+        self.log.entries()
+    }
+
+    pub(crate) fn verifier(&self) -> Arc<Verifier> {
+        Arc::clone(&self.verifier)
+    }
+
+    /// # Panics
+    /// If no connection has begun.
+    pub(crate) fn credentials(&self) -> Arc<Credentials> {
+        let (_, credentials) = self.credentials.as_ref().expect("a connection has begun");
+        Arc::clone(credentials)
     }
 }
 
@@ -56,7 +101,7 @@ pub(crate) struct Credentials {
 
 impl Credentials {
     /// Reads the credentials that the flags name.
-    pub(crate) fn read(flags: &Flags, log: &Arc<Log>) -> Result<Self, Failure> {
+    fn read(flags: &Flags, log: &Arc<Log>) -> Result<Self, Failure> {
         let mut credentials = Vec::new();
         for (index, flags) in flags.credentials() {
             credentials.extend(read_credential(index, flags)?);
@@ -132,17 +177,22 @@ impl KeyStore for Credentials {
 /// Accepts every certificate that has a public key, or none.
 #[derive(Debug)]
 pub(crate) struct Verifier {
-    accepts: bool,
+    accepts: AtomicBool,
     log: Arc<Log>,
 }
 
 impl Verifier {
-    pub(crate) fn new(flags: &Flags, log: &Arc<Log>) -> Self {
+    fn new(log: &Arc<Log>) -> Self {
+        Self { accepts: AtomicBool::new(true), log: Arc::clone(log) }
+    }
+
+    /// Does what the flags of the next connection want.
+    fn configure(&self, flags: &Flags) {
         // Without the other flags, BoringSSL only notes that the certificate did not verify.
         let counts = ["-verify-peer", "-require-any-client-certificate"];
         let counts =
             counts.iter().any(|flag| flags.has(flag)) || flags.has("-use-custom-verify-callback");
-        Self { accepts: !(flags.has("-verify-fail") && counts), log: Arc::clone(log) }
+        self.accepts.store(!(flags.has("-verify-fail") && counts), Ordering::Relaxed);
     }
 }
 
@@ -165,7 +215,7 @@ impl CertificateVerifier for Verifier {
         let certificate = CertificateDer::from(*own);
         let parsed =
             EndEntityCert::try_from(&certificate).map_err(|_| BadCertificate::Malformed)?;
-        match self.accepts {
+        match self.accepts.load(Ordering::Relaxed) {
             true => Ok((parsed.subject_public_key_info().to_vec(), None)),
             false => Err(BadCertificate::Other("the case wants it so")),
         }

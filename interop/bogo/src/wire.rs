@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(crate) enum Frame {
     /// A datagram.
     Datagram(Vec<u8>),
-    /// So much time passes, in which nothing arrives.
+    /// This time passes, in which nothing arrives.
     Pass(Duration),
     /// The longest datagram, in bytes, changes.
     Mtu(u32),

@@ -55,7 +55,7 @@ pub(crate) fn runner(may_install: bool) -> Result<PathBuf, String> {
         return Ok(runner);
     }
     system::provide_go(may_install)?;
-    println!("building BoGo's runner in {} (about a minute)", folder.display());
+    eprintln!("building BoGo's runner in {} (about a minute)", folder.display());
     let sources = folder.join("boringssl");
     copy_sources(&fetch(&folder)?, &sources).map_err(|error| error.to_string())?;
     make_keys(&sources.join(FOLDERS[0]))?;

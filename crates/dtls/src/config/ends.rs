@@ -5,8 +5,9 @@ use super::certificates::{self, ClientCertificates, PartState, ServerCertificate
 use super::session::{PskOwner, Session, Session13, SessionPeer};
 use super::session_cache::{SessionCache, SessionKey};
 use super::{CertificateVerifier, ClientAuthentication, KeyStore, Psk, PskStore, Settings};
+use crate::crypto::HashAlgorithm;
 use crate::error::ConfigError;
-use crate::parts;
+use crate::parts::{self, Part};
 use crate::tuning;
 use alloc::sync::Arc;
 use core::fmt;
@@ -35,9 +36,11 @@ impl ClientConfig {
     /// A client with these settings and no session to resume.
     ///
     /// # Errors
-    /// The settings must pass [`Settings::check`].
+    /// The settings must pass [`Settings::check`], and the PSK must fit a suite: one of DTLS 1.2
+    /// with a PSK, or one of DTLS 1.3, with SHA-256 unless the PSK is imported.
     pub fn with(psk: Psk, settings: Settings) -> Result<Self, ConfigError> {
         settings.check()?;
+        check_psk(&settings, &psk)?;
         Ok(Self::unchecked(Some(psk), settings))
     }
 
@@ -129,6 +132,20 @@ impl ClientConfig {
     }
 }
 
+/// Checks that a version has a suite with which a client without a verifier may use its PSK (RFC
+/// 8446, section 4.2.11).
+fn check_psk(settings: &Settings, psk: &Psk) -> Result<(), ConfigError> {
+    // Without these parts each suite takes each PSK.
+    if !parts::Sha384::IS_INCLUDED && !parts::Certificates::IS_INCLUDED {
+        return Ok(());
+    }
+    let is_imported = psk.context().is_some();
+    let mut suites = settings.ordered_suites();
+    let fits = suites.any(|suite| is_imported || suite.hash.is(HashAlgorithm::Sha256))
+        || settings.suites_12_with(true, false).next().is_some();
+    if fits { Ok(()) } else { Err(ConfigError::CipherSuites) }
+}
+
 /// Checks the settings of a client that accepts certificates.
 fn check_client(settings: &Settings, has_psk: bool) -> Result<(), ConfigError> {
     certificates::check(settings)?;
@@ -149,6 +166,8 @@ impl ClientConfig {
         settings.check()?;
         if self.certificates.get().is_some() {
             check_client(&settings, self.psk.is_some())?;
+        } else if let Some(psk) = &self.psk {
+            check_psk(&settings, psk)?;
         }
         Ok(Self { settings, ..self })
     }

@@ -192,7 +192,7 @@ impl fmt::Debug for Session12 {
     }
 }
 
-/// Who the peer of a session is.
+/// The identity of a session's peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SessionPeer {
     /// It has this PSK.

@@ -6,8 +6,7 @@ use super::{
 };
 use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, MAX_CONTENT, PskKeyExchangeMode};
 use crate::crypto::{
-    CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, HashAlgorithm, Keying, NamedGroup,
-    Provider,
+    CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, NamedGroup, Provider,
 };
 use crate::error::ConfigError;
 use crate::messages::extensions::MaxFragmentLength;
@@ -84,7 +83,7 @@ pub struct Settings {
     /// `alpn`, nothing is negotiated.
     pub application_protocols: Vec<Vec<u8>>,
     /// The largest number of bytes of early data (0-RTT, RFC 8446, section 2.3) in DTLS 1.3: a server
-    /// accepts so many with each of its tickets, and a client offers early data if this is not 0 and
+    /// accepts this number with each of its tickets, and a client offers early data if this is not 0 and
     /// the server accepts some. By default it is 0, because early data can be replayed and has no
     /// forward secrecy; see [`Connection::send_early`](crate::Connection::send_early). A server that
     /// asks for a cookie accepts none, so that it also needs
@@ -444,10 +443,7 @@ impl Settings {
         let spoken = self.versions.contains(&ProtocolVersion::Dtls13);
         let suites = move || {
             let suites = self.suites.iter().filter(move |_| spoken);
-            let suites = suites.filter_map(|id| self.provider.suite(*id));
-            // An external PSK is bound to SHA-256 (RFC 8446, section 4.2.11), and no handshake of
-            // DTLS 1.3 goes without one yet.
-            suites.filter(|suite| suite.hash.algorithm() == HashAlgorithm::Sha256)
+            suites.filter_map(|id| self.provider.suite(*id))
         };
         let (mut first, mut rest) = (preferable(), preferable());
         suites()

@@ -41,15 +41,16 @@ impl Acks {
         *self = Self::default();
     }
 
-    /// The first records, at most as many as fit into an ACK of `room` bytes.
+    /// The newest records, at most as many as fit into an ACK of `room` bytes: if only one ACK
+    /// arrives, it should be about the flight that the peer sends now.
     pub(super) fn fitting(&self, room: usize) -> &[RecordNumber] {
         let most = room.saturating_sub(2) / RecordNumber::LEN;
-        self.records.get(..most).unwrap_or(&self.records)
+        self.records.get(self.records.len().saturating_sub(most)..).unwrap_or_default()
     }
 
-    /// Removes the first `count` records, which an ACK has named. The others stay due.
+    /// Removes the newest `count` records, which an ACK has named. The others stay due.
     pub(super) fn sent(&mut self, count: usize) {
-        self.records.drain(..count.min(self.records.len()));
+        self.records.truncate(self.records.len().saturating_sub(count));
         if self.records.is_empty() {
             self.clear();
         }
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_named_once_ascending_and_in_as_many_acks_as_it_takes() {
+    fn records_are_named_once_ascending_and_the_newest_in_the_first_of_several_acks() {
         let mut acks = Acks::default();
         acks.make_due();
         assert!(!acks.is_due(), "no record waits for an ACK");
@@ -73,10 +74,10 @@ mod tests {
             acks.note(record(epoch, number));
         }
         acks.make_due();
-        assert_eq!(acks.fitting(2 + 16 * 3 - 1), [record(0, 7), record(2, 0)]);
+        assert_eq!(acks.fitting(2 + 16 * 3 - 1), [record(2, 1), record(2, 3)]);
         acks.sent(2);
         assert!(acks.is_due());
-        assert_eq!(acks.fitting(2 + 16 * 2), [record(2, 1), record(2, 3)]);
+        assert_eq!(acks.fitting(2 + 16 * 2), [record(0, 7), record(2, 0)]);
         acks.sent(2);
         assert!(!acks.is_due());
     }
@@ -88,6 +89,7 @@ mod tests {
             acks.note(record(2, number));
         }
         assert_eq!(acks.fitting(usize::MAX).len(), MAX_ACK_RECORDS);
-        assert_eq!(acks.fitting(18), [record(2, 100 - MAX_ACK_RECORDS as u64)]);
+        assert_eq!(acks.fitting(17), []);
+        assert_eq!(acks.fitting(18), [record(2, 99)]);
     }
 }

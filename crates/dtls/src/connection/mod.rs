@@ -51,8 +51,6 @@ pub use liveness::Watch;
 pub(crate) use transmit::write_plaintext;
 
 use crate::codepoints::AlertDescription;
-use crate::config::Session;
-use crate::config::session::Session12;
 use crate::config::{ClientConfig, CookiePolicy, ProtocolVersion, ServerConfig, Settings};
 use crate::crypto::ExportError;
 use crate::error::{CloseReason, Fault};
@@ -61,10 +59,7 @@ use crate::handshake::dtls12::hello_decision::AcceptedHello12;
 use crate::handshake::hello_decision::AcceptedHello;
 use crate::handshake::reassembly::{ClearMessages, Reassembly};
 use crate::handshake::ticket_keys::TicketId;
-use crate::handshake::{
-    Channel, Established, EstablishedKeys, Negotiated, State, Unaccepted, dtls12 as handshake12,
-    server,
-};
+use crate::handshake::{Channel, Negotiated, State, Unaccepted, dtls12 as handshake12, server};
 use crate::messages::Fragment;
 use crate::parts::{self, LossReports, PartState};
 use crate::record::receive_buffer::{Received, Slot};
@@ -407,43 +402,6 @@ impl Connection {
         match &self.stage {
             Stage::Established(established) => Some(&established.negotiated),
             _ => None,
-        }
-    }
-
-    /// The session, for [`ClientConfig::with_session`] of a later association; `None` before the
-    /// handshake is complete, and if the server offered no way to resume. In DTLS 1.3 it is the
-    /// newest ticket of a client, which arrives after the handshake and should be used once:
-    /// [`take_session`](Self::take_session) hands out each ticket once.
-    pub fn session(&self) -> Option<Session> {
-        let Stage::Established(Established { keys, .. }) = &self.stage else { return None };
-        match keys {
-            EstablishedKeys::Dtls12 { session, .. } => {
-                Some(Session::of_12((**session).clone())).filter(Session::is_resumable)
-            }
-            EstablishedKeys::Dtls13 { resumption, .. } => resumption.get()?.newest(),
-        }
-    }
-
-    /// The DTLS 1.2 session, once the handshake is complete.
-    pub(crate) fn session_12(&self) -> Option<&Session12> {
-        match &self.stage {
-            Stage::Established(Established {
-                keys: EstablishedKeys::Dtls12 { session, .. },
-                ..
-            }) => Some(session),
-            _ => None,
-        }
-    }
-
-    /// As [`session`](Self::session). In DTLS 1.3 the ticket is forgotten, so that the next call
-    /// returns an older one.
-    pub fn take_session(&mut self) -> Option<Session> {
-        match &mut self.stage {
-            Stage::Established(Established {
-                keys: EstablishedKeys::Dtls13 { resumption, .. },
-                ..
-            }) => resumption.get_mut()?.take(),
-            _ => self.session(),
         }
     }
 

@@ -1,9 +1,10 @@
-//! Tickets of DTLS 1.3 (RFC 8446, section 4.6.1): a server sends them after the handshake, a client
-//! receives them at any time.
+//! Sessions, and the tickets of DTLS 1.3 (RFC 8446, section 4.6.1): a server sends them after the
+//! handshake, a client receives them at any time.
 
 use super::stage::Stage;
 use super::{Connection, Role};
 use crate::codepoints::HandshakeType;
+use crate::config::session::{Session, Session12};
 use crate::error::Fault;
 use crate::handshake::reassembly::Message;
 use crate::handshake::{Established, EstablishedKeys};
@@ -13,6 +14,43 @@ use crate::record::epochs::APPLICATION_EPOCH;
 use lightseal_core::Decode;
 
 impl Connection {
+    /// The session, for [`ClientConfig::with_session`](crate::ClientConfig::with_session) of a later association; `None` before the
+    /// handshake is complete, and if the server offered no way to resume. In DTLS 1.3 it is the
+    /// newest ticket of a client, which arrives after the handshake and should be used once:
+    /// [`take_session`](Self::take_session) hands out each ticket once.
+    pub fn session(&self) -> Option<Session> {
+        let Stage::Established(Established { keys, .. }) = &self.stage else { return None };
+        match keys {
+            EstablishedKeys::Dtls12 { session, .. } => {
+                Some(Session::of_12((**session).clone())).filter(Session::is_resumable)
+            }
+            EstablishedKeys::Dtls13 { resumption, .. } => resumption.get()?.newest(),
+        }
+    }
+
+    /// The DTLS 1.2 session, once the handshake is complete.
+    pub(crate) fn session_12(&self) -> Option<&Session12> {
+        match &self.stage {
+            Stage::Established(Established {
+                keys: EstablishedKeys::Dtls12 { session, .. },
+                ..
+            }) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// As [`session`](Self::session). In DTLS 1.3 the ticket is forgotten, so that the next call
+    /// returns an older one.
+    pub fn take_session(&mut self) -> Option<Session> {
+        match &mut self.stage {
+            Stage::Established(Established {
+                keys: EstablishedKeys::Dtls13 { resumption, .. },
+                ..
+            }) => resumption.get_mut()?.take(),
+            _ => self.session(),
+        }
+    }
+
     /// Sends the tickets of a server whose handshake has just been completed.
     pub(super) fn send_tickets(&mut self) {
         if parts::Resumption::INCLUDED.is_none() || !matches!(self.role, Role::Server(..)) {

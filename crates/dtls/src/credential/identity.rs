@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use core::str::FromStr;
 
-/// Who a peer is, as its handshake has shown.
+/// The identity of a peer, as its handshake has shown it.
 ///
 /// The text form is the same wherever an identity is read or written:
 ///

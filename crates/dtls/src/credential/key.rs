@@ -91,6 +91,14 @@ pub struct OfferedCertificates<'a> {
     pub authorities: &'a [&'a [u8]],
 }
 
+impl<'a> OfferedCertificates<'a> {
+    /// A peer that accepts these kinds and schemes, and names neither a server nor an authority. A
+    /// caller sets the fields that differ.
+    pub const fn new(kinds: &'a [CertificateType], schemes: &'a [SignatureScheme]) -> Self {
+        Self { server_name: None, kinds, schemes, authorities: &[] }
+    }
+}
+
 impl OfferedCertificates<'_> {
     /// The scheme with which `key` signs for this peer: the first of the key's own that the peer
     /// accepts. `None` if the peer accepts none, or not the kind of certificate.

@@ -21,6 +21,13 @@ pub struct PresentedCertificate<'a> {
     pub from_client: bool,
 }
 
+impl<'a> PresentedCertificate<'a> {
+    /// What a server presents to a client that names no server. A caller sets the fields that differ.
+    pub const fn new(kind: CertificateType, entries: &'a [&'a [u8]]) -> Self {
+        Self { kind, entries, server_name: None, from_client: false }
+    }
+}
+
 /// The verified key of a peer. An association keeps this and not the certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -31,10 +38,17 @@ pub struct PeerKey {
     pub name: Option<String>,
 }
 
+impl PeerKey {
+    /// The key with this hash and this name.
+    pub const fn new(spki_sha256: [u8; 32], name: Option<String>) -> Self {
+        Self { spki_sha256, name }
+    }
+}
+
 /// Decides which certificates and raw public keys an end accepts of its peer.
 ///
-/// The verifier checks the chain or recognizes the key. That the peer has the private key is for
-/// the engine to check.
+/// The verifier checks the chain or recognizes the key. The engine checks that the peer has the
+/// private key.
 pub trait CertificateVerifier: Send + Sync {
     /// The kinds of certificates that are accepted, in order of preference.
     fn kinds(&self) -> &[CertificateType];
@@ -56,9 +70,10 @@ pub trait CertificateVerifier: Send + Sync {
     }
 
     /// The distinguished names in DER of the trusted authorities, for a peer that has several
-    /// certificates (RFC 8446, section 4.2.4). By default none is sent.
-    fn authorities(&self) -> &[Vec<u8>] {
-        &[]
+    /// certificates (RFC 8446, section 4.2.4). By default none is sent. A verifier may replace its
+    /// authorities between two calls.
+    fn authorities(&self) -> Vec<Vec<u8>> {
+        Vec::new()
     }
 }
 
@@ -88,6 +103,11 @@ pub enum BadCertificate {
     WrongName,
     /// It is not for this purpose.
     WrongPurpose,
+    /// An authority in the chain was not allowed to issue it: by a constraint of names or of the
+    /// length of the chain, or because the issuer is no authority.
+    Constraint,
+    /// The chain has more certificates or bytes, or takes more work to check, than this end allows.
+    TooLong,
     /// This end has no clock, so that it cannot check when the certificate is valid.
     NoClock,
     /// This end's clock shows a time before the program was built.
@@ -105,9 +125,12 @@ impl BadCertificate {
             Self::UnknownIssuer => AlertDescription::UNKNOWN_CA,
             Self::Expired | Self::NotYetValid => AlertDescription::CERTIFICATE_EXPIRED,
             Self::Revoked => AlertDescription::CERTIFICATE_REVOKED,
-            Self::UnknownKey | Self::UnknownRevocation | Self::WrongName | Self::Other(_) => {
-                AlertDescription::CERTIFICATE_UNKNOWN
-            }
+            Self::UnknownKey
+            | Self::UnknownRevocation
+            | Self::WrongName
+            | Self::Constraint
+            | Self::TooLong
+            | Self::Other(_) => AlertDescription::CERTIFICATE_UNKNOWN,
             Self::NoClock | Self::ClockBeforeBuild => AlertDescription::INTERNAL_ERROR,
         }
     }
@@ -129,6 +152,8 @@ impl fmt::Display for BadCertificate {
             Self::UnknownRevocation => "whether the peer's certificate was revoked is not known",
             Self::WrongName => "the peer's certificate is for another name",
             Self::WrongPurpose => "the peer's certificate is for another purpose",
+            Self::Constraint => "an authority was not allowed to issue the peer's certificate",
+            Self::TooLong => "the peer's chain of certificates is longer than this end allows",
             Self::NoClock => "no clock to check the peer's certificate with",
             Self::ClockBeforeBuild => "the clock shows a time before this program was built",
             Self::Other(why) => why,

@@ -69,6 +69,14 @@ impl DerefMut for HashValue {
     }
 }
 
+impl dyn Hash {
+    /// Whether this is an implementation of `algorithm`. The answer is known without a call in a
+    /// build with one algorithm.
+    pub(crate) fn is(&self, algorithm: HashAlgorithm) -> bool {
+        HashAlgorithm::ALL.len() == 1 || self.algorithm() == algorithm
+    }
+}
+
 /// The hash algorithm of a cipher suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -54,6 +54,7 @@ pub use group::{Group, GroupAnswer, Hybrid, InvalidKeyShare, KeyExchange, Shared
 pub use hash::HashValue;
 #[cfg(not(feature = "internals"))]
 pub(crate) use hash::HashValue;
+pub(crate) use hash::LONGEST_OUTPUT;
 pub use hash::{CustomRunningHash, Hash, HashAlgorithm, HmacKey, HmacState, RunningHash};
 pub use limits::{KeyState, Limits, Usage};
 pub(crate) use limits::{OpenUsage, SealUsage};

@@ -178,6 +178,11 @@ impl EarlySecret {
         Self::from_psk(hash, zeros(hash))
     }
 
+    /// The hash of the stage, to which its pre-shared key is bound.
+    pub(crate) fn hash(&self) -> &'static dyn Hash {
+        self.0.hash
+    }
+
     /// The key of the binder for an external pre-shared key.
     pub fn external_binder(&self) -> BinderKey {
         BinderKey::new(&self.0, b"ext binder")

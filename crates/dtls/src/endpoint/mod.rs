@@ -8,13 +8,14 @@ mod connect;
 mod guard;
 mod hello;
 mod hints;
+mod ids;
 mod incoming;
 mod lookups;
 mod replace;
 mod slots;
 
 use crate::codepoints::ContentType;
-use crate::config::{ConnectionIds, ServerConfig};
+use crate::config::ServerConfig;
 use crate::connection::{AdmittedClient, Connection, Event, Step};
 use crate::error::{CloseReason, ConnectionIdLengthChanged, Fault, Limit};
 use crate::handshake::Unaccepted;
@@ -24,7 +25,6 @@ use crate::handshake::hello_decision::{self, HelloDecision, fingerprint};
 use crate::handshake::session::Sessions;
 use crate::record::{ConnectionId, Header12, cid};
 use crate::stats::Stats;
-use crate::tuning::MAX_ID_DRAWS;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -405,46 +405,6 @@ impl Endpoint {
             Err(Unaccepted::Waiting) => self.lookups.wait(from, self.local, hello, fingerprint),
         }
         None
-    }
-
-    /// A connection ID that no association has; `None` if the configuration wants none or none was
-    /// found.
-    fn fresh_cid(&mut self) -> Option<ConnectionId> {
-        let ids = self.config.settings.connection_ids;
-        let len = match ids {
-            _ if !ids.are_negotiated() => return None,
-            ConnectionIds::Bytes(len) => len,
-            _ => return Some(ConnectionId::EMPTY),
-        };
-        (0..MAX_ID_DRAWS)
-            .map(|_| ConnectionId::random(&mut self.rng, len))
-            .find(|cid| !self.by_id.contains_key(cid))
-    }
-
-    /// The length in bytes of this endpoint's connection IDs.
-    fn id_len(&self) -> usize {
-        id_len(&self.config)
-    }
-
-    /// Gives an association `count` connection IDs that it is to give to its peer.
-    fn supply_ids(&mut self, handle: Handle, count: usize) {
-        let mut fresh = Vec::with_capacity(count);
-        while fresh.len() < count
-            && let Some(cid) = self.fresh_cid()
-        {
-            // Each ID is reserved immediately, so that no two are equal.
-            self.by_id.insert(cid, handle);
-            fresh.push(cid);
-        }
-        let Some(entry) = self.entries.get_mut(&handle) else { return };
-        let before: Vec<_> = entry.connection.own_ids().collect();
-        entry.connection.give_ids(&fresh);
-        // IDs that the association has retired, and IDs that it did not take, are free again.
-        for cid in before.iter().chain(&fresh) {
-            if !entry.connection.own_ids().any(|own| own == *cid) {
-                self.by_id.remove(cid);
-            }
-        }
     }
 
     /// Passes a datagram to an association. It may change the peer's address. Returns whether a

@@ -1,45 +1,39 @@
 //! The client's handshake states in DTLS 1.3, and the common first one.
 
-use super::certificates::client::{
-    Answer, Kinds, WaitCertificate, is_offered, offered_len, write_offer,
-};
+mod server_flight;
+mod server_hello;
+
+use super::certificates::client::{offered_len, write_offer};
 use super::early::EarlyKeys;
 use super::grease::{Grease, List};
-use super::negotiated_extensions::NegotiatedExtensions;
 use super::psk::{HandshakePsk, truncated_hash};
-use super::resumption::{Agreed, Resumption};
-use super::session::PskOwner;
-use super::{
-    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, Progress, State, absorb,
-    certificates, dtls12, expect_epoch, log_secret, negotiated_extensions,
-};
+use super::resumption::Agreed;
+use super::{Channel, State, absorb, dtls12, expect_epoch, negotiated_extensions};
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, HandshakeType,
     PskKeyExchangeMode, UNCOMPRESSED_POINTS,
 };
 use crate::config::certificates::ForClient;
-use crate::config::session::SessionPeer;
-use crate::config::{ClientConfig, ProtocolVersion, Psk, Session, Settings, can_aggregate};
+use crate::config::{ClientConfig, ProtocolVersion, Psk, Session, Settings};
 use crate::crypto::{
-    ApplicationSecrets, CipherSuite, CipherSuiteId, EarlySecret, Hash, KeyExchange, MasterSecret,
-    NamedGroup, TrafficSecret, Transcript,
+    CipherSuite, CipherSuiteId, HashAlgorithm, KeyExchange, LONGEST_OUTPUT, NamedGroup, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
 use crate::messages::hello::write_client_hello;
-use crate::messages::{EncryptedExtensions, ServerHello, aggregation as aggregation_extension};
+use crate::messages::{ServerHello, aggregation as aggregation_extension};
 use crate::parts::{self, Part, PartState};
 use crate::record::ConnectionId;
-use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, Instant, Reader, Writer};
 
 use super::reassembly::Message;
+
+pub(super) use server_flight::LastFlight;
+pub(crate) use server_flight::{WaitEncryptedExtensions, WaitFinished};
+use server_hello::check_hello_13;
 
 /// The room in bytes for a ClientHello besides its identity, cookies, ticket and share.
 const HELLO_ROOM: usize = 640;
@@ -47,8 +41,8 @@ const HELLO_ROOM: usize = 640;
 /// The room in bytes for values that no standard defines.
 const GREASE_ROOM: usize = 32;
 
-/// The place of a binder before it is computed, at least as long as any.
-const BINDER: [u8; 64] = [0; 64];
+/// The place of a binder before it is computed.
+const BINDER: [u8; LONGEST_OUTPUT] = [0; LONGEST_OUTPUT];
 
 /// A ticket that is offered, and the session that it resumes.
 #[derive(Debug)]
@@ -60,23 +54,24 @@ struct OfferedTicket {
 }
 
 impl OfferedTicket {
-    /// The ticket of a session, if the session was made with the same credential and its PSK has this
-    /// hash (RFC 8446, section 4.2.11), and it has not expired.
+    /// The ticket of a session, if the session was made with the same credential, a suite with the
+    /// hash of its PSK is offered (RFC 8446, section 4.2.11), and it has not expired.
     fn new(
         config: &ClientConfig,
         session: Option<&Session>,
-        hash: &'static dyn Hash,
         now: Instant,
     ) -> PartState<parts::Resumption, Self> {
         let mut offered = PartState::EMPTY;
         let Some((part, session)) = session.and_then(Session::dtls13) else { return offered };
-        let suite = config.settings.provider.suite(session.suite);
+        let Some(suite) = config.settings.provider.suite(session.suite) else { return offered };
+        let algorithm = suite.hash.algorithm();
+        let mut suites = config.settings.ordered_suites();
         let fits = config.settings.resumption
             && now < session.expires
-            && suite.is_some_and(|suite| suite.hash.algorithm() == hash.algorithm())
+            && suites.any(|suite| suite.hash.is(algorithm))
             && config.made(session);
         if fits {
-            let mut psk = HandshakePsk::of_ticket(part, &session.psk, hash);
+            let mut psk = HandshakePsk::of_ticket(part, &session.psk, suite.hash);
             psk.identity.clone_from(&session.ticket);
             psk.age = session.obfuscated_age(now);
             let agreed = Agreed {
@@ -196,13 +191,25 @@ impl WaitServerHello {
         let ids = settings.connection_ids;
         let cid =
             ids.are_negotiated().then(|| ConnectionId::random(&mut channel.rng, ids.own_bytes()));
-        // All suites have one hash algorithm, so the implementation of any suite that is offered
-        // computes the transcript.
-        let hash = settings.ordered_suites().next().map(|suite| suite.hash);
-        let offer_13 = hash.map(|hash| {
+        let hashes = settings.ordered_suites().map(|suite| suite.hash);
+        let first = hashes.clone().next();
+        let offer_13 = first.map(|first| {
+            let (hash, transcript) = match parts::Sha384::INCLUDED {
+                Some(part) => {
+                    // The hash of an external PSK, if a suite has it.
+                    let hash = hashes.clone().find(|hash| hash.is(HashAlgorithm::Sha256));
+                    let differ = hashes.clone().any(|hash| !hash.is(first.algorithm()));
+                    let transcript = match differ {
+                        true => Transcript::undecided(part),
+                        false => Transcript::new(first),
+                    };
+                    (hash.unwrap_or(first), transcript)
+                }
+                None => (first, Transcript::new(first)),
+            };
             Box::new(Offer {
                 part: config.part,
-                ticket: OfferedTicket::new(config, session, hash, now),
+                ticket: OfferedTicket::new(config, session, now),
                 psk: psk.and_then(|psk| HandshakePsk::of(psk, hash)),
                 share: match settings.groups.first() {
                     Some(group)
@@ -213,9 +220,13 @@ impl WaitServerHello {
                     }
                     _ => None,
                 },
-                transcript: Transcript::new(hash),
+                transcript,
                 retried: None,
             })
+        });
+        let offer_13 = offer_13.filter(|offer| {
+            !parts::Sha384::IS_INCLUDED
+                || settings.ordered_suites().any(|suite| offer.fits(&certificates, suite))
         });
         let verifies = certificates.get().is_some();
         let offer_12 = |highest, channel: &mut Channel| {
@@ -260,7 +271,8 @@ impl WaitServerHello {
         let offer = self.offers.dtls13()?;
         let ticket = offer.ticket.get()?;
         let (part, suite, most) = ticket.early_data?;
-        let (hash, log) = (offer.transcript.hash(), (settings, &self.random));
+        let hash = offer.transcript.hash_by(suite.hash);
+        let log = (settings, &self.random);
         Some(EarlyKeys::new(part, suite, &ticket.psk.early, &hash, most, log))
     }
 
@@ -323,19 +335,25 @@ impl WaitServerHello {
         let variable = [cookie_13, cookie_12, key, ticket.unwrap_or_default()];
         let psks: usize = offer_13.map_or(0, Offer::psks_len);
         let certificates = self.certificates.get();
+        let authorities =
+            certificates.map_or_else(Vec::new, |offered| offered.verifier.authorities());
         let protocols = settings.protocols().iter().map(|name| 1 + name.len()).sum::<usize>();
         let room = HELLO_ROOM
             + if settings.grease { GREASE_ROOM } else { 0 }
             + psks
             + protocols
             + variable.iter().map(|part| part.len()).sum::<usize>()
-            + certificates.map_or(0, |offered| offered_len(settings, offered));
+            + certificates.map_or(0, |offered| offered_len(settings, offered, &authorities));
         let mut body = alloc::vec![0; room];
         let mut w = Writer::new(&mut body);
         let renegotiation = offer_12.map(|_| EMPTY_RENEGOTIATION_INFO_SCSV);
         let grease = Grease::new(settings, &self.random);
         let suites = settings
             .ordered_suites()
+            .filter(|suite| {
+                !parts::Sha384::IS_INCLUDED
+                    || offer_13.is_some_and(|offer| offer.fits(&self.certificates, suite))
+            })
             .map(|suite| suite.id.0)
             .chain(
                 offer_12
@@ -384,7 +402,7 @@ impl WaitServerHello {
                 write_extension(w, ExtensionType(grease.value(List::Extensions)), |_| Ok(()))?;
             }
             if let Some(certificates) = certificates {
-                write_offer(settings, certificates, grease, w)?;
+                write_offer(settings, certificates, &authorities, grease, w)?;
             }
             let Some(offer) = offer_13 else { return Ok(()) };
             if let Some(share) = share {
@@ -430,10 +448,10 @@ impl WaitServerHello {
         body.truncate(len);
         if let (Some(offer), Some(at)) = (offer_13, binders_at) {
             let binders_len = body.len().saturating_sub(at);
-            let hash = truncated_hash(&offer.transcript, &body, binders_len);
             // The length of the list (2 bytes) and of each binder (1 byte) precede it.
             let mut at = at + 2;
             for psk in offer.psks() {
+                let hash = truncated_hash(&offer.transcript, &body, binders_len, psk.hash());
                 let binder = psk.binder(&hash);
                 if let Some(slot) = body.get_mut(at + 1..at + 1 + binder.len()) {
                     slot.copy_from_slice(&binder);
@@ -460,10 +478,14 @@ impl WaitServerHello {
             (Some(version), _) if version != DTLS_1_3.to_be_bytes() => {
                 Err(Misbehaviour::IllegalParameter("version").into())
             }
-            (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, ..)) if hello.is_retry() => {
-                // A server that sends a HelloRetryRequest speaks DTLS 1.3.
-                self.offers = Offers::Dtls13(offer);
+            (Some(_), offers @ (Offers::Dtls13(_) | Offers::Both(..))) if hello.is_retry() => {
+                self.offers = offers;
+                // The second hello still offers DTLS 1.2 (RFC 8446, section 4.1.2).
                 self.retry(settings, channel, message, &hello)?;
+                // A server that sends a HelloRetryRequest speaks DTLS 1.3.
+                if let Offers::Dtls13(offer) | Offers::Both(offer, ..) = self.offers {
+                    self.offers = Offers::Dtls13(offer);
+                }
                 Ok(State::WaitServerHello(self.part, self))
             }
             (Some(_), Offers::Dtls13(offer) | Offers::Both(offer, ..)) => offer.server_hello(
@@ -521,7 +543,7 @@ impl WaitServerHello {
         let Some(offer) = self.offers.dtls13_mut() else {
             return Err(Incompatibility::Version.into());
         };
-        let suite = offer.suite(settings, hello)?;
+        let suite = offer.suite(settings, &self.certificates, hello)?;
         if offer.retried.is_some() {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
@@ -550,406 +572,11 @@ impl WaitServerHello {
             return Err(Misbehaviour::IllegalParameter("retry that changes nothing").into());
         }
         offer.retried = Some(suite.id);
+        offer.transcript.decide(suite.hash);
+        offer.drop_psks_of_other_hashes(suite);
         offer.transcript.replace_with_message_hash();
         absorb(&mut offer.transcript, message.kind, &message.body);
         channel.flight.complete();
         self.send_hello(settings, channel, cookie, &[])
-    }
-}
-
-/// Checks that a ServerHello or HelloRetryRequest of DTLS 1.3 has no unexpected extension.
-fn check_hello_13(
-    settings: &Settings,
-    hello: &ServerHello<'_>,
-    cid: Option<ConnectionId>,
-) -> Result<(), Fault> {
-    // RFC 8446, sections 4.1.4 and 4.2.
-    let third = match hello.is_retry() {
-        true => ExtensionType::COOKIE,
-        false => ExtensionType::PRE_SHARED_KEY,
-    };
-    let expected = [ExtensionType::SUPPORTED_VERSIONS, ExtensionType::KEY_SHARE, third];
-    let about_cid = [ExtensionType::CONNECTION_ID, ExtensionType::RETURN_ROUTABILITY_CHECK];
-    let expected = |kind| {
-        expected.contains(&kind)
-            || about_cid.contains(&kind)
-                && negotiated_extensions::is_offered(settings, ProtocolVersion::Dtls13, cid, kind)
-    };
-    if hello.extensions.iter().any(|(kind, _)| !expected(kind)) {
-        return Err(Misbehaviour::UnsolicitedExtension.into());
-    }
-    Ok(())
-}
-
-impl Offer {
-    /// The offered PSKs, in order of preference.
-    fn psks(&self) -> impl Iterator<Item = &HandshakePsk> {
-        let ticket = self.ticket.get().map(|ticket| &ticket.psk);
-        ticket.into_iter().chain(&self.psk)
-    }
-
-    /// Whether the hello offers early data: not after a HelloRetryRequest (RFC 8446, section 4.2.10).
-    fn offers_early_data(&self) -> bool {
-        let offered = self.ticket.get().is_some_and(|ticket| ticket.early_data.is_some());
-        offered && self.retried.is_none()
-    }
-
-    /// The bytes that the PSKs take in a hello beside those that every hello has room for.
-    fn psks_len(&self) -> usize {
-        self.psks().map(|psk| psk.identity.len() + psk.binder_len() + 7).sum()
-    }
-
-    /// The chosen suite, which must have been offered.
-    fn suite(
-        &self,
-        settings: &Settings,
-        hello: &ServerHello<'_>,
-    ) -> Result<&'static CipherSuite, Fault> {
-        let mut suites = settings.ordered_suites();
-        suites
-            .find(|suite| suite.id == hello.cipher_suite)
-            .filter(|suite| self.retried.is_none_or(|retried| retried == suite.id))
-            .ok_or(Misbehaviour::IllegalParameter("cipher suite").into())
-    }
-
-    /// Processes the ServerHello of a server that chose DTLS 1.3.
-    #[expect(clippy::too_many_arguments, reason = "the fields of the previous state")]
-    #[inline(never)]
-    fn server_hello(
-        mut self: Box<Self>,
-        random: [u8; 32],
-        psk: Option<&Psk>,
-        certificates: ForClient,
-        cid: Option<ConnectionId>,
-        settings: &Settings,
-        channel: &mut Channel,
-        message: &Message,
-        hello: &ServerHello<'_>,
-    ) -> Result<State, Fault> {
-        if !hello.session_id.is_empty() {
-            return Err(Misbehaviour::IllegalParameter("session id echo").into());
-        }
-        check_hello_13(settings, hello, cid)?;
-        let suite = self.suite(settings, hello)?;
-        // The server accepts an offered PSK, or authenticates itself with a certificate.
-        let ticket = self.ticket.take();
-        let offers_psks = ticket.is_some() || self.psk.is_some();
-        let chosen = hello.extensions.get(ExtensionType::PRE_SHARED_KEY);
-        let first = self.retried.is_none();
-        let mut early_protocol = None;
-        let (early, peer, resumed) = match (chosen, ticket, self.psk) {
-            (Some(_), ..) if !offers_psks => {
-                return Err(Misbehaviour::UnsolicitedExtension.into());
-            }
-            (Some([0, 0]), Some(OfferedTicket { psk, agreed, early_data }), _) => {
-                if first && early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id) {
-                    early_protocol = Some(agreed.alpn);
-                }
-                (psk.early, agreed.peer, true)
-            }
-            (Some([0, 0]), None, Some(offered)) | (Some([0, 1]), Some(_), Some(offered)) => {
-                let owner = psk.map(PskOwner::of).ok_or(Misbehaviour::UnsolicitedExtension)?;
-                (offered.early, SessionPeer::Psk(owner), false)
-            }
-            (Some(_), ..) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
-            (None, ..) if certificates.get().is_some() => {
-                (EarlySecret::without_psk(suite.hash), SessionPeer::Key(None), false)
-            }
-            (None, ..) => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
-        };
-        let key_share = hello.extensions.get(ExtensionType::KEY_SHARE);
-        let (group, shared) = match (key_share, self.share.take()) {
-            (Some(content), Some(share)) => {
-                let entry = KeyShareEntry::decode(content)?;
-                if entry.group != share.group {
-                    return Err(Misbehaviour::IllegalParameter("key share group").into());
-                }
-                let shared = share
-                    .exchange
-                    .complete(entry.key)
-                    .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
-                (Some(entry.group), Some(shared))
-            }
-            (Some(_), None) => return Err(Misbehaviour::UnsolicitedExtension.into()),
-            (None, _)
-                if chosen.is_some() && settings.psk_modes.contains(&PskKeyExchangeMode::PSK_KE) =>
-            {
-                (None, None)
-            }
-            (None, _) => return Err(Misbehaviour::MissingExtension("key_share").into()),
-        };
-        absorb(&mut self.transcript, message.kind, &message.body);
-        let hash = self.transcript.hash();
-        let handshake = early.into_handshake(shared.as_ref());
-        let client = handshake.client_traffic(&hash);
-        let server = handshake.server_traffic(&hash);
-        log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &random, &client);
-        log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &random, &server);
-        let agreed = negotiated_extensions::read_cid_answer(settings, hello.extensions, cid)?;
-        channel.agree_on_cids(&agreed);
-        // The handshake epoch has the standard layout, whatever scheme is negotiated.
-        channel.install(HANDSHAKE_EPOCH, suite, (&client, Scheme::Plain), (&server, Scheme::Plain));
-        Ok(State::WaitEncryptedExtensions(
-            self.part,
-            Box::new(WaitEncryptedExtensions {
-                part: self.part,
-                random,
-                peer,
-                resumed,
-                early_protocol,
-                verifies: chosen.is_none(),
-                certificates,
-                agreed,
-                suite,
-                group,
-                transcript: self.transcript,
-                master: handshake.into_master(),
-                client,
-                server,
-            }),
-        ))
-    }
-}
-
-/// The ServerHello was received: the handshake keys are known.
-#[derive(Debug)]
-pub(crate) struct WaitEncryptedExtensions {
-    part: parts::Client,
-    random: [u8; 32],
-    peer: SessionPeer,
-    resumed: bool,
-    /// The application protocol with which the server may accept early data, empty for none; `None`
-    /// if it may not accept any.
-    early_protocol: Option<Vec<u8>>,
-    /// Whether the server authenticates itself with a certificate.
-    verifies: bool,
-    certificates: ForClient,
-    agreed: NegotiatedExtensions,
-    suite: &'static CipherSuite,
-    group: Option<NamedGroup>,
-    transcript: Transcript,
-    master: MasterSecret,
-    client: TrafficSecret,
-    server: TrafficSecret,
-}
-
-impl WaitEncryptedExtensions {
-    /// Processes EncryptedExtensions.
-    #[inline(never)]
-    pub(crate) fn encrypted_extensions(
-        mut self: Box<Self>,
-        settings: &Settings,
-        channel: &mut Channel,
-        message: &Message,
-    ) -> Result<State, Fault> {
-        expect_epoch(message, HANDSHAKE_EPOCH)?;
-        let extensions = EncryptedExtensions::decode(&message.body)?.extensions;
-        let wanted = &settings.aggregation;
-        let mut schemes = (Scheme::Plain, Scheme::Plain);
-        let mut early_data = false;
-        for (kind, content) in extensions.iter() {
-            match kind {
-                kind if kind == settings.aggregation_extension && wanted.is_wanted() => {
-                    schemes = aggregation_extension::read_answer(content)?;
-                }
-                ExtensionType::EARLY_DATA
-                    if self.early_protocol.is_some() && content.is_empty() =>
-                {
-                    early_data = true;
-                }
-                // The server's preferred groups are meant for later handshakes (RFC 8446, section
-                // 4.2.7).
-                ExtensionType::SUPPORTED_GROUPS => {}
-                kind if self
-                    .certificates
-                    .get()
-                    .is_some_and(|offered| is_offered(offered, kind)) => {}
-                // Connection IDs must have been answered in the ServerHello.
-                kind if negotiated_extensions::is_offered(
-                    settings,
-                    ProtocolVersion::Dtls13,
-                    None,
-                    kind,
-                ) => {}
-                _ => return Err(Misbehaviour::UnsolicitedExtension.into()),
-            }
-        }
-        let (receive, send) = schemes;
-        if receive.aggregates() && !wanted.to_receive().any(|offered| offered == receive)
-            || send.aggregates() && !wanted.to_send().any(|offered| offered == send)
-            || (schemes != (Scheme::Plain, Scheme::Plain) && !can_aggregate(self.suite))
-        {
-            return Err(Misbehaviour::IllegalParameter("aggregation scheme").into());
-        }
-        let version = ProtocolVersion::Dtls13;
-        let agreed =
-            negotiated_extensions::read_limit_answer(settings, version, extensions, self.agreed)?;
-        channel.record_limit = agreed.record_limit;
-        channel.receive_limit = agreed.receive_limit;
-        absorb(&mut self.transcript, message.kind, &message.body);
-        let certificates = match self.certificates.get() {
-            Some(certificates) if self.verifies => {
-                Some((Arc::clone(certificates), Kinds::read(certificates, extensions)?))
-            }
-            _ => None,
-        };
-        let mut authenticated = PartState::EMPTY;
-        if let (Some(certificates), SessionPeer::Key(Some(key))) =
-            (self.certificates.get(), &self.peer)
-        {
-            authenticated.set(certificates.part, certificates.authenticated(key.clone()));
-        }
-        // RFC 8446, section 4.2.10.
-        let protocol = agreed.application_protocol(settings);
-        let name = protocol.get().map_or(&[][..], Vec::as_slice);
-        if early_data && self.early_protocol.as_deref() != Some(name) {
-            return Err(Misbehaviour::IllegalParameter("early_data").into());
-        }
-        let finished = Box::new(WaitFinished {
-            part: self.part,
-            random: self.random,
-            suite: self.suite,
-            transcript: self.transcript,
-            master: self.master,
-            client: self.client,
-            server: self.server,
-            negotiated: Negotiated {
-                version,
-                suite: self.suite.id,
-                suite_name: self.suite.name,
-                group: self.group,
-                psk_identity: self.peer.psk_identity(),
-                send,
-                receive,
-                resumed: self.resumed,
-                early_data,
-                extended_master: true,
-                record_limit: agreed.record_limit,
-                send_cid: agreed.send_cid,
-                receive_cid: agreed.receive_cid,
-                return_routability: agreed.return_routability,
-                certificates: authenticated,
-                protocol,
-            },
-            peer: self.peer,
-            answer: PartState::EMPTY,
-        });
-        Ok(match certificates {
-            Some((certificates, kinds)) => State::WaitServerCertificate(
-                (self.part, certificates.part),
-                Box::new(WaitCertificate::new(&certificates, kinds, finished)),
-            ),
-            None => State::WaitServerFinished(self.part, finished),
-        })
-    }
-}
-
-/// Only the server's Finished is missing.
-#[derive(Debug)]
-pub(crate) struct WaitFinished {
-    pub(super) part: parts::Client,
-    random: [u8; 32],
-    suite: &'static CipherSuite,
-    pub(super) transcript: Transcript,
-    master: MasterSecret,
-    client: TrafficSecret,
-    server: TrafficSecret,
-    peer: SessionPeer,
-    pub(super) negotiated: Negotiated,
-    /// What the client answers a server that has asked for its certificate.
-    pub(super) answer: PartState<parts::Certificates, Answer>,
-}
-
-impl WaitFinished {
-    /// Processes the server's Finished and sends the client's last flight: the handshake is complete,
-    /// unless the client's key signs later.
-    #[inline(never)]
-    pub(crate) fn finished(
-        mut self: Box<Self>,
-        settings: &Settings,
-        channel: &mut Channel,
-        message: &Message,
-    ) -> Result<Progress, Fault> {
-        expect_epoch(message, HANDSHAKE_EPOCH)?;
-        if !self.server.finished_key().verify(&self.transcript.hash(), &message.body) {
-            return Err(Misbehaviour::WrongFinished.into());
-        }
-        absorb(&mut self.transcript, message.kind, &message.body);
-        let hash = self.transcript.hash();
-        let ApplicationSecrets { client: send_secret, server: receive_secret, exporter } =
-            self.master.application(&hash);
-        log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &self.random, &send_secret);
-        log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &self.random, &receive_secret);
-        channel.flight.complete();
-        let peer = match self.negotiated.peer_key() {
-            Some(key) => SessionPeer::Key(Some(key.clone())),
-            None => self.peer,
-        };
-        let mut agreed = PartState::EMPTY;
-        if let Some(part) = parts::Resumption::INCLUDED.filter(|_| settings.resumption) {
-            let server_name = self.negotiated.server_name().map(String::from);
-            let alpn = self.negotiated.application_protocol().unwrap_or_default().to_vec();
-            agreed.set(part, Agreed { suite: self.suite.id, peer, server_name, alpn });
-        }
-        let established = Established {
-            keys: EstablishedKeys::Dtls13 {
-                suite: self.suite,
-                send: send_secret,
-                receive: receive_secret,
-                exporter,
-                resumption: PartState::EMPTY,
-            },
-            offered: OfferedSchemes::new(
-                (self.negotiated.send, &settings.aggregation.send),
-                (self.negotiated.receive, &settings.aggregation.receive),
-            ),
-            negotiated: self.negotiated,
-        };
-        let flight = Box::new(LastFlight {
-            transcript: self.transcript,
-            client: self.client,
-            master: self.master,
-            agreed,
-            established,
-        });
-        match self.answer.take() {
-            Some(answer) => certificates::client::answer(answer, flight, channel),
-            None => Ok(Progress::Complete(flight.finish(channel))),
-        }
-    }
-}
-
-/// What the client's last flight is made from.
-#[derive(Debug)]
-pub(super) struct LastFlight {
-    /// The transcript; at first it ends with the server's Finished.
-    pub(super) transcript: Transcript,
-    client: TrafficSecret,
-    master: MasterSecret,
-    /// What tickets of the server will carry on.
-    agreed: PartState<parts::Resumption, Agreed>,
-    established: Established,
-}
-
-impl LastFlight {
-    /// Sends the client's Finished: the handshake is complete.
-    pub(super) fn finish(mut self: Box<Self>, channel: &mut Channel) -> Established {
-        let finished = self.client.finished_key().verify_data(&self.transcript.hash());
-        channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
-        let mut established = self.established;
-        let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
-        if let EstablishedKeys::Dtls13 { suite, send, receive, resumption, .. } =
-            &mut established.keys
-        {
-            channel.install(APPLICATION_EPOCH, suite, (send, sends), (receive, receives));
-            if let Some(agreed) = self.agreed.take()
-                && let Some(part) = parts::Resumption::INCLUDED
-            {
-                absorb(&mut self.transcript, HandshakeType::FINISHED, &finished);
-                let secret = self.master.resumption(&self.transcript.hash());
-                *resumption = Resumption::receiver(part, secret, agreed);
-            }
-        }
-        established
     }
 }

@@ -141,7 +141,9 @@ fn consider_13<'a>(
     if psks.is_some() && hello.extensions.last() != Some(ExtensionType::PRE_SHARED_KEY) {
         return Err(Misbehaviour::IllegalParameter("position of pre_shared_key").into());
     }
-    let (suite, schemes) = choose_suite(settings, &hello)?;
+    let certified = config.certificates.get().is_some();
+    let (suite, schemes) = choose_suite(settings, certified, psks.as_ref(), &hello)?;
+    let psks = psks.filter(|psks| fits(psks, suite));
     let Exchanges { with_psk, with_certificate } =
         choose_exchanges(config, &hello, psks.is_some())?;
     // A group is asked for if either exchange may need it: which of the two is used depends on what
@@ -231,14 +233,25 @@ fn consider_13<'a>(
 type Schemes = (Scheme, Scheme);
 
 /// Selects the suite, and the schemes if aggregation was offered and is accepted.
+///
+/// A suite with the hash of an offered PSK goes before a preferred suite; a suite with another hash
+/// needs a certificate (RFC 8446, section 4.2.11).
 fn choose_suite(
     settings: &Settings,
+    certified: bool,
+    psks: Option<&OfferedPsks<'_>>,
     hello: &ClientHello<'_>,
 ) -> Result<(&'static CipherSuite, Option<Schemes>), Fault> {
     let offered = cipher_suites(hello.cipher_suites)?;
-    let mut common = settings
+    let common = settings
         .ordered_suites()
         .filter(|suite| offered.clone().any(|number| number == suite.id.0));
+    let with_psk = |suite: &CipherSuite| psks.is_some_and(|psks| fits(psks, suite));
+    let any_with_psk = common.clone().any(with_psk);
+    if psks.is_some() && !any_with_psk && !certified {
+        return Err(Incompatibility::CipherSuite.into());
+    }
+    let mut common = common.filter(|suite| !any_with_psk || with_psk(suite));
     let offer = hello.extensions.get(settings.aggregation_extension);
     let policy = &settings.aggregation;
     if let Some(content) = offer.filter(|_| policy.is_wanted()) {
@@ -254,6 +267,11 @@ fn choose_suite(
     }
     let suite = common.next().ok_or(Incompatibility::CipherSuite)?;
     Ok((suite, None))
+}
+
+/// Whether a PSK has the hash of the suite, as the length of its binder tells.
+fn fits(psks: &OfferedPsks<'_>, suite: &CipherSuite) -> bool {
+    psks.iter().any(|psk| psk.binder.len() == suite.hash.algorithm().output_len())
 }
 
 /// How the keys will be exchanged with either credential; `None` if it cannot be used.

@@ -223,7 +223,7 @@ impl Negotiated {
         self.certificates.get()?.key.as_ref()
     }
 
-    /// Who the peer is: the name that its certificate proves, or else its raw public key, or the
+    /// The identity of the peer: the name that its certificate proves, or else its raw public key, or the
     /// identity of the PSK; `None` for a client that has not authenticated itself. Access lists
     /// compare with all of [`peer_identities`](Self::peer_identities).
     pub fn peer_identity(&self) -> Option<Identity> {

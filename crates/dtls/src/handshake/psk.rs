@@ -56,6 +56,11 @@ impl HandshakePsk {
         Self { identity: Vec::new(), age: 0, kind, early }
     }
 
+    /// The hash to which the PSK is bound (RFC 8446, section 4.2.11).
+    pub(crate) fn hash(&self) -> &'static dyn Hash {
+        self.early.hash()
+    }
+
     fn binder_key(&self) -> BinderKey {
         match self.kind {
             PskKind::External => self.early.external_binder(),
@@ -99,9 +104,16 @@ pub(crate) fn look_up(psks: &dyn PskStore, identity: &[u8], hash: &'static dyn H
 }
 
 /// The hash that binders cover: the transcript before the ClientHello, and the hello's body without
-/// the list of binders, which takes its last `binders_len` bytes (RFC 8446, section 4.2.11.2).
-pub(crate) fn truncated_hash(before: &Transcript, body: &[u8], binders_len: usize) -> HashValue {
+/// the list of binders, which takes its last `binders_len` bytes (RFC 8446, section 4.2.11.2). `hash`
+/// is that of the PSK.
+pub(crate) fn truncated_hash(
+    before: &Transcript,
+    body: &[u8],
+    binders_len: usize,
+    hash: &'static dyn Hash,
+) -> HashValue {
     let mut transcript = before.clone();
+    transcript.decide(hash);
     transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, body.len()));
     let covered = body.len().saturating_sub(binders_len);
     transcript.update(body.get(..covered).unwrap_or_default());

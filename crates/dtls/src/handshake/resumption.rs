@@ -25,7 +25,7 @@ use zeroize::Zeroizing;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Agreed {
     pub(crate) suite: CipherSuiteId,
-    /// Who the other end is.
+    /// The identity of the other end.
     pub(crate) peer: SessionPeer,
     /// The name of the server that the client asked for.
     pub(crate) server_name: Option<String>,
@@ -293,9 +293,9 @@ pub(crate) struct Resumption {
 /// The tickets of one end.
 #[derive(Debug)]
 pub(crate) enum Tickets {
-    /// Those that a server is to send.
+    /// Tickets that a server is to send.
     ToSend(TicketIssuer),
-    /// Those that a client has received and not handed out, newest last.
+    /// Tickets that a client has received and not handed out, newest last.
     Received(Vec<Session13>),
 }
 

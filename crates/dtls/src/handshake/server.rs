@@ -1,7 +1,7 @@
 //! The server's handshake states in DTLS 1.3.
 
 use super::certificates::AuthenticatedPeer;
-use super::certificates::server::{ChosenCertificate, offered_name};
+use super::certificates::server::{ChosenCertificate, confirm_name, offered_name};
 use super::early::{self, EarlyKeys};
 use super::hello_decision::AcceptedHello;
 use super::negotiated_extensions::AcceptedExtensions;
@@ -130,6 +130,10 @@ pub(crate) fn accept(
     let (send, receive) = (accepted.send, accepted.receive);
     let schemes = offer.get(settings.aggregation_extension).unwrap_or_default();
     let (down, up) = aggregation_extension::Offer::new(schemes).lists();
+    let server_name = match config.certificates.get() {
+        Some(_) => offered_name(offer)?,
+        None => None,
+    };
     let extensions = message_body(512, |w| {
         w.vec16(|w| {
             if accepted.answer_aggregation {
@@ -140,8 +144,12 @@ pub(crate) fn accept(
             if early_data.is_some() {
                 write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
             }
-            if let ServerCredential::Certificate(_, chosen) = &credential {
-                chosen.write_answer(w)?;
+            match (&credential, config.certificates.get()) {
+                (ServerCredential::Certificate(_, chosen), _) => chosen.write_answer(w)?,
+                (ServerCredential::Psk { peer: SessionPeer::Key(_), .. }, Some(certificates)) => {
+                    confirm_name(certificates, server_name.as_deref(), w)?;
+                }
+                (ServerCredential::Psk { .. }, _) => {}
             }
             answer.write_limits(settings, w)
         })
@@ -155,7 +163,6 @@ pub(crate) fn accept(
     };
     let mut authenticated = PartState::EMPTY;
     if let (Some(certificates), SessionPeer::Key(key)) = (config.certificates.get(), &peer) {
-        let server_name = offered_name(offer)?;
         authenticated.set(certificates.part, AuthenticatedPeer { key: key.clone(), server_name });
     }
     let flight = Box::new(ServerFlight {
@@ -343,7 +350,7 @@ struct ChosenPsk {
     /// Its place among the offered ones.
     index: u16,
     psk: HandshakePsk,
-    /// Who has it.
+    /// The identity of its owner.
     peer: SessionPeer,
     /// The number of bytes of early data that the server accepts.
     early_data: Option<(parts::EarlyData, u32)>,
@@ -367,7 +374,9 @@ fn choose_psk(
         let (index, peer) = (*index, content.agreed.peer.clone());
         return Ok(Some(ChosenPsk { index, psk, peer, early_data }));
     }
-    for (index, offered) in (0..).zip(psks.iter()) {
+    let len = hash.algorithm().output_len();
+    let offered = (0..).zip(psks.iter());
+    for (index, offered) in offered.filter(|(_, offered)| offered.binder.len() == len) {
         match psk::look_up(&*config.psks, offered.identity, hash) {
             Lookup::Found(psk) => {
                 let peer = SessionPeer::Psk(PskOwner::of(&psk));
@@ -421,7 +430,8 @@ fn check_binder(
 ) -> Result<(), Fault> {
     let psks = accepted.psks.as_ref().ok_or(Misbehaviour::WrongBinder)?;
     let offered = psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
-    let hash = psk::truncated_hash(&accepted.transcript, accepted.body, psks.binders_len());
+    let hash =
+        psk::truncated_hash(&accepted.transcript, accepted.body, psks.binders_len(), chosen.hash());
     if chosen.verify_binder(&hash, offered.binder) {
         Ok(())
     } else {

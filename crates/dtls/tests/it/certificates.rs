@@ -350,6 +350,52 @@ fn a_server_sends_no_more_than_three_times_what_came_from_an_unproved_address() 
 }
 
 #[test]
+fn a_server_sends_its_whole_flight_to_an_address_that_is_proved_below() {
+    for version in [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12] {
+        let begin = || {
+            let mut configs = with_chain(configs(X509), 9);
+            configs.client.settings.versions = vec![version];
+            configs.server.cookies = CookiePolicy::ProvedBelow;
+            configs
+        };
+        // Nothing of the client arrives but its first hello.
+        let mut hellos = 0;
+        let mut pair = begin().pair(1).with_rule(move |direction, _, datagram| {
+            hellos += usize::from(direction == Direction::ToServer);
+            if direction == Direction::ToServer && hellos > 1 { vec![] } else { pass(datagram) }
+        });
+        pair.run_for(Duration::from_millis(500));
+        let sent = pair.log.iter().filter(|(direction, _)| *direction == Direction::ToClient);
+        let sent: usize = sent.map(|(_, datagram)| datagram.len()).sum();
+        let hello = pair.log[0].1.len();
+        assert!(sent > 3 * hello, "{version:?}: {sent} bytes for {hello}");
+        // The client has the server's Finished or, in DTLS 1.2, its ServerHelloDone, and answers.
+        assert!(
+            pair.log.iter().filter(|(direction, _)| *direction == Direction::ToServer).count() > 1
+        );
+
+        let pair = connected(begin(), 2);
+        assert_eq!(pair.server.stats().retries, 0, "{version:?}: no cookie is asked for");
+    }
+}
+
+/// RFC 8446, appendix A.2: the server has changed to its application keys.
+#[test]
+fn a_server_sends_alerts_after_its_finished_under_its_application_keys() {
+    let mut configs = mutual(X509, X509);
+    configs.client.keys = None;
+    let mut pair = configs.pair(4);
+    pair.run_for(Duration::from_secs(1));
+    let required = CloseReason::PeerAlert(AlertDescription::CERTIFICATE_REQUIRED);
+    assert_eq!(pair.at_client.closed, Some(required));
+    let sent: Vec<_> = pair.log.iter().filter(|(way, _)| *way == Direction::ToClient).collect();
+    let (_, alert) = sent.last().unwrap();
+    assert_eq!(alert[0] & 0xe3, 0x23, "a record of epoch 3");
+    let later = sent.iter().filter(|(_, datagram)| datagram[0] & 0xe3 == 0x23);
+    assert_eq!(later.count(), 1, "only the alert has these keys");
+}
+
+#[test]
 fn a_server_waits_with_early_data_for_a_client_that_it_asks() {
     for (asks, early) in [(false, true), (true, false)] {
         let mut configs = if asks { mutual(X509, X509) } else { configs(X509) };

@@ -1,5 +1,6 @@
 //! Handshakes of DTLS 1.2 with certificates and raw public keys, with toy signatures.
 
+use lightseal_dtls::CertificateVerifier;
 use lightseal_dtls::codepoints::{AlertDescription, CertificateType, HandshakeType};
 use lightseal_dtls::crypto::{
     CipherSuite12, CipherSuiteId, Exchange12, KnownAnswer12, Limits, NamedGroup, Provider,
@@ -7,22 +8,21 @@ use lightseal_dtls::crypto::{
 };
 use lightseal_dtls::{
     BadCertificate, CertifiedKey, ClientAuthentication, CloseReason, CookiePolicy, Fault,
-    Incompatibility, Misbehaviour, PeerKey, PinnedKeys, PresentedCertificate, ProtocolVersion, Psk,
-    Random, Session,
+    Incompatibility, Misbehaviour, PeerKey, PinnedKeys, PresentedCertificate, ProtocolVersion,
+    Session,
 };
-use lightseal_dtls::{CertificateVerifier, tuning};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use testkit::pair::{ClientParts, Configs, Direction, Fate, Pair, pass, psk};
 use testkit::toy_signature::{Answers, PROVIDER, ToyKey, ToyVerifier};
 
-const X509: CertificateType = CertificateType::X509;
-const RAW: CertificateType = CertificateType::RAW_PUBLIC_KEY;
+pub(crate) const X509: CertificateType = CertificateType::X509;
+pub(crate) const RAW: CertificateType = CertificateType::RAW_PUBLIC_KEY;
 /// The server's name in these tests.
-const NAME: &str = "server.example";
+pub(crate) const NAME: &str = "server.example";
 
-const SUITES: [CipherSuiteId; 5] = [
+pub(crate) const SUITES: [CipherSuiteId; 5] = [
     CipherSuiteId::ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
     CipherSuiteId::ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
     CipherSuiteId::ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
@@ -30,17 +30,17 @@ const SUITES: [CipherSuiteId; 5] = [
     CipherSuiteId::ECDHE_ECDSA_WITH_AES_128_CCM_8,
 ];
 
-fn certified(number: u8, kind: CertificateType) -> CertifiedKey {
+pub(crate) fn certified(number: u8, kind: CertificateType) -> CertifiedKey {
     let key = ToyKey::new(number);
     if kind == RAW { key.raw() } else { key.x509(NAME, 2) }
 }
 
-fn verifier(kinds: &[CertificateType]) -> Arc<ToyVerifier> {
+pub(crate) fn verifier(kinds: &[CertificateType]) -> Arc<ToyVerifier> {
     Arc::new(ToyVerifier::new(kinds))
 }
 
 /// A client without a PSK that verifies the server's certificate of this kind, in DTLS 1.2.
-fn configs(kind: CertificateType) -> Configs {
+pub(crate) fn configs(kind: CertificateType) -> Configs {
     let mut configs = Configs::new();
     for settings in [&mut configs.client.settings, &mut configs.server.settings] {
         settings.provider = &PROVIDER;
@@ -55,14 +55,14 @@ fn configs(kind: CertificateType) -> Configs {
 }
 
 /// With client authentication by a key of this kind.
-fn mutual(server: CertificateType, client: CertificateType) -> Configs {
+pub(crate) fn mutual(server: CertificateType, client: CertificateType) -> Configs {
     let mut configs = configs(server);
     configs.client.keys = Some(Arc::new(certified(2, client)));
     configs.server.clients = ClientAuthentication::Required(verifier(&[client]));
     configs
 }
 
-fn exchange(pair: &mut Pair<'_>) {
+pub(crate) fn exchange(pair: &mut Pair<'_>) {
     pair.client_send(b"up");
     pair.server_send(b"down");
     pair.run_for(Duration::from_secs(2));
@@ -70,7 +70,7 @@ fn exchange(pair: &mut Pair<'_>) {
     assert_eq!(pair.at_client.data.last().unwrap(), b"down");
 }
 
-fn connected(configs: Configs, seed: u64) -> Pair<'static> {
+pub(crate) fn connected(configs: Configs, seed: u64) -> Pair<'static> {
     let mut pair = configs.pair(seed);
     pair.connect();
     pair.assert_connected();
@@ -79,21 +79,21 @@ fn connected(configs: Configs, seed: u64) -> Pair<'static> {
 }
 
 /// The reasons why client and server closed.
-fn refused(configs: Configs) -> (Option<CloseReason>, Option<CloseReason>) {
+pub(crate) fn refused(configs: Configs) -> (Option<CloseReason>, Option<CloseReason>) {
     reasons(configs.pair(3))
 }
 
-fn reasons(mut pair: Pair<'_>) -> (Option<CloseReason>, Option<CloseReason>) {
+pub(crate) fn reasons(mut pair: Pair<'_>) -> (Option<CloseReason>, Option<CloseReason>) {
     pair.run_for(Duration::from_secs(61));
     assert!(pair.at_server.connected.is_none() && pair.at_client.connected.is_none());
     (pair.at_client.closed, pair.at_server.closed)
 }
 
-fn alert(alert: AlertDescription) -> Option<CloseReason> {
+pub(crate) fn alert(alert: AlertDescription) -> Option<CloseReason> {
     Some(CloseReason::PeerAlert(alert))
 }
 
-fn fault(fault: impl Into<Fault>) -> Option<CloseReason> {
+pub(crate) fn fault(fault: impl Into<Fault>) -> Option<CloseReason> {
     Some(CloseReason::Fault(fault.into()))
 }
 
@@ -386,7 +386,7 @@ fn flights_in_many_small_datagrams() {
 
 /// The handshake messages in plaintext records of a datagram: their types, and where their bodies
 /// begin. Messages of these tests are not fragmented, unless they are long.
-fn messages(datagram: &[u8]) -> Vec<(HandshakeType, usize)> {
+pub(crate) fn messages(datagram: &[u8]) -> Vec<(HandshakeType, usize)> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(header) = datagram.get(at..at + 13) {
@@ -405,7 +405,7 @@ fn messages(datagram: &[u8]) -> Vec<(HandshakeType, usize)> {
 }
 
 /// Changes the body of each message of this type that goes in this direction.
-fn changing(
+pub(crate) fn changing(
     way: Direction,
     kind: HandshakeType,
     mut change: impl FnMut(&mut [u8]),
@@ -498,8 +498,8 @@ fn a_kind_of_certificate_that_was_not_offered_is_refused() {
     assert_eq!(reasons(pair).0, fault(Misbehaviour::UnsolicitedExtension));
 }
 
-/// The same configurations once more.
-fn configs_again(configs: &Configs) -> Configs {
+/// New configurations with the keys, the verifier and the rule for clients of `configs`.
+pub(crate) fn configs_again(configs: &Configs) -> Configs {
     let mut again = self::configs(X509);
     again.client.keys.clone_from(&configs.client.keys);
     again.client.verifier.clone_from(&configs.client.verifier);
@@ -509,14 +509,14 @@ fn configs_again(configs: &Configs) -> Configs {
 }
 
 /// A pair whose first handshake is complete, and its session.
-fn with_session(configs: Configs) -> (Pair<'static>, Session) {
+pub(crate) fn with_session(configs: Configs) -> (Pair<'static>, Session) {
     let pair = connected(configs, 1);
     let session = pair.client.session().expect("a session to resume");
     (pair, session)
 }
 
 /// Connects another client to the same server. Returns whether the session was resumed.
-fn resumes(pair: &mut Pair<'static>, client: ClientParts) -> bool {
+pub(crate) fn resumes(pair: &mut Pair<'static>, client: ClientParts) -> bool {
     let mut next = pair.reconnect(client, pair.now.as_micros());
     next.connect();
     next.assert_connected();
@@ -524,7 +524,7 @@ fn resumes(pair: &mut Pair<'static>, client: ClientParts) -> bool {
     let at_client = next.at_client.connected.clone().unwrap();
     let at_server = next.at_server.connected.clone().unwrap();
     assert_eq!(at_client.resumed, at_server.resumed);
-    // Who the peer is is known in either case.
+    // The identity of the peer is known in either case.
     let pin = |key: Option<&PeerKey>| key.unwrap().spki_sha256;
     assert_eq!(pin(at_client.peer_key()), ToyKey::new(1).pin());
     assert_eq!(pin(at_server.peer_key()), ToyKey::new(2).pin());
@@ -672,150 +672,6 @@ fn a_session_ends_with_the_server_s_key_and_when_the_client_must_authenticate_it
     }
 }
 
-fn verifier_raw() -> Arc<ToyVerifier> {
+pub(crate) fn verifier_raw() -> Arc<ToyVerifier> {
     verifier(&[RAW])
-}
-
-/// Configurations whose handshakes have all messages, and short flights.
-fn losing(kind: CertificateType, datagram_bytes: usize) -> Configs {
-    let mut configs = mutual(kind, kind);
-    for settings in [&mut configs.client.settings, &mut configs.server.settings] {
-        settings.datagram_bytes = datagram_bytes;
-    }
-    configs
-}
-
-/// The number of datagrams of a handshake without losses.
-fn handshake_datagrams(configs: Configs) -> usize {
-    let mut pair = configs.pair(1);
-    pair.connect();
-    pair.assert_connected();
-    pair.log.len()
-}
-
-#[test]
-fn any_two_datagrams_may_be_lost() {
-    for (kind, bytes) in [(RAW, 1200), (X509, 700)] {
-        let sent = handshake_datagrams(losing(kind, bytes));
-        for first in 0..sent {
-            for second in first..sent {
-                let lose = move |_: Direction, index: usize, datagram: &[u8]| -> Fate {
-                    if index == first || index == second { Vec::new() } else { pass(datagram) }
-                };
-                let mut pair = losing(kind, bytes).pair(1).with_rule(lose);
-                pair.run_for(Duration::from_secs(40));
-                assert!(pair.at_client.connected.is_some(), "{kind} {first} {second}");
-                assert!(pair.at_server.connected.is_some(), "{kind} {first} {second}");
-                exchange(&mut pair);
-            }
-        }
-    }
-}
-
-#[test]
-fn any_datagram_may_come_twice_or_late_in_turn() {
-    for (kind, bytes) in [(RAW, 160), (X509, 300)] {
-        let sent = handshake_datagrams(losing(kind, bytes));
-        for which in 0..sent {
-            for delays in [&[10, 10][..], &[10, 500], &[35], &[500], &[4000]] {
-                let disturb = move |_: Direction, index: usize, datagram: &[u8]| -> Fate {
-                    let delays = if index == which { delays } else { &[10] };
-                    let copies = delays.iter().map(|delay| Duration::from_millis(*delay));
-                    copies.map(|delay| (delay, datagram.to_vec())).collect()
-                };
-                let mut pair = losing(kind, bytes).pair(1).with_rule(disturb);
-                pair.run_for(Duration::from_secs(20));
-                let case = format!("{kind} {which} {delays:?}");
-                assert!(pair.at_client.connected.is_some(), "{case}");
-                assert!(pair.at_server.connected.is_some(), "{case}");
-                assert_eq!(pair.server.stats().accepted, 1, "{case}");
-                exchange(&mut pair);
-            }
-        }
-    }
-}
-
-/// Datagrams that are changed at random: nobody panics, and whoever is connected has the keys of the
-/// right peer.
-#[test]
-fn mutated_datagrams_connect_nobody_with_another_peer() {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x5eed);
-    let mut connections = 0;
-    for round in 0..400 {
-        let seed = seed + round;
-        let mut rng = Random::insecure(seed);
-        let kind = if round % 2 == 0 { X509 } else { RAW };
-        let mutate = move |_: Direction, _: usize, datagram: &[u8]| -> Fate {
-            let mut datagram = datagram.to_vec();
-            if rng.below(4) == 0 {
-                for _ in 0..=rng.below(3) {
-                    let at = rng.below(datagram.len() as u64) as usize;
-                    match rng.below(4) {
-                        0 => datagram.truncate(at + 1),
-                        1 => datagram[at] = rng.below(256) as u8,
-                        _ => datagram[at] ^= 1 << rng.below(8),
-                    }
-                }
-            }
-            pass(&datagram)
-        };
-        let mut pair = losing(kind, 600).pair(seed).with_rule(mutate);
-        pair.run_for(Duration::from_secs(30));
-        let pin = |end: &testkit::pair::ReportedEvents| {
-            let agreed = end.connected.as_ref()?;
-            Some(agreed.peer_key().expect("a verified key").spki_sha256)
-        };
-        if let Some(pin) = pin(&pair.at_client) {
-            assert_eq!(pin, ToyKey::new(1).pin(), "seed {seed}");
-            connections += 1;
-        }
-        if let Some(pin) = pin(&pair.at_server) {
-            assert_eq!(pin, ToyKey::new(2).pin(), "seed {seed}");
-        }
-        assert!(pair.at_server.data.is_empty() && pair.at_client.data.is_empty(), "seed {seed}");
-    }
-    assert!(connections > 50, "{connections} of 400 handshakes complete");
-}
-
-#[test]
-fn a_server_asks_for_a_cookie_before_it_sends_a_long_chain() {
-    // Without cookies it may send at most three times what came from the client.
-    for (more, asked) in [(0, false), (9, true)] {
-        let mut configs = configs(X509);
-        configs.server.cookies = CookiePolicy::WhenRetrying;
-        configs.server.keys = Some(Arc::new(ToyKey::new(1).x509(NAME, more)));
-        // This makes the hello long enough for a short chain.
-        let mut long = ToyVerifier::new(&[X509]);
-        long.authorities = vec![vec![0x30; 400]];
-        configs.client.verifier = Some(Arc::new(long));
-        let pair = connected(configs, 1);
-        let verifies = |datagram: &[u8]| {
-            messages(datagram).iter().any(|(kind, _)| *kind == HandshakeType::HELLO_VERIFY_REQUEST)
-        };
-        assert_eq!(pair.log.iter().any(|(_, datagram)| verifies(datagram)), asked);
-    }
-}
-
-#[test]
-fn a_chain_that_is_too_long_is_refused() {
-    for (more, accepted) in
-        [(tuning::MAX_CERTIFICATES - 1, true), (tuning::MAX_CERTIFICATES, false)]
-    {
-        let mut configs = configs(X509);
-        configs.server.keys = Some(Arc::new(ToyKey::new(1).x509(NAME, more)));
-        let mut pair = configs.pair(1);
-        pair.run_for(Duration::from_secs(61));
-        assert_eq!(pair.at_client.connected.is_some(), accepted);
-    }
-}
-
-#[test]
-fn a_wrong_psk_is_not_replaced_by_a_certificate() {
-    let mut configs = configs(X509);
-    configs.server.psks = Arc::new(psk());
-    configs.client.psk = Some(Psk::external(psk().identity(), &[7; 32]).unwrap());
-    let suites = vec![CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256, SUITES[0]];
-    configs.server.settings.suites = suites;
-    let (client, _) = refused(configs);
-    assert_eq!(client, alert(AlertDescription::DECRYPT_ERROR));
 }

@@ -2,7 +2,7 @@
 
 use lightseal_core::Random;
 use lightseal_dtls::crypto::CipherSuiteId;
-use lightseal_dtls::{CloseReason, ConnectionIds, RecordNumbers, SendError, Sent};
+use lightseal_dtls::{CloseReason, ConnectionIds, RecordLengths, RecordNumbers, SendError, Sent};
 use std::time::Duration;
 use testkit::pair::{Configs, Direction, Pair, pass};
 
@@ -144,6 +144,72 @@ fn records_are_as_short_as_they_can_be() {
     let last = &sizes[sizes.len() - 16..];
     assert_eq!(last.iter().sum::<usize>(), 16 * (2 + 1 + 10) + 16, "8-bit once loss is known");
     assert_eq!(pair.at_server.data.len(), 640);
+}
+
+/// Splits datagrams of DTLS 1.3 into the first bytes of their encrypted records, by the records'
+/// length fields; `None` if one has no length field or the lengths do not fill the datagram.
+fn headers_by_length(mut datagram: &[u8]) -> Option<Vec<u8>> {
+    let mut headers = Vec::new();
+    while let [first, rest @ ..] = datagram {
+        if first & 0xe0 != 0x20 {
+            // A plaintext record (RFC 9147, section 4).
+            let length = rest.get(10..12)?;
+            datagram = rest.get(12 + usize::from(u16::from_be_bytes([length[0], length[1]]))..)?;
+            continue;
+        }
+        // RFC 9147, section 4: the bits C, S and L. No connection IDs are used here.
+        assert_eq!(first & 0x10, 0);
+        if first & 0x04 == 0 {
+            return None;
+        }
+        let number = if first & 0x08 == 0 { 1 } else { 2 };
+        let length = rest.get(number..number + 2)?;
+        let after = number + 2 + usize::from(u16::from_be_bytes([length[0], length[1]]));
+        datagram = rest.get(after..)?;
+        headers.push(*first);
+    }
+    Some(headers)
+}
+
+#[test]
+fn all_records_have_a_length_field_if_that_is_asked_for() {
+    for scheme in ["off", "agg:8"] {
+        for bytes in [80, 200, 1200] {
+            let sizes = [RecordLengths::Auto, RecordLengths::Always].map(|lengths| {
+                let mut configs = Configs::aggregated(scheme);
+                for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+                    settings.record_lengths = lengths;
+                    settings.datagram_bytes = bytes;
+                }
+                let mut pair = configs.pair(9);
+                pair.connect().assert_connected();
+                let longest = vec![5; pair.client.max_payload()];
+                for _ in 0..20 {
+                    pair.client_send(b"up");
+                    pair.client_send(&longest);
+                    pair.server_send(b"down");
+                }
+                pair.update_keys(Direction::ToServer);
+                pair.run_for(Duration::from_secs(1));
+                assert_eq!(pair.at_server.data.len(), 40);
+                assert_eq!(pair.at_client.data.len(), 20);
+                pair.client.close(pair.now);
+                pair.run_for(Duration::from_secs(1));
+                let case = format!("{scheme} {bytes} {lengths:?}");
+                assert!(pair.log.iter().all(|(_, datagram)| datagram.len() <= bytes), "{case}");
+                let encrypted = pair.log.iter().filter(|(_, datagram)| datagram[0] & 0xe0 == 0x20);
+                let with = encrypted.clone().filter(|(_, d)| headers_by_length(d).is_some());
+                let (with, all) = (with.count(), encrypted.count());
+                assert!(all >= 60, "{case}: {all}");
+                // Otherwise the last record of a datagram has none, unless it was padded.
+                let right =
+                    if lengths == RecordLengths::Always { with == all } else { with < all / 4 };
+                assert!(right, "{case}: {with} of {all}");
+                longest.len()
+            });
+            assert_eq!(sizes[0], sizes[1] + 2, "{scheme}: the field is counted");
+        }
+    }
 }
 
 #[test]

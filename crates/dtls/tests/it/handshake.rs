@@ -2,7 +2,7 @@
 
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup};
-use lightseal_dtls::{CookiePolicy, Scheme};
+use lightseal_dtls::{CookiePolicy, ProtocolVersion, Scheme};
 use std::time::Duration;
 use testkit::pair::{Configs, Direction, pass};
 
@@ -68,6 +68,36 @@ fn a_server_asks_in_a_retry_for_a_key_exchange_group_that_it_supports() {
     pair.assert_connected();
     assert_eq!(pair.at_client.connected.as_ref().unwrap().group, Some(NamedGroup::P256));
     assert_eq!(pair.server.stats().retries, 1);
+}
+
+/// RFC 8446, section 4.1.2: of a second ClientHello only some extensions may differ.
+#[test]
+fn the_second_hello_offers_the_versions_and_suites_of_the_first() {
+    let mut configs = Configs::new();
+    configs.client.settings.versions = vec![ProtocolVersion::Dtls13, ProtocolVersion::Dtls12];
+    configs.server.settings.versions = vec![ProtocolVersion::Dtls13];
+    let mut pair = configs.pair(12);
+    pair.connect().assert_connected();
+    let version = pair.at_client.connected.as_ref().unwrap().version;
+    assert_eq!(version, ProtocolVersion::Dtls13);
+    // Record header, message header, version and random.
+    let (record, message, random) = (13, 12, 34);
+    let hellos: Vec<_> = pair
+        .log
+        .iter()
+        .filter(|(way, datagram)| *way == Direction::ToServer && datagram[..1] == [22])
+        .map(|(_, datagram)| {
+            let body = &datagram[record + message..];
+            let (session_id, cookie) = (body[random], body[random + 1]);
+            assert_eq!((session_id, cookie), (0, 0));
+            let len = usize::from(u16::from_be_bytes([body[random + 2], body[random + 3]]));
+            body[..random + 4 + len].to_vec()
+        })
+        .collect();
+    assert_eq!(hellos.len(), 2);
+    let renegotiation = [0x00, 0xff];
+    assert!(hellos[0].ends_with(&renegotiation), "DTLS 1.2 is offered");
+    assert_eq!(hellos[0], hellos[1]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod attack;
 mod attack_tags;
 mod certificates;
 mod certificates12;
+mod certificates12_lossy;
 mod certificates_lossy;
 mod chaos;
 mod connection_ids;

@@ -3,7 +3,7 @@
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::{
-    ClientConfig, CloseReason, ConfigError, MemorySessions, ProtocolVersion, Psk, Session,
+    ClientConfig, CloseReason, ConfigError, MemorySessions, Packing, ProtocolVersion, Psk, Session,
     SessionSlots, Settings, WhenFull,
 };
 use std::num::NonZeroUsize;
@@ -324,6 +324,33 @@ fn tickets_that_were_lost_are_sent_again_beside_new_keys() {
         (&pair.at_client.data[..], &pair.at_server.data[..]),
         (&[b"down".to_vec()][..], &[b"up".to_vec()][..])
     );
+}
+
+/// RFC 9147, section 7.1: one ACK may cover several messages.
+#[test]
+fn tickets_are_acknowledged_together_when_acks_may_wait() {
+    let [at_once, together] = [0, 50].map(|ms| {
+        let delay = Duration::from_millis(ms);
+        let mut configs = newer(|settings| settings.ack_delay = delay);
+        // Each ticket comes in a datagram of its own, ten milliseconds after the one before it.
+        configs.server.settings.packing = Packing::RecordPerDatagram;
+        let mut late = 0;
+        let mut pair = configs.pair(6).with_rule(move |direction, _, datagram| {
+            let is_ticket = direction == Direction::ToClient && datagram.len() > 100;
+            late += u64::from(is_ticket && datagram[0] & 0xe3 == 0x23);
+            vec![(Duration::from_millis(10 * (1 + late)), datagram.to_vec())]
+        });
+        pair.connect().assert_connected();
+        pair.run_for(Duration::from_secs(20));
+        assert!([(); 2].iter().all(|()| pair.client.take_session().is_some()), "{delay:?}");
+        // The client sends nothing else under its application keys.
+        let mut sent = pair
+            .log
+            .iter()
+            .filter(|(way, datagram)| *way == Direction::ToServer && datagram[0] & 0xe3 == 0x23);
+        sent.next().expect("an ACK").1.len()
+    });
+    assert!(together > at_once, "an ACK of both tickets is longer: {at_once} and {together} bytes");
 }
 
 #[test]

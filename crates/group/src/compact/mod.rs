@@ -72,9 +72,10 @@ pub use source::{SigningKey, VerifyingKey};
 use crate::parts::Compact;
 use core::fmt;
 use lightseal_dtls::crypto::limits::Cost;
-use lightseal_dtls::crypto::{CipherSuite, CipherSuiteId, Limits, Provider};
+use lightseal_dtls::crypto::{CipherSuite, CipherSuiteId, HashAlgorithm, Limits, Provider};
 
-/// A cipher suite for group records. It encrypts, and its tags have 8 or 16 bytes.
+/// A cipher suite for group records. It encrypts, its hash is SHA-256, and its tags have 8 or 16
+/// bytes (docs/spec/group.md, section 3.1).
 #[derive(Clone, Copy, Debug)]
 pub struct Suite {
     suite: &'static CipherSuite,
@@ -82,14 +83,13 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// `suite` for group records; `None` if it does not encrypt or has another tag length.
-    pub const fn new(suite: &'static CipherSuite) -> Option<Self> {
-        match Compact::INCLUDED {
-            Some(part) if suite.encrypts && matches!(suite.tag_len, 8 | 16) => {
-                Some(Self { suite, part })
-            }
-            _ => None,
-        }
+    /// `suite` for group records; `None` if it does not encrypt, or if its hash or the length of
+    /// its tags is another.
+    pub fn new(suite: &'static CipherSuite) -> Option<Self> {
+        // The secrets of an epoch are made with SHA-256 whatever the suite is.
+        let hash = suite.hash.algorithm() == HashAlgorithm::Sha256;
+        let part = Compact::INCLUDED?;
+        (suite.encrypts && hash && matches!(suite.tag_len, 8 | 16)).then_some(Self { suite, part })
     }
 
     /// The suite of `provider` with this code point.

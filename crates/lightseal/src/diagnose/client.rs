@@ -303,7 +303,7 @@ impl<'a> Session<'a> {
         self.active_at = TokioInstant::now();
         match self.style {
             Style::Json if self.received.len() < MOST_KEPT => {
-                self.received.push(payload::json(data))
+                self.received.push(payload::json(data));
             }
             Style::Json => {}
             _ => payload::print("", data)?,

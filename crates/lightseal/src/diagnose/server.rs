@@ -283,7 +283,7 @@ fn send(driver: &Server, line: &[u8]) {
             tracing::error!("a line of {len} bytes is not sent: {most} bytes fit into a datagram");
         }
         Err((SendError::Closed, _)) => {
-            tracing::error!("a line is not sent: no client is connected")
+            tracing::error!("a line is not sent: no client is connected");
         }
         Err((error, _)) => tracing::error!("a line is not sent: {error}"),
     }

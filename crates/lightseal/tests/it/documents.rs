@@ -47,6 +47,11 @@ fn proxies() {
 }
 
 #[test]
+fn certificates() {
+    runs("docs/certificates.md", None);
+}
+
+#[test]
 fn a_handshake_by_hand() {
     runs("docs/s_client.md", None);
 }

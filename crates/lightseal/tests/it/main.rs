@@ -12,6 +12,7 @@ mod group_demo;
 mod group_kills;
 mod group_places;
 #[cfg(unix)]
+mod keygen;
 mod kills;
 mod lab;
 mod mac;

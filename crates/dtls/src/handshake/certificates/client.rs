@@ -25,12 +25,14 @@ use alloc::vec::Vec;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Writer};
 
-/// The room in bytes for what [`write_offer`] writes.
+/// The room in bytes for what [`write_offer`] writes. `authorities` are the verifier's, which may be
+/// replaced between two calls, and so are asked for once.
 pub(in crate::handshake) fn offered_len(
     settings: &Settings,
     certificates: &ClientCertificates,
+    authorities: &[Vec<u8>],
 ) -> usize {
-    let names: usize = certificates.verifier.authorities().iter().map(|name| 2 + name.len()).sum();
+    let names: usize = authorities.iter().map(|name| 2 + name.len()).sum();
     let kinds = certificates.verifier.kinds().len() + own_kinds(certificates).len();
     let name = certificates.server_name.as_ref().map_or(0, String::len);
     64 + 2 * settings.provider.signatures.len() + names + kinds + name
@@ -45,6 +47,7 @@ fn own_kinds(certificates: &ClientCertificates) -> Vec<CertificateType> {
 pub(in crate::handshake) fn write_offer(
     settings: &Settings,
     certificates: &ClientCertificates,
+    authorities: &[Vec<u8>],
     grease: Option<Grease>,
     w: &mut Writer<'_>,
 ) -> Result<(), BufferFull> {
@@ -60,7 +63,7 @@ pub(in crate::handshake) fn write_offer(
             write_extension(w, extension, |w| extensions::write_certificate_types(&kinds, w))?;
         }
     }
-    match certificates.verifier.authorities() {
+    match authorities {
         [] => Ok(()),
         names => write_extension(w, ExtensionType::CERTIFICATE_AUTHORITIES, |w| {
             extensions::write_authorities(names, w)

@@ -59,6 +59,20 @@ pub(in crate::handshake) fn offered_name(offer: Extensions<'_>) -> Result<Option
     })
 }
 
+/// Writes into EncryptedExtensions that the server is the wanted one, when a session is resumed. In
+/// DTLS 1.3 each handshake negotiates the name anew (RFC 8446, section 4.2.11).
+#[inline(never)]
+pub(in crate::handshake) fn confirm_name(
+    certificates: &ServerCertificates,
+    name: Option<&str>,
+    w: &mut Writer<'_>,
+) -> Result<(), BufferFull> {
+    match name.and_then(|name| certificates.keys.has_name(name)) {
+        Some(true) => write_extension(w, ExtensionType::SERVER_NAME, |_| Ok(())),
+        _ => Ok(()),
+    }
+}
+
 impl ChosenCertificate {
     /// Chooses for a ClientHello of DTLS 1.3 with these extensions.
     pub(in crate::handshake) fn new(
@@ -160,7 +174,7 @@ impl ChosenCertificate {
             let names: usize = authorities.iter().map(|name| 2 + name.len()).sum();
             let schemes = accepted_schemes(settings);
             let room = 32 + 2 * settings.provider.signatures.len() + names;
-            let body = message_body(room, |w| write_certificate_request(schemes, authorities, w))?;
+            let body = message_body(room, |w| write_certificate_request(schemes, &authorities, w))?;
             send(HandshakeType::CERTIFICATE_REQUEST, body, transcript, channel);
         }
         send_certificate(self.signer.key.entries(), transcript, channel)?;

@@ -107,6 +107,7 @@ pub(crate) fn consider<'a>(
     let Choice { suite, group, chosen } = choose(config, &hello)?;
     // The flight would not fit what may be sent to an unproved address.
     if made.is_none()
+        && config.cookies != CookiePolicy::ProvedBelow
         && chosen.get().is_some_and(|(_, chosen)| flight_room(chosen) > AMPLIFICATION * body.len())
     {
         return verify_request();
@@ -173,7 +174,7 @@ pub(crate) fn consider<'a>(
 /// authorities are shorter than 500.
 fn flight_room(chosen: &ChosenCertificate) -> usize {
     let verifier = chosen.request.as_ref().and_then(|asked| asked.clients.verifier());
-    let authorities = verifier.map_or(&[][..], |verifier| verifier.authorities());
+    let authorities = verifier.map_or_else(Vec::new, |verifier| verifier.authorities());
     let names: usize = authorities.iter().map(|name| 2 + name.len()).sum();
     certificate_room_12(chosen.signer.key.entries()) + names + 500
 }

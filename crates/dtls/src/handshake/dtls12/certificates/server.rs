@@ -86,7 +86,7 @@ impl WaitSignature {
         let messages = &mut hellos.messages;
         messages.send(channel, 0, HandshakeType::SERVER_KEY_EXCHANGE, body);
         if let Some(verifier) = self.request.as_ref().and_then(|asked| asked.clients.verifier()) {
-            let body = request_body(settings, verifier.authorities())?;
+            let body = request_body(settings, &verifier.authorities())?;
             messages.send(channel, 0, HandshakeType::CERTIFICATE_REQUEST, body);
         }
         messages.send(channel, 0, HandshakeType::SERVER_HELLO_DONE, Vec::new());

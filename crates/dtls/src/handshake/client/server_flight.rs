@@ -1,0 +1,271 @@
+//! The client's states from the ServerHello to the end of the handshake in DTLS 1.3.
+
+use crate::codepoints::{ExtensionType, HandshakeType};
+use crate::config::certificates::ForClient;
+use crate::config::session::SessionPeer;
+use crate::config::{ProtocolVersion, Settings, can_aggregate};
+use crate::crypto::{
+    ApplicationSecrets, CipherSuite, MasterSecret, NamedGroup, TrafficSecret, Transcript,
+};
+use crate::error::{Fault, Misbehaviour};
+use crate::handshake::certificates::client::{Answer, Kinds, WaitCertificate, is_offered};
+use crate::handshake::negotiated_extensions::NegotiatedExtensions;
+use crate::handshake::resumption::{Agreed, Resumption};
+use crate::handshake::{
+    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, Progress, State, absorb,
+    certificates, expect_epoch, log_secret, negotiated_extensions,
+};
+use crate::messages::{EncryptedExtensions, aggregation as aggregation_extension};
+use crate::parts::{self, PartState};
+use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use lightseal_aggregation::Scheme;
+use lightseal_core::Decode;
+
+use crate::handshake::reassembly::Message;
+
+/// The ServerHello was received: the handshake keys are known.
+#[derive(Debug)]
+pub(crate) struct WaitEncryptedExtensions {
+    pub(super) part: parts::Client,
+    pub(super) random: [u8; 32],
+    pub(super) peer: SessionPeer,
+    pub(super) resumed: bool,
+    /// The application protocol with which the server may accept early data, empty for none; `None`
+    /// if it may not accept any.
+    pub(super) early_protocol: Option<Vec<u8>>,
+    /// Whether the server authenticates itself with a certificate.
+    pub(super) verifies: bool,
+    pub(super) certificates: ForClient,
+    pub(super) agreed: NegotiatedExtensions,
+    pub(super) suite: &'static CipherSuite,
+    pub(super) group: Option<NamedGroup>,
+    pub(super) transcript: Transcript,
+    pub(super) master: MasterSecret,
+    pub(super) client: TrafficSecret,
+    pub(super) server: TrafficSecret,
+}
+
+impl WaitEncryptedExtensions {
+    /// Processes EncryptedExtensions.
+    #[inline(never)]
+    pub(crate) fn encrypted_extensions(
+        mut self: Box<Self>,
+        settings: &Settings,
+        channel: &mut Channel,
+        message: &Message,
+    ) -> Result<State, Fault> {
+        expect_epoch(message, HANDSHAKE_EPOCH)?;
+        let extensions = EncryptedExtensions::decode(&message.body)?.extensions;
+        let wanted = &settings.aggregation;
+        let mut schemes = (Scheme::Plain, Scheme::Plain);
+        let mut early_data = false;
+        for (kind, content) in extensions.iter() {
+            match kind {
+                kind if kind == settings.aggregation_extension && wanted.is_wanted() => {
+                    schemes = aggregation_extension::read_answer(content)?;
+                }
+                ExtensionType::EARLY_DATA
+                    if self.early_protocol.is_some() && content.is_empty() =>
+                {
+                    early_data = true;
+                }
+                // The server's preferred groups are meant for later handshakes (RFC 8446, section
+                // 4.2.7).
+                ExtensionType::SUPPORTED_GROUPS => {}
+                kind if self
+                    .certificates
+                    .get()
+                    .is_some_and(|offered| is_offered(offered, kind)) => {}
+                // Connection IDs must have been answered in the ServerHello.
+                kind if negotiated_extensions::is_offered(
+                    settings,
+                    ProtocolVersion::Dtls13,
+                    None,
+                    kind,
+                ) => {}
+                _ => return Err(Misbehaviour::UnsolicitedExtension.into()),
+            }
+        }
+        let (receive, send) = schemes;
+        if receive.aggregates() && !wanted.to_receive().any(|offered| offered == receive)
+            || send.aggregates() && !wanted.to_send().any(|offered| offered == send)
+            || (schemes != (Scheme::Plain, Scheme::Plain) && !can_aggregate(self.suite))
+        {
+            return Err(Misbehaviour::IllegalParameter("aggregation scheme").into());
+        }
+        let version = ProtocolVersion::Dtls13;
+        let agreed =
+            negotiated_extensions::read_limit_answer(settings, version, extensions, self.agreed)?;
+        channel.record_limit = agreed.record_limit;
+        channel.receive_limit = agreed.receive_limit;
+        absorb(&mut self.transcript, message.kind, &message.body);
+        let certificates = match self.certificates.get() {
+            Some(certificates) if self.verifies => {
+                Some((Arc::clone(certificates), Kinds::read(certificates, extensions)?))
+            }
+            _ => None,
+        };
+        let mut authenticated = PartState::EMPTY;
+        if let (Some(certificates), SessionPeer::Key(Some(key))) =
+            (self.certificates.get(), &self.peer)
+        {
+            authenticated.set(certificates.part, certificates.authenticated(key.clone()));
+        }
+        // RFC 8446, section 4.2.10.
+        let protocol = agreed.application_protocol(settings);
+        let name = protocol.get().map_or(&[][..], Vec::as_slice);
+        if early_data && self.early_protocol.as_deref() != Some(name) {
+            return Err(Misbehaviour::IllegalParameter("early_data").into());
+        }
+        let finished = Box::new(WaitFinished {
+            part: self.part,
+            random: self.random,
+            suite: self.suite,
+            transcript: self.transcript,
+            master: self.master,
+            client: self.client,
+            server: self.server,
+            negotiated: Negotiated {
+                version,
+                suite: self.suite.id,
+                suite_name: self.suite.name,
+                group: self.group,
+                psk_identity: self.peer.psk_identity(),
+                send,
+                receive,
+                resumed: self.resumed,
+                early_data,
+                extended_master: true,
+                record_limit: agreed.record_limit,
+                send_cid: agreed.send_cid,
+                receive_cid: agreed.receive_cid,
+                return_routability: agreed.return_routability,
+                certificates: authenticated,
+                protocol,
+            },
+            peer: self.peer,
+            answer: PartState::EMPTY,
+        });
+        Ok(match certificates {
+            Some((certificates, kinds)) => State::WaitServerCertificate(
+                (self.part, certificates.part),
+                Box::new(WaitCertificate::new(&certificates, kinds, finished)),
+            ),
+            None => State::WaitServerFinished(self.part, finished),
+        })
+    }
+}
+
+/// Only the server's Finished is missing.
+#[derive(Debug)]
+pub(crate) struct WaitFinished {
+    pub(in crate::handshake) part: parts::Client,
+    random: [u8; 32],
+    suite: &'static CipherSuite,
+    pub(in crate::handshake) transcript: Transcript,
+    master: MasterSecret,
+    client: TrafficSecret,
+    server: TrafficSecret,
+    peer: SessionPeer,
+    pub(in crate::handshake) negotiated: Negotiated,
+    /// What the client answers a server that has asked for its certificate.
+    pub(in crate::handshake) answer: PartState<parts::Certificates, Answer>,
+}
+
+impl WaitFinished {
+    /// Processes the server's Finished and sends the client's last flight: the handshake is complete,
+    /// unless the client's key signs later.
+    #[inline(never)]
+    pub(crate) fn finished(
+        mut self: Box<Self>,
+        settings: &Settings,
+        channel: &mut Channel,
+        message: &Message,
+    ) -> Result<Progress, Fault> {
+        expect_epoch(message, HANDSHAKE_EPOCH)?;
+        if !self.server.finished_key().verify(&self.transcript.hash(), &message.body) {
+            return Err(Misbehaviour::WrongFinished.into());
+        }
+        absorb(&mut self.transcript, message.kind, &message.body);
+        let hash = self.transcript.hash();
+        let ApplicationSecrets { client: send_secret, server: receive_secret, exporter } =
+            self.master.application(&hash);
+        log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &self.random, &send_secret);
+        log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &self.random, &receive_secret);
+        channel.flight.complete();
+        let peer = match self.negotiated.peer_key() {
+            Some(key) => SessionPeer::Key(Some(key.clone())),
+            None => self.peer,
+        };
+        let mut agreed = PartState::EMPTY;
+        if let Some(part) = parts::Resumption::INCLUDED.filter(|_| settings.resumption) {
+            let server_name = self.negotiated.server_name().map(String::from);
+            let alpn = self.negotiated.application_protocol().unwrap_or_default().to_vec();
+            agreed.set(part, Agreed { suite: self.suite.id, peer, server_name, alpn });
+        }
+        let established = Established {
+            keys: EstablishedKeys::Dtls13 {
+                suite: self.suite,
+                send: send_secret,
+                receive: receive_secret,
+                exporter,
+                resumption: PartState::EMPTY,
+            },
+            offered: OfferedSchemes::new(
+                (self.negotiated.send, &settings.aggregation.send),
+                (self.negotiated.receive, &settings.aggregation.receive),
+            ),
+            negotiated: self.negotiated,
+        };
+        let flight = Box::new(LastFlight {
+            transcript: self.transcript,
+            client: self.client,
+            master: self.master,
+            agreed,
+            established,
+        });
+        match self.answer.take() {
+            Some(answer) => certificates::client::answer(answer, flight, channel),
+            None => Ok(Progress::Complete(flight.finish(channel))),
+        }
+    }
+}
+
+/// What the client's last flight is made from.
+#[derive(Debug)]
+pub(in crate::handshake) struct LastFlight {
+    /// The transcript; at first it ends with the server's Finished.
+    pub(in crate::handshake) transcript: Transcript,
+    client: TrafficSecret,
+    master: MasterSecret,
+    /// What tickets of the server will carry on.
+    agreed: PartState<parts::Resumption, Agreed>,
+    established: Established,
+}
+
+impl LastFlight {
+    /// Sends the client's Finished: the handshake is complete.
+    pub(in crate::handshake) fn finish(mut self: Box<Self>, channel: &mut Channel) -> Established {
+        let finished = self.client.finished_key().verify_data(&self.transcript.hash());
+        channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
+        let mut established = self.established;
+        let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
+        if let EstablishedKeys::Dtls13 { suite, send, receive, resumption, .. } =
+            &mut established.keys
+        {
+            channel.install(APPLICATION_EPOCH, suite, (send, sends), (receive, receives));
+            if let Some(agreed) = self.agreed.take()
+                && let Some(part) = parts::Resumption::INCLUDED
+            {
+                absorb(&mut self.transcript, HandshakeType::FINISHED, &finished);
+                let secret = self.master.resumption(&self.transcript.hash());
+                *resumption = Resumption::receiver(part, secret, agreed);
+            }
+        }
+        established
+    }
+}

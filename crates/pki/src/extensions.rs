@@ -1,0 +1,90 @@
+//! Extensions that rustls-webpki does not read: what a key may be used for, and which certificates a
+//! revocation list is about.
+
+use crate::names::sequence;
+use webpki::{CertRevocationList, Error, VerifiedPath};
+use x509_cert::Certificate;
+use x509_cert::der::{Decode, Encode};
+use x509_cert::ext::pkix::crl::dp::IssuingDistributionPoint;
+use x509_cert::ext::pkix::{CrlDistributionPoints, KeyUsage};
+
+/// Checks a path that rustls-webpki accepts. `lists` are those by which the certificates' status was
+/// looked up, if it must be known.
+pub(crate) fn check(
+    path: &VerifiedPath<'_>,
+    only_peer: bool,
+    lists: Option<&[&CertRevocationList<'_>]>,
+) -> Result<(), Error> {
+    let peer = parsed(&path.end_entity().der())?;
+    // RFC 8446, section 4.4.2.2, and RFC 8422, section 5.3: the peer signs with its key.
+    if key_usage(&peer)?.is_some_and(|usage| !usage.digital_signature()) {
+        return Err(Error::CaUsedAsEndEntity);
+    }
+    let lists = lists.unwrap_or_default();
+    has_a_list(&peer, lists)?;
+    for issuer in path.intermediate_certificates() {
+        let issuer = parsed(&issuer.der())?;
+        // RFC 5280, section 6.1.4 n.
+        if key_usage(&issuer)?.is_some_and(|usage| !usage.key_cert_sign()) {
+            return Err(Error::EndEntityUsedAsCa);
+        }
+        if !only_peer {
+            has_a_list(&issuer, lists)?;
+        }
+    }
+    Ok(())
+}
+
+/// The time at which the first certificate of the path expires, in seconds since 1970-01-01.
+#[cfg(feature = "std")]
+pub(crate) fn valid_until(path: &VerifiedPath<'_>) -> Option<u64> {
+    let end = |der: &[u8]| {
+        let validity = *parsed(der).ok()?.tbs_certificate().validity();
+        Some(validity.not_after.to_unix_duration().as_secs())
+    };
+    path.intermediate_certificates()
+        .map(|issuer| end(&issuer.der()))
+        .chain([end(&path.end_entity().der())])
+        .min()
+        .flatten()
+}
+
+/// Until when a revocation list is in force, in seconds since 1970-01-01.
+#[cfg(feature = "std")]
+pub(crate) fn next_update(list: &[u8]) -> Option<u64> {
+    let list = <x509_cert::crl::CertificateList>::from_der(list).ok()?;
+    Some(list.tbs_cert_list.next_update?.to_unix_duration().as_secs())
+}
+
+/// Whether a list is about all certificates of its issuer, and not those of one distribution point.
+pub(crate) fn is_whole(list: &CertRevocationList<'_>) -> bool {
+    let Some(point) = list.issuing_distribution_point() else { return true };
+    IssuingDistributionPoint::from_der(point).is_ok_and(|point| point.distribution_point.is_none())
+}
+
+/// A list of one distribution point says nothing about a certificate that names none (RFC 5280,
+/// section 6.3.3 b 2 i), though rustls-webpki consults it.
+fn has_a_list(certificate: &Certificate, lists: &[&CertRevocationList<'_>]) -> Result<(), Error> {
+    let tbs = certificate.tbs_certificate();
+    let points = tbs.get_extension::<CrlDistributionPoints>();
+    if lists.is_empty() || points.map_err(|_| Error::ExtensionValueInvalid)?.is_some() {
+        return Ok(());
+    }
+    let issuer = tbs.issuer().to_der().map_err(|_| Error::BadDer)?;
+    let of_issuer = |list: &&&CertRevocationList<'_>| {
+        sequence(list.issuer()).is_some_and(|name| name == issuer)
+    };
+    match lists.iter().filter(of_issuer).any(|list| is_whole(list)) {
+        true => Ok(()),
+        false => Err(Error::UnknownRevocationStatus),
+    }
+}
+
+fn parsed(der: &[u8]) -> Result<Certificate, Error> {
+    Certificate::from_der(der).map_err(|_| Error::BadDer)
+}
+
+fn key_usage(certificate: &Certificate) -> Result<Option<KeyUsage>, Error> {
+    let usage = certificate.tbs_certificate().get_extension::<KeyUsage>();
+    Ok(usage.map_err(|_| Error::ExtensionValueInvalid)?.map(|(_, usage)| usage))
+}

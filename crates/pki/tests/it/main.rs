@@ -1,0 +1,11 @@
+//! Certificates that are made for each test, through public calls.
+
+mod chains;
+mod choice;
+mod files;
+mod names;
+mod pins;
+mod pkits;
+mod revocation;
+mod sessions;
+mod world;
