@@ -1,167 +1,178 @@
-//! Handshakes with certificates, each implementation against itself: one chain of two for every
-//! end, ECDSA with P-256. All check the chain and the server's name.
+//! Handshakes with certificates, each implementation against itself. All check the chain and the
+//! server's name.
 
+use crate::chains::{Chains, Issued, SERVER_NAME};
 use crate::race::Contender;
-use crate::wolfssl::{Certified, Context, Group, Mode, Role, Settings, Suite, Ticket};
-use crate::{ours_race, pair};
+use crate::wolfssl::{Context, Group, Mode, Role, Settings, Suite, Ticket};
+use crate::{ours, ours_race, pair};
 use dimpl::{Config, Dtls, DtlsCertificate, Output};
-use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup, Provider};
+use lightseal_dtls::codepoints::CertificateType;
+use lightseal_dtls::crypto::Provider;
 use lightseal_dtls::{
-    CertificateVerifier, CertifiedKey, ClientAuthentication, ClientConfig, CookiePolicy,
-    MemorySessions, PresentedCertificate, ServerConfig, codepoints::CertificateType,
+    CertificateVerifier, ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy,
+    MemorySessions, PresentedCertificate, ServerConfig,
 };
-use lightseal_pki::{Clock, Trust, X509Verifier};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use std::ffi::CString;
+use lightseal_pki::X509Verifier;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The server's name in its certificate.
-const NAME: &str = "server.example";
-
-/// A certificate with its key.
-struct Issued {
-    chain: String,
-    certificate: Vec<u8>,
-    key: String,
-    key_der: Vec<u8>,
+/// What kind of handshake both ends carry out.
+#[derive(Clone, Copy, Debug)]
+pub struct Handshake {
+    /// The cipher suite; its version is the handshake's.
+    pub suite: Suite,
+    /// The group of the key exchange.
+    pub group: Group,
+    /// Whether the client has a certificate as well.
+    pub mutual: bool,
+    /// Whether each handshake resumes the session of the one before, in DTLS 1.3 with a key
+    /// exchange.
+    pub resumed: bool,
+    /// Whether the server asks for a cookie first. A DTLS 1.2 server of other implementations always
+    /// does.
+    pub cookie: bool,
+    /// Whether raw public keys take the place of certificates.
+    pub raw: bool,
+    /// The length of the connection IDs in bytes, in both directions.
+    pub cid: Option<u8>,
 }
 
-/// An authority, and a certificate for each end.
-pub struct Chains {
-    authority: String,
-    client: Issued,
-    server: Issued,
-}
+impl Handshake {
+    /// DTLS 1.3 over AES-128-GCM, where only the server has a certificate.
+    pub const SERVER_ONLY: Self = Self {
+        suite: Suite::Aes128Gcm,
+        group: Group::P256,
+        mutual: false,
+        resumed: false,
+        cookie: false,
+        raw: false,
+        cid: None,
+    };
 
-impl Chains {
-    /// New keys and certificates.
-    ///
-    /// # Panics
-    /// Never: rcgen makes certificates from valid names.
-    pub fn new() -> Self {
-        let key = KeyPair::generate().expect("randomness");
-        let mut root = CertificateParams::new(vec![]).expect("no names");
-        root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let root = CertifiedIssuer::self_signed(root, key).expect("a valid root");
-        let issue = |name: &str| {
-            let key = KeyPair::generate().expect("randomness");
-            let leaf = CertificateParams::new(vec![name.to_owned()]).expect("a valid name");
-            let leaf = leaf.signed_by(&key, &root).expect("a valid certificate");
-            Issued {
-                chain: leaf.pem(),
-                certificate: leaf.der().to_vec(),
-                key: key.serialize_pem(),
-                key_der: key.serialize_der(),
-            }
-        };
-        Self { authority: root.pem(), client: issue("client.example"), server: issue(NAME) }
-    }
-
-    fn verifier(&self, provider: &'static Provider) -> X509Verifier {
-        let trust = Trust::new().with_authorities(self.authority.as_bytes()).expect("a valid root");
-        lightseal_pki::Settings::new(provider, Clock::system()).verifier(trust)
-    }
-
-    fn key(&self, provider: &'static Provider, issued: &Issued) -> CertifiedKey {
-        let (chain, key) = (issued.chain.as_bytes(), issued.key.as_bytes());
-        lightseal_pki::certified_key(provider, chain, key).expect("a valid key")
-    }
-
-    /// wolfSSL's form of one end.
-    fn wolfssl(&self, role: Role, mutual: bool) -> Certified {
-        let (own, verifies) = match role {
-            Role::Client => (Some(&self.client).filter(|_| mutual), true),
-            Role::Server => (Some(&self.server), mutual),
-        };
-        Certified {
-            own: own.map(|issued| (issued.chain.clone(), issued.key.clone())),
-            authority: verifies.then(|| self.authority.clone()),
-            server_name: CString::new(NAME).expect("no zero in a name"),
+    fn settings(&self) -> Settings {
+        Settings {
+            suite: self.suite,
+            mode: Mode::PskWith(self.group),
+            cookie: self.cookie,
+            identity: Vec::new(),
+            key: Vec::new(),
         }
     }
 }
 
-/// What kind of handshake is raced.
-#[derive(Clone, Copy, Debug)]
-pub struct Handshake {
-    /// Whether the client has a certificate as well.
-    pub mutual: bool,
-    /// Whether each handshake resumes the session of the one before, with a key exchange.
-    pub resumed: bool,
-}
-
-/// Our handshakes, without cookie, over AES-128-GCM.
+/// Our handshakes.
+///
+/// # Panics
+/// The provider lacks what the handshake needs.
 pub fn ours(
     chains: &Chains,
     provider: &'static Provider,
-    group: NamedGroup,
     handshake: Handshake,
 ) -> ours_race::Handshakes {
-    let mut settings = lightseal_dtls::Settings::new(provider);
-    settings.suites = vec![CipherSuiteId::AES_128_GCM_SHA256];
-    settings.groups = vec![group];
+    let mut settings = ours::common(&handshake.settings(), provider);
     settings.resumption = handshake.resumed;
-    // wolfSSL sends one ticket.
+    // wolfSSL sends one ticket in DTLS 1.3, and none in DTLS 1.2, where its server remembers
+    // sessions.
     settings.tickets = 1;
-    let verifier = || Arc::new(chains.verifier(provider));
+    settings.session_tickets = false;
+    settings.connection_ids = handshake.cid.map_or(ConnectionIds::Off, ConnectionIds::Bytes);
+    ours_with(chains, handshake, settings)
+}
+
+/// Our handshakes with these settings.
+///
+/// # Panics
+/// The settings are not valid.
+pub fn ours_with(
+    chains: &Chains,
+    handshake: Handshake,
+    settings: lightseal_dtls::Settings,
+) -> ours_race::Handshakes {
+    let Handshake { mutual, resumed, cookie, raw, .. } = handshake;
+    let provider = settings.provider;
+    let verifier = || Arc::new(chains.verifier(provider, raw));
     let mut client = ClientConfig::verifying(verifier(), settings.clone())
-        .and_then(|client| client.with_server_name(NAME))
+        .and_then(|client| client.with_server_name(SERVER_NAME))
         .expect("the provider has it all");
-    let mut server =
-        ServerConfig::certified(Arc::new(chains.key(provider, &chains.server)), settings)
-            .expect("the provider has it all")
-            .with_cookies(CookiePolicy::WhenRetrying);
-    if handshake.mutual {
-        let key = Arc::new(chains.key(provider, &chains.client));
+    let cookies = if cookie { CookiePolicy::Always } else { CookiePolicy::ProvedBelow };
+    let key = Arc::new(chains.server.certified_key(provider, raw));
+    let mut server = ServerConfig::certified(key, settings)
+        .expect("the provider has it all")
+        .with_cookies(cookies);
+    if mutual {
+        let key = Arc::new(chains.client.certified_key(provider, raw));
         client = client.with_keys(key).expect("it has a verifier");
         let clients = ClientAuthentication::Required(verifier());
         server = server.with_client_authentication(clients).expect("it has keys");
     }
-    if handshake.resumed {
-        client = client.with_session_cache(Arc::new(MemorySessions::default()));
+    if resumed {
+        client = client.with_session_cache(Arc::new(MemorySessions::new(NonZeroUsize::MIN)));
     }
     ours_race::Handshakes::between(client, server)
 }
 
 /// wolfSSL's handshakes.
 pub struct Wolfssl {
-    pair: pair::Pair,
+    client: Rc<Context>,
+    server: Rc<Context>,
     resumes: bool,
     ticket: Option<Ticket>,
 }
 
 impl Wolfssl {
     /// The same handshakes by wolfSSL.
-    pub fn new(chains: &Chains, group: Group, handshake: Handshake) -> Self {
-        let settings = Settings {
-            suite: Suite::Aes128Gcm,
-            mode: Mode::PskWith(group),
-            cookie: false,
-            identity: Vec::new(),
-            key: Vec::new(),
-        };
+    ///
+    /// # Panics
+    /// wolfSSL refuses the settings.
+    pub fn new(chains: &Chains, handshake: Handshake) -> Self {
         let [client, server] = Role::BOTH.map(|role| {
-            Context::certified(role, &settings, chains.wolfssl(role, handshake.mutual))
+            let certified = chains.wolfssl(role, &handshake);
+            let cid = handshake.cid.map(usize::from);
+            Context::certified(role, &handshake.settings(), cid, certified)
         });
-        Self { pair: pair::Pair::of(client, server), resumes: handshake.resumed, ticket: None }
+        Self { client, server, resumes: handshake.resumed, ticket: None }
+    }
+
+    /// The lengths of a handshake's datagrams in bytes, in order. Those of a ticket count.
+    ///
+    /// # Panics
+    /// The handshake fails.
+    pub fn datagram_lengths(&mut self) -> Vec<usize> {
+        if self.resumes && self.ticket.is_none() {
+            self.run();
+        }
+        let mut lengths = Vec::new();
+        self.connect(|length| lengths.push(length));
+        lengths
+    }
+
+    fn connect(&mut self, mut watch: impl FnMut(usize)) {
+        let (mut client, mut server) = (self.client.peer(), self.server.peer());
+        if let Some(ticket) = &self.ticket {
+            client.resume(ticket);
+        }
+        let shaken = pair::shake_hands_watched(&mut client, &mut server, |sender| {
+            sender.output_lengths().for_each(&mut watch);
+        });
+        shaken.expect("nothing is lost");
+        if self.resumes {
+            // The ticket of DTLS 1.3 comes after the handshake.
+            let nothing = client.recv(&mut [0; 16]).expect("connected");
+            assert_eq!(nothing, None);
+            client.output_lengths().for_each(&mut watch);
+            client.carry_to(&mut server);
+            assert_eq!(client.has_resumed(), self.ticket.is_some(), "the session is resumed");
+            let ticket = client.ticket();
+            self.ticket = Some(ticket.expect("the server lets its sessions be resumed"));
+        }
     }
 }
 
 impl Contender for Wolfssl {
     fn run(&mut self) {
-        let (mut client, mut server) = self.pair.peers();
-        if let Some(ticket) = &self.ticket {
-            client.resume(ticket);
-        }
-        pair::shake_hands(&mut client, &mut server).expect("nothing is lost");
-        if self.resumes {
-            // The ticket comes after the handshake.
-            let none = client.recv(&mut [0; 16]).expect("connected");
-            assert_eq!(none, None);
-            assert_eq!(client.has_resumed(), self.ticket.is_some(), "the session is resumed");
-            self.ticket = client.ticket();
-        }
+        self.connect(|_| {});
     }
 }
 
@@ -178,23 +189,38 @@ pub struct Dimpl {
 }
 
 impl Dimpl {
-    /// The same handshakes by dimpl.
+    /// Whether dimpl has such handshakes, and they are written here.
+    pub fn supports(handshake: Handshake) -> bool {
+        let Handshake { suite, group, mutual: _, resumed, cookie, raw, cid } = handshake;
+        let has_group = group != Group::X25519MlKem768;
+        suite == Suite::Aes128Gcm && has_group && !resumed && !cookie && !raw && cid.is_none()
+    }
+
+    /// The same handshakes by dimpl, in DTLS 1.3 over AES-128-GCM without a cookie. `provider` is
+    /// that of the application's verifier.
     ///
     /// # Panics
-    /// If dimpl refuses its own provider.
+    /// If dimpl refuses its own provider, or has no such handshake.
     pub fn new(chains: &Chains, provider: &'static Provider, handshake: Handshake) -> Self {
+        assert!(Self::supports(handshake), "dimpl has no such handshake");
+        let group = match handshake.group {
+            Group::P256 => dimpl::NamedGroup::Secp256r1,
+            Group::X25519 => dimpl::NamedGroup::X25519,
+            Group::X25519MlKem768 => panic!("dimpl has no ML-KEM"),
+        };
         let end = |issued: &Issued| {
             let config = Config::builder()
                 .with_crypto_provider(dimpl::crypto::aws_lc_rs::default_provider())
                 .dtls13_cipher_suites(&[dimpl::crypto::Dtls13CipherSuite::AES_128_GCM_SHA256])
-                .kx_groups(&[dimpl::NamedGroup::Secp256r1])
+                .kx_groups(&[group])
                 .require_client_certificate(handshake.mutual)
                 .use_server_cookie(false)
+                .mtu(ours_race::DATAGRAM_BYTES)
                 .dangerously_set_rng_seed(1)
                 .build();
             let certificate = DtlsCertificate {
                 certificate: issued.certificate.clone(),
-                private_key: issued.key_der.clone(),
+                private_key: issued.key.clone(),
             };
             (Arc::new(config.expect("the provider works")), certificate)
         };
@@ -202,7 +228,7 @@ impl Dimpl {
             client: end(&chains.client),
             server: end(&chains.server),
             mutual: handshake.mutual,
-            verifier: chains.verifier(provider),
+            verifier: chains.verifier(provider, false),
             now: Instant::now(),
             buffer: vec![0; 4096],
             network: vec![0; 4096],
@@ -220,14 +246,11 @@ impl Dimpl {
                     to.handle_packet(datagram).expect("nothing is lost");
                 }
                 Output::PeerCert(certificate) => {
-                    let name = from_client.then_some(NAME);
+                    let name = from_client.then_some(SERVER_NAME);
                     let entries = [certificate];
-                    let presented = PresentedCertificate::new(
-                        CertificateType::X509,
-                        &entries,
-                        name,
-                        !from_client,
-                    );
+                    let mut presented = PresentedCertificate::new(CertificateType::X509, &entries);
+                    presented.server_name = name;
+                    presented.from_client = !from_client;
                     self.verifier.verify(&presented).expect("the authority has issued it");
                     verified += 1;
                 }
