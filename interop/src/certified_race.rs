@@ -1,7 +1,7 @@
 //! Handshakes with certificates, each implementation against itself. All check the chain and the
 //! server's name.
 
-use crate::chains::{Chains, Issued, SERVER_NAME};
+use crate::chains::{Chains, Issued, SERVER_NAME, Unnamed};
 use crate::race::Contender;
 use crate::wolfssl::{Context, Group, Mode, Role, Settings, Suite, Ticket};
 use crate::{ours, ours_race, pair};
@@ -12,7 +12,6 @@ use lightseal_dtls::{
     CertificateVerifier, ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy,
     MemorySessions, PresentedCertificate, ServerConfig,
 };
-use lightseal_pki::X509Verifier;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -182,7 +181,7 @@ pub struct Dimpl {
     client: (Arc<Config>, DtlsCertificate),
     server: (Arc<Config>, DtlsCertificate),
     mutual: bool,
-    verifier: X509Verifier,
+    verifier: Unnamed,
     now: Instant,
     buffer: Vec<u8>,
     network: Vec<u8>,

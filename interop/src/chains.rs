@@ -3,9 +3,11 @@
 
 use crate::certified_race::Handshake;
 use crate::wolfssl::{Certified, RawKeys, Role};
-use lightseal_dtls::CertifiedKey;
 use lightseal_dtls::codepoints::CertificateType;
 use lightseal_dtls::crypto::Provider;
+use lightseal_dtls::{
+    BadCertificate, CertificateVerifier, CertifiedKey, PeerKey, PresentedCertificate,
+};
 use lightseal_pki::{Clock, SpkiHash, Trust, X509Verifier};
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
@@ -15,6 +17,26 @@ use std::ffi::CString;
 
 /// The server's name, which its certificate has.
 pub const SERVER_NAME: &str = "server.example";
+
+/// A verifier that does not name its authorities.
+pub struct Unnamed(X509Verifier);
+
+impl CertificateVerifier for Unnamed {
+    fn kinds(&self) -> &[CertificateType] {
+        self.0.kinds()
+    }
+
+    fn verify(
+        &self,
+        presented: &PresentedCertificate<'_>,
+    ) -> Result<(Vec<u8>, Option<String>), BadCertificate> {
+        self.0.verify(presented)
+    }
+
+    fn still_accepts(&self, peer: &PeerKey) -> bool {
+        self.0.still_accepts(peer)
+    }
+}
 
 /// A certificate and its private key.
 pub struct Issued {
@@ -73,11 +95,12 @@ impl Chains {
         }
     }
 
-    /// A verifier that trusts the authority or, if `raw`, each end's public key.
+    /// A verifier that trusts the authority or, if `raw`, each end's public key. It does not name the
+    /// authority to clients, as wolfSSL and OpenSSL do not by default.
     ///
     /// # Panics
     /// Never: the authority is valid.
-    pub fn verifier(&self, provider: &'static Provider, raw: bool) -> X509Verifier {
+    pub fn verifier(&self, provider: &'static Provider, raw: bool) -> Unnamed {
         let trust = if raw {
             let keys = [&self.client, &self.server].map(|end| SpkiHash::of(&end.spki));
             Trust::new().with_accepted_keys(keys)
@@ -86,7 +109,7 @@ impl Chains {
         };
         let verifier = lightseal_pki::Settings::new(provider, Clock::system()).verifier(trust);
         let kind = if raw { CertificateType::RAW_PUBLIC_KEY } else { CertificateType::X509 };
-        verifier.with_kinds([kind])
+        Unnamed(verifier.with_kinds([kind]))
     }
 
     /// wolfSSL's form of one end.

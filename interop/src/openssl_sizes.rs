@@ -30,6 +30,9 @@ type BioCallback = unsafe extern "C" fn(
 /// `BIO_CB_WRITE | BIO_CB_RETURN`: something was written.
 const WRITTEN: c_int = 0x83;
 
+/// `SSL_MODE_NO_AUTO_CHAIN`.
+const NO_AUTO_CHAIN: c_long = 8;
+
 /// What a handshake is made of. The server always asks for a cookie, which is as long as ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshake {
@@ -73,6 +76,8 @@ impl Context {
             assert_eq!(ffi::SSL_CTX_set1_groups_list(context, c"P-256".as_ptr()), 1);
             let options = ffi::SSL_OP_NO_QUERY_MTU | ffi::SSL_OP_NO_TICKET;
             ffi::SSL_CTX_set_options(context, options);
+            // Otherwise an end that trusts the authority sends its certificate as well.
+            ffi::SSL_CTX_ctrl(context, ffi::SSL_CTRL_MODE, NO_AUTO_CHAIN, null_mut());
             this
         }
     }

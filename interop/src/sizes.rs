@@ -6,7 +6,7 @@ use crate::chains::Chains;
 use crate::ours_race::{self, DATAGRAM_BYTES};
 use crate::wolfssl::{self, Group, Mode, Settings, Suite};
 use crate::{openssl_race, openssl_sizes, ours, pair};
-use lightseal_dtls::crypto::Provider;
+use lightseal_dtls::crypto::{NamedGroup, Provider};
 use lightseal_dtls::{ConnectionIds, CookiePolicy, ProtocolVersion};
 use serde_json::{Value, json};
 use std::fmt;
@@ -148,7 +148,11 @@ pub fn rows(handshakes: usize) -> Vec<Row> {
             rows.push(row(kind, false, false));
         }
         rows.push(row(kind, true, false));
-        rows.push(row(kind, true, true));
+        // With connection IDs wolfSSL's ClientHello does not fit one datagram any more. It then
+        // leaves the key share out, which does not compare.
+        if !is_long {
+            rows.push(row(kind, true, true));
+        }
     }
     for kind in kinds_12() {
         rows.push(row(kind, true, false));
@@ -283,6 +287,10 @@ fn certificates(chains: &Chains, handshake: Handshake, handshakes: usize) -> [Si
     let mut ours = certified_race::ours(chains, PROVIDER, handshake);
     let mut settings = defaults(handshake.suite);
     settings.connection_ids = connection_ids(handshake.cid);
+    if handshake.group == Group::X25519MlKem768 {
+        // It is not among the defaults.
+        settings.groups.insert(0, NamedGroup::X25519_MLKEM768);
+    }
     let mut defaults = certified_race::ours_with(chains, handshake, settings);
     let mut theirs = Wolfssl::new(chains, handshake);
     [

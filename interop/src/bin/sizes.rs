@@ -48,15 +48,16 @@ fn page(rows: &[Row]) -> String {
          Each implementation meets itself in one process. Lightseal has wolfSSL's settings: one suite,\n\
          one group, the same certificates, server name, cookie or none, and datagrams of at most 1400\n\
          B. The last column has Lightseal's default settings instead, which offer every suite and group\n\
-         but those with ML-KEM, and hand out two tickets after a handshake with certificates. The cookie\n\
-         of DTLS 1.2 has 16 B, and connection IDs (CIDs) have 8 B in both directions.\n\n\
+         but those with ML-KEM, and hand out two tickets after a handshake with certificates. Neither\n\
+         names its authorities. Connection IDs (CIDs) have 8 B in both directions.\n\n\
          The authority is no part of the chain that is sent, so each end sends one certificate, ECDSA\n\
          with P-256. The length of a signature varies by some bytes; the median of several handshakes is\n\
          shown.\n\n\
-         wolfSSL is version {}. {} has no DTLS 1.3, no connection IDs and no raw public keys, so it has\n\
-         fewer rows. wolfSSL splits a ClientHello with ML-KEM only if the server asks for a cookie. Its\n\
-         client acknowledges a ticket only after a time, so that acknowledgement is missing in its row\n\
-         of resumption.\n\n\
+         wolfSSL is version {}.\n\
+         {} has no DTLS 1.3, no connection IDs and no raw public keys, so it has\n\
+         fewer rows. Its cookie of DTLS 1.2 has 16 B as ours, wolfSSL's has 32. wolfSSL splits a ClientHello\n\
+         with ML-KEM only if the server asks for a cookie, and leaves the key share out where its hello\n\
+         does not fit a datagram, as with CIDs, so these rows are missing.\n\n\
          Written by `cargo run --release -p interop --bin sizes -- --write docs/handshake-sizes.md`; a\n\
          test compares it with new handshakes, and `cargo xtask claim handshake-sizes` counts the rows in\n\
          which Lightseal sends more than another implementation.\n{}",
