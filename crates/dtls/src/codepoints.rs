@@ -293,6 +293,18 @@ registry! {
 }
 
 registry! {
+    /// An algorithm that compresses certificates (RFC 8879, section 7.3).
+    CertificateCompressionAlgorithm: u16 {
+        /// zlib (RFC 1950).
+        ZLIB = 1,
+        /// Brotli (RFC 7932).
+        BROTLI = 2,
+        /// Zstandard (RFC 8878).
+        ZSTD = 3,
+    }
+}
+
+registry! {
     /// An alert's description (RFC 8446, section 6).
     AlertDescription: u8 {
         /// The sender will send no more data.

@@ -8,6 +8,8 @@
 //! # Features
 //!
 //! - `rustcrypto` (default): the portable provider of cryptography, [`crypto::rustcrypto`];
+//! - `certificate-compression` (in `full`): compressed certificates (RFC 8879); the algorithms come from
+//!   outside, as [`CertificateCompression`];
 //! - `resumption`, `early-data`, `psk-importer` (in `full`): tickets of DTLS 1.3, data in the client's
 //!   first flight, and external PSKs that are imported (RFC 9258);
 //! - `full` (default): all parts of the engine, for hosts. A device chooses among `client`, `server`
@@ -184,7 +186,7 @@ pub mod tuning;
 #[cfg(feature = "os")]
 pub use config::MemorySessions;
 pub use config::{
-    Adapt, AdaptRule, AggregationPolicy, BadCertificate, CertificateVerifier, CertifiedKey,
+    Adapt, AdaptRule, AggregationPolicy, CertificateCompression, CertificateVerifier, CertifiedKey,
     ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyLog, KeyStore,
     Lookup, NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
     PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordLengths, RecordNumbers,
@@ -196,8 +198,9 @@ pub use crypto::ExportError;
 #[cfg(feature = "server")]
 pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle, Incoming};
 pub use error::{
-    AggregationError, CloseReason, ConfigError, ConnectError, ConnectionIdLengthChanged,
-    EarlyDataError, Fault, Incompatibility, Limit, Misbehaviour, SendError,
+    AggregationError, BadCertificate, CloseReason, ConfigError, ConnectError,
+    ConnectionIdLengthChanged, EarlyDataError, Fault, Incompatibility, Limit, Misbehaviour,
+    SendError,
 };
 pub use handshake::Negotiated;
 pub use lightseal_aggregation::choice::Family;

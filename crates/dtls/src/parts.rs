@@ -33,6 +33,8 @@ lightseal_core::parts! {
     Alpn if feature = "alpn";
     /// Certificates and raw public keys.
     Certificates if feature = "certificates";
+    /// Compression of certificates (RFC 8879).
+    CertificateCompression if feature = "certificate-compression";
     /// Connection IDs, and peers whose address changes.
     ConnectionIds if feature = "connection-ids";
     /// Path MTU discovery.

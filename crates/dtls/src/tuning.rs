@@ -59,6 +59,8 @@ pub const MOST_GROUPS: usize = 16;
 pub const MOST_PSK_MODES: usize = 16;
 /// The largest number of configured application protocols.
 pub const MOST_APPLICATION_PROTOCOLS: usize = 16;
+/// The largest number of configured algorithms that compress certificates.
+pub const MOST_CERTIFICATE_COMPRESSIONS: usize = 4;
 /// The largest number of configured aggregation schemes for one direction.
 pub const MOST_SCHEMES: usize = 32;
 /// The longest ticket that a client keeps, in bytes: with it a ClientHello remains far
@@ -92,7 +94,9 @@ pub const MAX_CERTIFICATE_MESSAGE: usize = 16 * 1024;
 /// The longest message of this type accepted, in bytes.
 pub(crate) const fn longest_message(kind: HandshakeType) -> usize {
     match kind {
-        HandshakeType::CERTIFICATE => MAX_CERTIFICATE_MESSAGE,
+        HandshakeType::CERTIFICATE | HandshakeType::COMPRESSED_CERTIFICATE => {
+            MAX_CERTIFICATE_MESSAGE
+        }
         _ => MAX_HANDSHAKE_MESSAGE,
     }
 }

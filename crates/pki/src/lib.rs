@@ -7,6 +7,7 @@
 //! - [`spki`]: the hash by which a public key is pinned;
 //! - [`credential`]: private keys with their certificates, from PEM or DER;
 //! - [`choice`]: several keys, one of which is chosen for each peer;
+//! - [`compression`]: compression of certificates, with the feature `zlib`;
 //! - [`mod@file`] and [`replace`]: files that are read again while the program runs, with the feature
 //!   `std`.
 //!
@@ -22,6 +23,8 @@ extern crate std;
 
 pub mod choice;
 pub mod clock;
+#[cfg(feature = "zlib")]
+pub mod compression;
 pub mod credential;
 mod extensions;
 #[cfg(feature = "std")]
@@ -39,6 +42,8 @@ pub mod verifier;
 
 pub use choice::KeysByName;
 pub use clock::Clock;
+#[cfg(feature = "zlib")]
+pub use compression::Zlib;
 pub use credential::{LoadError, certified_key, raw_key};
 
 pub use names::Names;

@@ -5,6 +5,7 @@
 //! - `group`: members of a group and their controller;
 //! - `gateway`: gateways that are connected without sockets, and trials of their schemes;
 //! - `namespace`: hosts that are threads in network namespaces;
+//! - `toy_compression`: compression of certificates;
 //! - `toy_signature`: keys and certificates for tests of handshakes;
 //! - `program`: programs under test, and folders for them;
 //! - `vectors`: readers of test vectors;
@@ -28,6 +29,8 @@ pub mod pace;
 #[cfg(feature = "dtls")]
 pub mod pair;
 pub mod program;
+#[cfg(feature = "dtls")]
+pub mod toy_compression;
 #[cfg(feature = "dtls")]
 pub mod toy_signature;
 #[cfg(feature = "vectors")]

@@ -2,9 +2,8 @@
 
 use crate::codepoints::CertificateType;
 use crate::config::Settings;
-use crate::credential::{CertificateVerifier, KeyStore, PeerKey};
+use crate::credential::{CertificateVerifier, KeyStore};
 use crate::error::ConfigError;
-use crate::handshake::certificates::AuthenticatedPeer;
 use crate::messages::certificate_extensions::is_host_name;
 use crate::parts;
 use alloc::string::String;
@@ -31,11 +30,6 @@ pub(crate) struct ClientCertificates {
 }
 
 impl ClientCertificates {
-    /// The identity of a server whose key is verified.
-    pub(crate) fn authenticated(&self, key: PeerKey) -> AuthenticatedPeer {
-        AuthenticatedPeer { key: Some(key), server_name: self.server_name.clone() }
-    }
-
     /// The host name that is sent to the server: IP addresses are not (RFC 6066, section 3).
     pub(crate) fn sent_name(&self) -> Option<&str> {
         self.server_name.as_deref().filter(|name| name.parse::<IpAddr>().is_err())

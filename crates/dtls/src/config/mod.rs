@@ -18,8 +18,8 @@ use lightseal_aggregation::Scheme;
 use lightseal_aggregation::choice::Family;
 
 pub use crate::credential::{
-    BadCertificate, CertificateVerifier, CertifiedKey, KeyStore, Lookup, OfferedCertificates,
-    PeerKey, PinnedKeys, PresentedCertificate, Psk, PskStore,
+    CertificateCompression, CertificateVerifier, CertifiedKey, KeyStore, Lookup,
+    OfferedCertificates, PeerKey, PinnedKeys, PresentedCertificate, Psk, PskStore,
 };
 pub use crate::record::number::NumberMasks;
 pub use certificates::ClientAuthentication;

@@ -4,7 +4,11 @@ use super::{
     Adapt, AggregationPolicy, ConnectionIds, Delivery, KeyLog, NumberMasks, OnForgery, Packing,
     ProtocolVersion, RecordLengths, RecordNumbers,
 };
-use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, MAX_CONTENT, PskKeyExchangeMode};
+use crate::codepoints::{
+    CertificateCompressionAlgorithm, ExtensionType, LEAST_RECORD_SIZE_LIMIT, MAX_CONTENT,
+    PskKeyExchangeMode,
+};
+use crate::credential::CertificateCompression;
 use crate::crypto::{
     CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, NamedGroup, Provider,
 };
@@ -82,6 +86,12 @@ pub struct Settings {
     /// and takes clients that offer nothing. If the list is empty, and in a build without the feature
     /// `alpn`, nothing is negotiated.
     pub application_protocols: Vec<Vec<u8>>,
+    /// The algorithms with which the peer may compress its certificates (RFC 8879), at most 4, in
+    /// order of preference: none by default. They are offered in DTLS 1.3 by ends that verify
+    /// certificates. Its own certificates an end compresses with
+    /// [`CertifiedKey::with_compression`](crate::CertifiedKey). It needs the feature
+    /// `certificate-compression`.
+    pub certificate_compression: Vec<Arc<dyn CertificateCompression>>,
     /// The largest number of bytes of early data (0-RTT, RFC 8446, section 2.3) in DTLS 1.3: a server
     /// accepts this number with each of its tickets, and a client offers early data if this is not 0 and
     /// the server accepts some. By default it is 0, because early data can be replayed and has no
@@ -203,6 +213,7 @@ impl Settings {
             session_tickets: true,
             grease: false,
             application_protocols: Vec::new(),
+            certificate_compression: Vec::new(),
             early_data: 0,
             packing: Packing::default(),
             max_fragment_length: None,
@@ -321,6 +332,11 @@ impl Settings {
                 self.application_protocols.len(),
                 tuning::MOST_APPLICATION_PROTOCOLS,
             ),
+            (
+                "certificate_compression",
+                self.certificate_compression.len(),
+                tuning::MOST_CERTIFICATE_COMPRESSIONS,
+            ),
             ("aggregation.send", send.len(), tuning::MOST_SCHEMES),
             ("aggregation.receive", receive.len(), tuning::MOST_SCHEMES),
         ];
@@ -396,6 +412,13 @@ impl Settings {
             Some(_) => &self.application_protocols,
             None => &[],
         }
+    }
+
+    /// The algorithms of compressed certificates that this end accepts.
+    pub(crate) fn certificate_compressions(&self) -> Vec<CertificateCompressionAlgorithm> {
+        let accepted = parts::CertificateCompression::INCLUDED
+            .map(|_| self.certificate_compression.iter().map(|accepted| accepted.algorithm()));
+        accepted.into_iter().flatten().collect()
     }
 
     /// Whether session tickets of DTLS 1.2 may be used.

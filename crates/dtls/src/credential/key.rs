@@ -1,12 +1,19 @@
 //! Private keys with X.509 certificates or as raw public keys.
 
-use crate::codepoints::{CertificateType, SignatureScheme};
+use crate::codepoints::{CertificateCompressionAlgorithm, CertificateType, SignatureScheme};
+use crate::credential::CertificateCompression;
 use crate::crypto::SigningKey;
 use crate::error::ConfigError;
+use crate::messages::certificate::CompressedCertificate;
+#[cfg(feature = "certificate-compression")]
+use crate::messages::certificate::{certificate_len, write_certificate};
 use crate::parts;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+#[cfg(feature = "certificate-compression")]
+use lightseal_core::Writer;
+use lightseal_core::parts::PartState;
 
 /// A private key with what the peer verifies it by: a chain of X.509 certificates, or the raw public
 /// key (RFC 7250).
@@ -16,6 +23,8 @@ pub struct CertifiedKey {
     /// The entries of the Certificate message, in DER.
     entries: Arc<[Vec<u8>]>,
     key: Arc<dyn SigningKey>,
+    /// The Certificate message in compressed forms, in order of preference.
+    compressed: PartState<parts::CertificateCompression, Arc<Vec<CompressedForm>>>,
     #[expect(dead_code, reason = "a build without the part has no values of this type")]
     part: parts::Certificates,
 }
@@ -47,7 +56,31 @@ impl CertifiedKey {
     fn new(kind: CertificateType, entries: Vec<Vec<u8>>, key: Arc<dyn SigningKey>) -> Self {
         const PART: parts::Certificates =
             parts::Certificates::INCLUDED.expect("the feature `certificates`");
-        Self { kind, entries: entries.into(), key, part: PART }
+        Self { kind, entries: entries.into(), key, compressed: PartState::EMPTY, part: PART }
+    }
+
+    /// shorter. They are compressed now and not in each handshake. The algorithm that was added first
+    /// is preferred.
+    /// that was added first is preferred.
+    ///
+    /// Raw public keys become no shorter.
+    #[cfg(feature = "certificate-compression")]
+    #[must_use]
+    pub fn with_compression(mut self, compression: &dyn CertificateCompression) -> Self {
+        const PART: parts::CertificateCompression =
+            parts::CertificateCompression::INCLUDED.expect("the feature `certificate-compression`");
+        let len = certificate_len(&self.entries);
+        let mut message = alloc::vec![0; len];
+        let mut w = Writer::new(&mut message);
+        let written = write_certificate(&self.entries, &mut w).is_ok();
+        let shorter = |content: &Vec<u8>| CompressedCertificate::HEADER + content.len() < len;
+        let content = compression.compress(&message).filter(|content| written && shorter(content));
+        if let Some(content) = content {
+            let form = CompressedForm { algorithm: compression.algorithm(), len, content };
+            let forms = self.compressed.get_or_insert_with(PART, Arc::default);
+            Arc::make_mut(forms).push(form);
+        }
+        self
     }
 }
 
@@ -62,6 +95,17 @@ impl CertifiedKey {
         &self.entries
     }
 
+    /// The Certificate message in the compressed form that is preferred among these algorithms.
+    pub(crate) fn compressed_for(
+        &self,
+        algorithms: &[CertificateCompressionAlgorithm],
+    ) -> Option<CompressedCertificate<'_>> {
+        let mut forms = self.compressed.get()?.iter();
+        let form = forms.find(|form| algorithms.contains(&form.algorithm))?;
+        let CompressedForm { algorithm, len, ref content } = *form;
+        Some(CompressedCertificate { algorithm, len, content })
+    }
+
     /// The private key.
     pub fn key(&self) -> &dyn SigningKey {
         &*self.key
@@ -72,6 +116,15 @@ impl fmt::Debug for CertifiedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CertifiedKey").field("kind", &self.kind).finish_non_exhaustive()
     }
+}
+
+/// A Certificate message, compressed.
+#[derive(Clone)]
+struct CompressedForm {
+    algorithm: CertificateCompressionAlgorithm,
+    /// The length of the message in bytes.
+    len: usize,
+    content: Vec<u8>,
 }
 
 /// What the peer accepts of this end's certificate: extensions of a ClientHello or of a
@@ -89,13 +142,15 @@ pub struct OfferedCertificates<'a> {
     /// The distinguished names in DER of the authorities that the peer trusts; empty if it sent
     /// none.
     pub authorities: &'a [&'a [u8]],
+    /// The algorithms with which certificates may be compressed; empty if the peer accepts none.
+    pub compressions: &'a [CertificateCompressionAlgorithm],
 }
 
 impl<'a> OfferedCertificates<'a> {
     /// A peer that accepts these kinds and schemes, and names neither a server nor an authority. A
     /// caller sets the fields that differ.
     pub const fn new(kinds: &'a [CertificateType], schemes: &'a [SignatureScheme]) -> Self {
-        Self { server_name: None, kinds, schemes, authorities: &[] }
+        Self { server_name: None, kinds, schemes, authorities: &[], compressions: &[] }
     }
 }
 

@@ -5,9 +5,11 @@
 //! - [`identity`]: who a peer is, in one form for lists, logs and metrics;
 //! - [`key`]: private keys with X.509 certificates or as raw public keys, and how a server chooses
 //!   among its own;
+//! - [`compression`]: algorithms that compress certificates;
 //! - `spki`: the parts of a public key in DER;
 //! - [`verifier`]: what an end accepts of its peer.
 
+pub(crate) mod compression;
 pub(crate) mod identity;
 #[cfg(feature = "internals")]
 pub mod imported;
@@ -18,9 +20,8 @@ pub(crate) mod psk;
 pub(crate) mod spki;
 pub(crate) mod verifier;
 
+pub use compression::CertificateCompression;
 pub use identity::{Identity, IdentityError};
 pub use key::{CertifiedKey, KeyStore, OfferedCertificates};
 pub use psk::{Lookup, Psk, PskStore};
-pub use verifier::{
-    BadCertificate, CertificateVerifier, PeerKey, PinnedKeys, PresentedCertificate,
-};
+pub use verifier::{CertificateVerifier, PeerKey, PinnedKeys, PresentedCertificate};

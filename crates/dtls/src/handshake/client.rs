@@ -1,9 +1,10 @@
 //! The client's handshake states in DTLS 1.3, and the common first one.
 
+pub(crate) mod certificates;
 mod server_flight;
 mod server_hello;
 
-use super::certificates::client::{offered_len, write_offer};
+use super::certificates::offer::{offered_len, write_offer};
 use super::early::EarlyKeys;
 use super::grease::{Grease, List};
 use super::psk::{HandshakePsk, truncated_hash};

@@ -383,44 +383,44 @@ impl Established {
 pub(crate) enum State {
     WaitServerHello(parts::Client, Box<client::WaitServerHello>),
     WaitEncryptedExtensions(parts::Client, Box<client::WaitEncryptedExtensions>),
-    WaitServerCertificate(CertificateClient, Box<certificates::client::WaitCertificate>),
+    WaitServerCertificate(CertificateClient, Box<client::certificates::WaitCertificate>),
     WaitServerCertificateVerify(
         CertificateClient,
-        Box<certificates::client::WaitCertificateVerify>,
+        Box<client::certificates::WaitCertificateVerify>,
     ),
     WaitServerFinished(parts::Client, Box<client::WaitFinished>),
-    WaitClientSignature(CertificateClient, Box<certificates::client::WaitSignature>),
-    WaitServerSignature(CertificateServer, Box<certificates::server::WaitSignature>),
-    WaitClientCertificate(CertificateServer, Box<certificates::server::WaitCertificate>),
+    WaitClientSignature(CertificateClient, Box<client::certificates::WaitSignature>),
+    WaitServerSignature(CertificateServer, Box<server::certificates::WaitSignature>),
+    WaitClientCertificate(CertificateServer, Box<server::certificates::WaitCertificate>),
     WaitClientCertificateVerify(
         CertificateServer,
-        Box<certificates::server::WaitCertificateVerify>,
+        Box<server::certificates::WaitCertificateVerify>,
     ),
     WaitClientFinished(parts::Server, Box<server::WaitFinished>),
     WaitHelloDone12(parts::Client12, Box<dtls12::client::WaitHelloDone>),
     WaitServerCertificate12(
         CertificateClient12,
-        Box<dtls12::certificates::client::WaitCertificate>,
+        Box<dtls12::client::certificates::WaitCertificate>,
     ),
     WaitServerKeyExchange12(
         CertificateClient12,
-        Box<dtls12::certificates::client::WaitKeyExchange>,
+        Box<dtls12::client::certificates::WaitKeyExchange>,
     ),
-    WaitServerHelloDone12(CertificateClient12, Box<dtls12::certificates::client::WaitHelloDone>),
-    WaitClientSignature12(CertificateClient12, Box<dtls12::certificates::client::WaitSignature>),
+    WaitServerHelloDone12(CertificateClient12, Box<dtls12::client::certificates::WaitHelloDone>),
+    WaitClientSignature12(CertificateClient12, Box<dtls12::client::certificates::WaitSignature>),
     WaitServerFinished12(parts::Client12, Box<dtls12::client::WaitFinished>),
-    WaitServerSignature12(CertificateServer12, Box<dtls12::certificates::server::WaitSignature>),
+    WaitServerSignature12(CertificateServer12, Box<dtls12::server::certificates::WaitSignature>),
     WaitClientCertificate12(
         CertificateServer12,
-        Box<dtls12::certificates::server::WaitCertificate>,
+        Box<dtls12::server::certificates::WaitCertificate>,
     ),
     WaitClientKeyExchange12(
         CertificateServer12,
-        Box<dtls12::certificates::server::WaitKeyExchange>,
+        Box<dtls12::server::certificates::WaitKeyExchange>,
     ),
     WaitClientCertificateVerify12(
         CertificateServer12,
-        Box<dtls12::certificates::server::WaitCertificateVerify>,
+        Box<dtls12::server::certificates::WaitCertificateVerify>,
     ),
     WaitKeyExchange12(parts::Server12, Box<dtls12::server::WaitKeyExchange>),
     WaitClientFinished12(parts::Server12, Box<dtls12::server::WaitFinished>),
@@ -580,18 +580,20 @@ impl State {
             (Self::WaitServerCertificate(_, state), HandshakeType::CERTIFICATE_REQUEST) => {
                 state.request(message)
             }
-            (Self::WaitServerCertificate(_, state), HandshakeType::CERTIFICATE) => {
-                state.certificate(message)
-            }
+            (
+                Self::WaitServerCertificate(_, state),
+                HandshakeType::CERTIFICATE | HandshakeType::COMPRESSED_CERTIFICATE,
+            ) => state.certificate(settings, message),
             (Self::WaitServerCertificateVerify(_, state), HandshakeType::CERTIFICATE_VERIFY) => {
                 state.verify(settings, message)
             }
             (Self::WaitServerFinished(_, state), HandshakeType::FINISHED) => {
                 return state.finished(settings, channel, message);
             }
-            (Self::WaitClientCertificate(_, state), HandshakeType::CERTIFICATE) => {
-                state.certificate(settings, channel, message)
-            }
+            (
+                Self::WaitClientCertificate(_, state),
+                HandshakeType::CERTIFICATE | HandshakeType::COMPRESSED_CERTIFICATE,
+            ) => state.certificate(settings, channel, message),
             (Self::WaitClientCertificateVerify(_, state), HandshakeType::CERTIFICATE_VERIFY) => {
                 state.verify(settings, channel, message)
             }

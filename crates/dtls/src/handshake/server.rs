@@ -1,7 +1,9 @@
 //! The server's handshake states in DTLS 1.3.
 
+pub(crate) mod certificates;
+
 use super::certificates::AuthenticatedPeer;
-use super::certificates::server::{ChosenCertificate, confirm_name, offered_name};
+use super::certificates::choice::{ChosenCertificate, confirm_name, offered_name};
 use super::early::{self, EarlyKeys};
 use super::hello_decision::AcceptedHello;
 use super::negotiated_extensions::AcceptedExtensions;
@@ -204,7 +206,7 @@ pub(crate) fn accept(
             Ok(state)
         }
         ServerCredential::Certificate(part, chosen) => {
-            Ok(chosen.send((config.part, part), flight, settings, channel)?)
+            Ok(certificates::send(*chosen, (config.part, part), flight, settings, channel)?)
         }
     }
 }

@@ -2,7 +2,7 @@
 //! 4.4).
 
 use super::extensions::{Extensions, write_extension};
-use crate::codepoints::{ExtensionType, SignatureScheme};
+use crate::codepoints::{CertificateCompressionAlgorithm, ExtensionType, SignatureScheme};
 use crate::messages::certificate_extensions as extensions;
 use crate::tuning::MAX_CERTIFICATES;
 use alloc::vec::Vec;
@@ -56,6 +56,41 @@ pub fn write_certificate(entries: &[Vec<u8>], w: &mut Writer<'_>) -> Result<(), 
     })
 }
 
+/// A CompressedCertificate message (RFC 8879, section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompressedCertificate<'a> {
+    /// The algorithm.
+    pub algorithm: CertificateCompressionAlgorithm,
+    /// The length in bytes that the sender states of the Certificate message: below 2²⁴.
+    pub len: usize,
+    /// The compressed Certificate message.
+    pub content: &'a [u8],
+}
+
+impl CompressedCertificate<'_> {
+    /// The length of the message in bytes without the content.
+    pub const HEADER: usize = 2 + 3 + 3;
+}
+
+impl<'a> Decode<'a> for CompressedCertificate<'a> {
+    fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let algorithm = CertificateCompressionAlgorithm(r.u16()?);
+        let len = r.u24()? as usize;
+        match r.vec24()? {
+            [] => Err(DecodeError::Invalid("compressed certificate")),
+            content => Ok(Self { algorithm, len, content }),
+        }
+    }
+}
+
+impl Encode for CompressedCertificate<'_> {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.u16(self.algorithm.0)?;
+        w.u24(self.len as u32)?;
+        w.vec24(|w| w.bytes(self.content))
+    }
+}
+
 /// A CertificateVerify message. DTLS 1.2 has the same form (RFC 5246, section 7.4.8), also for the
 /// signature of a ServerKeyExchange (section 4.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +133,7 @@ impl<'a> Decode<'a> for CertificateRequest<'a> {
 pub fn write_certificate_request(
     schemes: impl Iterator<Item = SignatureScheme>,
     authorities: &[Vec<u8>],
+    compressions: &[CertificateCompressionAlgorithm],
     w: &mut Writer<'_>,
 ) -> Result<(), BufferFull> {
     w.vec8(|_| Ok(()))?;
@@ -105,6 +141,7 @@ pub fn write_certificate_request(
         write_extension(w, ExtensionType::SIGNATURE_ALGORITHMS, |w| {
             extensions::write_schemes(schemes, w)
         })?;
+        extensions::offer_compressions(compressions, w)?;
         if authorities.is_empty() {
             return Ok(());
         }
@@ -165,11 +202,14 @@ mod tests {
         let mut w = Writer::new(&mut buf);
         let schemes = [SignatureScheme::ED25519, SignatureScheme::ECDSA_SECP256R1_SHA256];
         let authorities = [b"an authority".to_vec()];
-        write_certificate_request(schemes.into_iter(), &authorities, &mut w).unwrap();
+        let zlib = [CertificateCompressionAlgorithm::ZLIB];
+        write_certificate_request(schemes.into_iter(), &authorities, &zlib, &mut w).unwrap();
         let bytes = w.finish();
         let request = CertificateRequest::decode(bytes).unwrap();
         let content = request.extensions.get(ExtensionType::SIGNATURE_ALGORITHMS).unwrap();
         assert_eq!(extensions::read_schemes(content).unwrap(), schemes);
+        let content = request.extensions.get(ExtensionType::COMPRESS_CERTIFICATE).unwrap();
+        assert_eq!(extensions::read_compressions(content).unwrap(), zlib);
         let content = request.extensions.get(ExtensionType::CERTIFICATE_AUTHORITIES).unwrap();
         assert_eq!(extensions::read_authorities(content).unwrap(), [b"an authority"]);
         for cut in 0..bytes.len() {

@@ -1,7 +1,9 @@
 //! Contents of the extensions that belong to certificates, in both versions.
 
-use super::extensions::u16_list;
-use crate::codepoints::{CertificateType, SignatureScheme};
+use super::extensions::{u16_list, write_extension};
+use crate::codepoints::{
+    CertificateCompressionAlgorithm, CertificateType, ExtensionType, SignatureScheme,
+};
 use alloc::vec::Vec;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};
@@ -54,6 +56,29 @@ pub fn read_certificate_type(content: &[u8]) -> Result<CertificateType, DecodeEr
         [kind] => Ok(CertificateType(*kind)),
         _ => Err(DecodeError::Invalid("certificate type")),
     }
+}
+
+/// `compress_certificate` (RFC 8879, section 3).
+pub fn read_compressions(
+    content: &[u8],
+) -> Result<Vec<CertificateCompressionAlgorithm>, DecodeError> {
+    let mut r = Reader::new(content);
+    let list = r.vec8()?;
+    r.finish()?;
+    Ok(u16_list(list)?.map(CertificateCompressionAlgorithm).collect())
+}
+
+/// Writes the extension `compress_certificate`, unless the list is empty.
+pub fn offer_compressions(
+    algorithms: &[CertificateCompressionAlgorithm],
+    w: &mut Writer<'_>,
+) -> Result<(), BufferFull> {
+    if algorithms.is_empty() {
+        return Ok(());
+    }
+    write_extension(w, ExtensionType::COMPRESS_CERTIFICATE, |w| {
+        w.vec8(|w| algorithms.iter().try_for_each(|algorithm| w.u16(algorithm.0)))
+    })
 }
 
 /// `certificate_authorities` (RFC 8446, section 4.2.4): distinguished names in DER. Names beyond
@@ -174,6 +199,15 @@ mod tests {
         assert!((0..bytes.len()).all(|cut| read_certificate_types(&bytes[..cut]).is_err()));
         assert_eq!(read_certificate_type(&[2]), Ok(CertificateType::RAW_PUBLIC_KEY));
         assert!(read_certificate_type(&[2, 0]).is_err());
+
+        let zlib_and_another = [0, 27, 0, 5, 4, 0, 1, 0, 9];
+        let algorithms = [1, 9].map(CertificateCompressionAlgorithm);
+        let bytes = written(|w| offer_compressions(&algorithms, w));
+        assert_eq!(bytes, zlib_and_another);
+        assert_eq!(read_compressions(&bytes[4..]).unwrap(), algorithms);
+        assert!((4..bytes.len()).all(|cut| read_compressions(&bytes[4..cut]).is_err()));
+        assert!(read_compressions(&[0]).is_err() && read_compressions(&[3, 0, 1, 0]).is_err());
+        assert_eq!(written(|w| offer_compressions(&[], w)), []);
 
         let names = [b"one".to_vec(), b"two".to_vec()];
         let bytes = written(|w| write_authorities(&names, w));

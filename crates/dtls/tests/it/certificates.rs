@@ -53,7 +53,7 @@ pub(crate) fn with_chain(mut configs: Configs, more: usize) -> Configs {
     configs
 }
 
-fn connected(configs: Configs, seed: u64) -> Pair<'static> {
+pub(crate) fn connected(configs: Configs, seed: u64) -> Pair<'static> {
     let mut pair = configs.pair(seed);
     pair.connect();
     pair.assert_connected();
@@ -67,7 +67,7 @@ fn connected(configs: Configs, seed: u64) -> Pair<'static> {
 
 /// The reasons why client and server closed. A client whose certificate is refused is connected
 /// until it hears of that.
-fn refused(configs: Configs) -> (Option<CloseReason>, Option<CloseReason>) {
+pub(crate) fn refused(configs: Configs) -> (Option<CloseReason>, Option<CloseReason>) {
     let mut pair = configs.pair(3);
     pair.run_for(Duration::from_secs(61));
     assert!(pair.at_server.connected.is_none());

@@ -4,6 +4,7 @@ mod adapt;
 mod addresses;
 mod attack;
 mod attack_tags;
+mod certificate_compression;
 mod certificates;
 mod certificates12;
 mod certificates12_lossy;

@@ -1,5 +1,6 @@
 //! The flags that several subcommands have.
 
+use super::distinguished_name::distinguished_name;
 use crate::failure::{Context, Failure};
 use clap::{Args, ValueEnum};
 use pki_types::{DnsName, ServerName};
@@ -82,7 +83,7 @@ impl SubjectArgs {
         if self.subject.as_deref().is_some_and(|subject| subject.contains('=')) {
             let name: x509_cert::name::Name =
                 text.parse().context(format_args!("--subject {text}"))?;
-            return super::authority::distinguished_name(&name);
+            return distinguished_name(&name);
         }
         let mut name = DistinguishedName::new();
         name.push(DnType::CommonName, text);

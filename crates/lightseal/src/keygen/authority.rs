@@ -1,21 +1,19 @@
 //! An authority read from its files.
 
-use super::certificate::with_extension;
+use super::distinguished_name::distinguished_name;
+use super::output::with_extension;
 use super::private_key;
 use crate::failure::{Context, Failure};
 use lightseal_pki::SpkiHash;
 use pki_types::CertificateDer;
 use pki_types::pem::PemObject;
 use rcgen::{
-    Certificate, CertificateParams, DistinguishedName, DnType, DnValue, Issuer, KeyIdMethod,
-    KeyPair, KeyUsagePurpose, PublicKeyData,
+    Certificate, CertificateParams, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PublicKeyData,
 };
 use std::path::Path;
-use x509_cert::der::asn1::{Ia5StringRef, PrintableStringRef, Utf8StringRef};
 use x509_cert::der::pem::{LineEnding, encode_string};
-use x509_cert::der::{Decode, Encode, Tag, Tagged};
+use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::{BasicConstraints, KeyUsage, SubjectKeyIdentifier};
-use x509_cert::name::Name;
 
 /// A key and certificate that may sign others.
 pub(super) struct Authority {
@@ -102,41 +100,4 @@ fn is_self_issued(certificate: &CertificateDer<'_>) -> bool {
     x509_cert::Certificate::from_der(certificate).is_ok_and(|certificate| {
         certificate.tbs_certificate().subject() == certificate.tbs_certificate().issuer()
     })
-}
-
-/// A distinguished name for the library that makes certificates, which has one attribute in each
-/// part of a name, and each kind of attribute once.
-pub(super) fn distinguished_name(name: &Name) -> Result<DistinguishedName, Failure> {
-    let unsupported =
-        || Failure::new(format_args!("the name {name} has a form that is not supported"));
-    let mut made = DistinguishedName::new();
-    for part in name.iter_rdn() {
-        let mut attributes = part.iter();
-        let (Some(attribute), None) = (attributes.next(), attributes.next()) else {
-            return Err(unsupported());
-        };
-        let arcs: Vec<u64> = attribute.oid.arcs().map(u64::from).collect();
-        let kind = DnType::from_oid(&arcs);
-        if made.get(&kind).is_some() {
-            return Err(unsupported());
-        }
-        let value = &attribute.value;
-        let value = match value.tag() {
-            Tag::PrintableString => {
-                let text = PrintableStringRef::try_from(value).map_err(|_| unsupported())?;
-                DnValue::PrintableString(text.as_str().try_into().map_err(|_| unsupported())?)
-            }
-            Tag::Ia5String => {
-                let text = Ia5StringRef::try_from(value).map_err(|_| unsupported())?;
-                DnValue::Ia5String(text.as_str().try_into().map_err(|_| unsupported())?)
-            }
-            Tag::Utf8String => {
-                let text = Utf8StringRef::try_from(value).map_err(|_| unsupported())?;
-                DnValue::Utf8String(text.as_str().into())
-            }
-            _ => return Err(unsupported()),
-        };
-        made.push(kind, value);
-    }
-    Ok(made)
 }

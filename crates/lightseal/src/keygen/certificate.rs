@@ -2,7 +2,7 @@
 
 use super::args::{DaysArgs, NewKeyArgs, OutputArgs, PurposeArgs, SubjectArgs, in_days, now};
 use super::authority::Authority;
-use super::output::{self, Made};
+use super::output::{self, Made, with_extension};
 use super::request::Request;
 use super::{private_key, request};
 use crate::failure::{Context, Failure};
@@ -108,14 +108,6 @@ impl Files {
         output::check([&files.other].into_iter().chain(&files.key), force)?;
         Ok(files)
     }
-}
-
-/// The path with a dot and this ending after it, also if it has a dot already.
-pub(super) fn with_extension(prefix: &Path, extension: &str) -> PathBuf {
-    let mut name = prefix.as_os_str().to_owned();
-    name.push(".");
-    name.push(extension);
-    name.into()
 }
 
 fn file_name(prefix: &Path) -> String {

@@ -5,6 +5,7 @@
 //! - [`certificate`]: self-signed certificates, authorities, certificates under an authority,
 //!   and requests for one;
 //! - [`authority`]: an authority read from its files;
+//! - [`distinguished_name`]: names of subjects and authorities;
 //! - [`request`]: a request for a certificate, read from a file;
 //! - [`revocation`]: revocation lists;
 //! - [`output`]: what is written to files and printed.
@@ -12,6 +13,7 @@
 mod args;
 mod authority;
 mod certificate;
+mod distinguished_name;
 mod output;
 mod private_key;
 mod request;

@@ -10,6 +10,14 @@ use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
 use zeroize::Zeroizing;
 
+/// The path with a dot and this ending after it, also if it has a dot already.
+pub(super) fn with_extension(prefix: &Path, extension: &str) -> PathBuf {
+    let mut name = prefix.as_os_str().to_owned();
+    name.push(".");
+    name.push(extension);
+    name.into()
+}
+
 /// Refuses to overwrite files, before anything is made.
 pub(super) fn check<'p>(
     paths: impl IntoIterator<Item = &'p PathBuf>,

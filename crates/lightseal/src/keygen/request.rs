@@ -1,6 +1,6 @@
 //! Requests for certificates (PKCS #10, RFC 2986).
 
-use super::authority::distinguished_name;
+use super::distinguished_name::distinguished_name;
 use crate::failure::{Context, Failure};
 use pki_types::CertificateSigningRequestDer;
 use pki_types::pem::PemObject;

@@ -2,6 +2,7 @@
 
 mod chains;
 mod choice;
+mod compression;
 mod files;
 mod names;
 mod pins;

@@ -1,13 +1,18 @@
-//! Handshakes of DTLS 1.3 in which the ends authenticate themselves with X.509 certificates or raw
-//! public keys (RFC 8446, section 4.4; RFC 7250).
+//! What handshakes need in which the ends authenticate themselves with X.509 certificates or raw
+//! public keys (RFC 8446, section 4.4; RFC 7250). The states of such handshakes are those of the
+//! client and of the server.
 
-pub(crate) mod client;
-pub(crate) mod server;
+pub(crate) mod choice;
+pub(crate) mod compression;
+pub(crate) mod offer;
 
 use super::reassembly::Message;
 use super::{Channel, absorb, expect_epoch, message_body};
-use crate::codepoints::{CertificateType, HandshakeType, SignatureScheme};
+use crate::codepoints::{
+    CertificateCompressionAlgorithm, CertificateType, ExtensionType, HandshakeType, SignatureScheme,
+};
 use crate::config::Settings;
+use crate::config::certificates::ClientCertificates;
 use crate::credential::spki::PublicKeyInfo;
 use crate::credential::verifier::spki_sha256;
 use crate::credential::{
@@ -16,17 +21,21 @@ use crate::credential::{
 use crate::crypto::{Signing, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::certificate::{certificate_len, write_certificate};
+use crate::messages::certificate_extensions as extensions;
+use crate::messages::extensions::Extensions;
 use crate::messages::{Certificate, CertificateVerify};
+use crate::parts::{self, Part};
 use crate::record::epochs::HANDSHAKE_EPOCH;
 use alloc::string::String;
 use alloc::vec::Vec;
+use lightseal_core::parts::PartState;
 use lightseal_core::{Decode, DecodeError};
 use pki_types::SignatureVerificationAlgorithm;
 
 /// The context of the server's signature (RFC 8446, section 4.4.3).
-const SERVER_CONTEXT: &[u8] = b"TLS 1.3, server CertificateVerify";
+pub(super) const SERVER_CONTEXT: &[u8] = b"TLS 1.3, server CertificateVerify";
 /// The context of the client's signature.
-const CLIENT_CONTEXT: &[u8] = b"TLS 1.3, client CertificateVerify";
+pub(super) const CLIENT_CONTEXT: &[u8] = b"TLS 1.3, client CertificateVerify";
 
 /// What an association keeps of a handshake with certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,11 +46,20 @@ pub(crate) struct AuthenticatedPeer {
     pub(crate) server_name: Option<String>,
 }
 
+impl AuthenticatedPeer {
+    /// A server whose key is verified.
+    pub(super) fn server(certificates: &ClientCertificates, key: PeerKey) -> Self {
+        Self { key: Some(key), server_name: certificates.server_name.clone() }
+    }
+}
+
 /// An own key, with the scheme in which it signs.
 #[derive(Clone, Debug)]
 pub(super) struct Signer {
     pub(super) key: CertifiedKey,
     pub(super) scheme: SignatureScheme,
+    /// The body of a CompressedCertificate message, if the peer accepts one.
+    compressed: PartState<parts::CertificateCompression, Vec<u8>>,
 }
 
 impl Signer {
@@ -53,11 +71,20 @@ impl Signer {
     ) -> Option<Self> {
         let key = chosen?;
         let scheme = offered.scheme_for(&key)?;
-        Some(Self { key, scheme })
+        let compressed = compression::compressed(&key, offered.compressions);
+        Some(Self { key, scheme, compressed })
+    }
+
+    /// The Certificate message in the form in which it is sent.
+    pub(super) fn certificate(&self) -> Result<(HandshakeType, Vec<u8>), Fault> {
+        match self.compressed.get() {
+            Some(body) => Ok((HandshakeType::COMPRESSED_CERTIFICATE, body.clone())),
+            None => Ok((HandshakeType::CERTIFICATE, certificate_body(self.key.entries())?)),
+        }
     }
 
     /// Signs the transcript. `None` if the key answers later.
-    fn sign(
+    pub(super) fn sign(
         &self,
         context: &[u8],
         transcript: &Transcript,
@@ -72,7 +99,7 @@ impl Signer {
     }
 
     /// Sends the CertificateVerify message.
-    fn send_signature(
+    pub(super) fn send_signature(
         &self,
         signature: &[u8],
         transcript: &mut Transcript,
@@ -80,33 +107,35 @@ impl Signer {
     ) -> Result<(), Fault> {
         let verify = CertificateVerify { scheme: self.scheme, signature };
         let body = message_body(4 + signature.len(), |w| w.put(&verify))?;
-        send(HandshakeType::CERTIFICATE_VERIFY, body, transcript, channel);
+        send_message(HandshakeType::CERTIFICATE_VERIFY, body, transcript, channel);
         Ok(())
     }
 }
 
 /// Sends a message of the handshake epoch.
-fn send(kind: HandshakeType, body: Vec<u8>, transcript: &mut Transcript, channel: &mut Channel) {
+pub(super) fn send_message(
+    kind: HandshakeType,
+    body: Vec<u8>,
+    transcript: &mut Transcript,
+    channel: &mut Channel,
+) {
     absorb(transcript, kind, &body);
     channel.flight.push(HANDSHAKE_EPOCH, kind, body);
 }
 
-/// Sends a Certificate message; without entries if this end has no certificate.
-fn send_certificate(
-    entries: &[Vec<u8>],
-    transcript: &mut Transcript,
-    channel: &mut Channel,
-) -> Result<(), Fault> {
-    let body = message_body(certificate_len(entries), |w| write_certificate(entries, w))?;
-    send(HandshakeType::CERTIFICATE, body, transcript, channel);
-    Ok(())
+/// The body of a Certificate message; without entries if this end has no certificate.
+pub(super) fn certificate_body(entries: &[Vec<u8>]) -> Result<Vec<u8>, Fault> {
+    message_body(certificate_len(entries), |w| write_certificate(entries, w))
 }
 
-/// Appends to the transcript the Certificate message with these entries, which is sent later.
-fn absorb_certificate(entries: &[Vec<u8>], transcript: &mut Transcript) -> Result<(), Fault> {
-    let body = message_body(certificate_len(entries), |w| write_certificate(entries, w))?;
-    absorb(transcript, HandshakeType::CERTIFICATE, &body);
-    Ok(())
+/// The algorithms with which the peer accepts compressed certificates (RFC 8879, section 3).
+pub(super) fn read_compressions(
+    offer: Extensions<'_>,
+) -> Result<Vec<CertificateCompressionAlgorithm>, Fault> {
+    let offered = offer
+        .get(ExtensionType::COMPRESS_CERTIFICATE)
+        .filter(|_| parts::CertificateCompression::IS_INCLUDED);
+    Ok(offered.map(extensions::read_compressions).transpose()?.unwrap_or_default())
 }
 
 /// The content that a CertificateVerify message signs (RFC 8446, section 4.4.3).
@@ -134,10 +163,13 @@ pub(crate) fn accepted_schemes(
     settings.provider.signatures.iter().map(|signature| signature.scheme)
 }
 
-/// Reads the peer's Certificate message. The list of its entries may be empty.
-fn read_certificate(message: &Message, kind: CertificateType) -> Result<Certificate<'_>, Fault> {
-    expect_epoch(message, HANDSHAKE_EPOCH)?;
-    let certificate = Certificate::decode(&message.body)?;
+/// Reads the peer's Certificate message, from a body of [`compression::expand`]. The list of its
+/// entries may be empty.
+pub(super) fn read_certificate(
+    body: &[u8],
+    kind: CertificateType,
+) -> Result<Certificate<'_>, Fault> {
+    let certificate = Certificate::decode(body)?;
     if !certificate.context.is_empty() {
         return Err(Misbehaviour::IllegalParameter("certificate_request_context").into());
     }
@@ -168,7 +200,7 @@ impl ClaimedKey {
     }
 
     /// Verifies the peer's CertificateVerify message. `transcript` ends with its Certificate.
-    fn verify(
+    pub(super) fn verify(
         self,
         settings: &Settings,
         context: &[u8],
@@ -237,7 +269,8 @@ mod tests {
         let read = |kind, epoch, body: &[u8]| {
             let (sequence, body) = (0, body.to_vec());
             let message = Message { kind: HandshakeType::CERTIFICATE, sequence, epoch, body };
-            read_certificate(&message, kind).map(|certificate| certificate.entries.len())
+            let body = compression::expand(&[], &message)?;
+            read_certificate(&body, kind).map(|certificate| certificate.entries.len())
         };
         let (x509, raw) = (CertificateType::X509, CertificateType::RAW_PUBLIC_KEY);
         let two = [0, 0, 0, 12, 0, 0, 1, 7, 0, 0, 0, 0, 1, 8, 0, 0];

@@ -1,5 +1,6 @@
 //! The client's states from the ServerHello to the end of the handshake in DTLS 1.3.
 
+use super::certificates::{self, Answer, WaitCertificate};
 use crate::codepoints::{ExtensionType, HandshakeType};
 use crate::config::certificates::ForClient;
 use crate::config::session::SessionPeer;
@@ -8,12 +9,13 @@ use crate::crypto::{
     ApplicationSecrets, CipherSuite, MasterSecret, NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Misbehaviour};
-use crate::handshake::certificates::client::{Answer, Kinds, WaitCertificate, is_offered};
+use crate::handshake::certificates::AuthenticatedPeer;
+use crate::handshake::certificates::offer::{Kinds, is_offered};
 use crate::handshake::negotiated_extensions::NegotiatedExtensions;
 use crate::handshake::resumption::{Agreed, Resumption};
 use crate::handshake::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, Progress, State, absorb,
-    certificates, expect_epoch, log_secret, negotiated_extensions,
+    expect_epoch, log_secret, negotiated_extensions,
 };
 use crate::messages::{EncryptedExtensions, aggregation as aggregation_extension};
 use crate::parts::{self, PartState};
@@ -113,7 +115,8 @@ impl WaitEncryptedExtensions {
         if let (Some(certificates), SessionPeer::Key(Some(key))) =
             (self.certificates.get(), &self.peer)
         {
-            authenticated.set(certificates.part, certificates.authenticated(key.clone()));
+            authenticated
+                .set(certificates.part, AuthenticatedPeer::server(certificates, key.clone()));
         }
         // RFC 8446, section 4.2.10.
         let protocol = agreed.application_protocol(settings);
@@ -229,7 +232,7 @@ impl WaitFinished {
             established,
         });
         match self.answer.take() {
-            Some(answer) => certificates::client::answer(answer, flight, channel),
+            Some(answer) => certificates::answer(answer, flight, channel),
             None => Ok(Progress::Complete(flight.finish(channel))),
         }
     }

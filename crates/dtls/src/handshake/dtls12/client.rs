@@ -1,13 +1,14 @@
 //! The client's handshake states in DTLS 1.2.
 
-use super::certificates::client::{Negotiation, WaitCertificate};
+pub(crate) mod certificates;
+
 use super::{HandshakeRole, Hellos, KeysInstalled, Messages};
 use crate::codepoints::{DOWNGRADE_1_1, DOWNGRADE_1_2, ExtensionType, HandshakeType};
 use crate::config::certificates::ForClient;
 use crate::config::{ProtocolVersion, Psk, Settings};
 use crate::crypto::{CipherSuite12, Exchange12, NamedGroup, PremasterSecret, SharedSecret};
 use crate::error::{Fault, Misbehaviour};
-use crate::handshake::certificates::client::{Kinds, is_offered};
+use crate::handshake::certificates::offer::{Kinds, is_offered};
 use crate::handshake::reassembly::Message;
 use crate::handshake::session::{Owner, Session, Ticket, fresh_id};
 use crate::handshake::{
@@ -26,6 +27,8 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use lightseal_core::Decode;
+
+use certificates::{Negotiation, WaitCertificate};
 
 /// The number of HelloVerifyRequests that a client answers. A server may repeat the request when
 /// its secret has changed in between.

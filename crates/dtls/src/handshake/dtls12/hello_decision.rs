@@ -8,7 +8,7 @@ use crate::config::certificates::ServerCertificates;
 use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig};
 use crate::crypto::{CipherSuite12, NamedGroup};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
-use crate::handshake::certificates::server::ChosenCertificate;
+use crate::handshake::certificates::choice::ChosenCertificate;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
 use crate::handshake::negotiated_extensions;
 use crate::handshake::session::{self, Owner, Session};
@@ -249,5 +249,5 @@ fn choose_certificate(
         None => Vec::new(),
     };
     schemes.retain(fits);
-    ChosenCertificate::with_schemes(certificates, hello.extensions, &schemes)
+    ChosenCertificate::with_schemes(certificates, hello.extensions, &schemes, &[])
 }

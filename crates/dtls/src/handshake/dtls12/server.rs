@@ -1,6 +1,7 @@
 //! The server's handshake states in DTLS 1.2.
 
-use super::certificates::server as certificates;
+pub(crate) mod certificates;
+
 use super::hello_decision::AcceptedHello12;
 use super::{HandshakeRole, Hellos, KeysInstalled, Messages};
 use crate::codepoints::{DOWNGRADE_1_2, ExtensionType, HandshakeType};

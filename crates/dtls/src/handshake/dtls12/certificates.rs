@@ -12,9 +12,6 @@
 //!         -> Established
 //! ```
 
-pub(crate) mod client;
-pub(crate) mod server;
-
 use super::{Hellos, Messages};
 use crate::codepoints::{CertificateType, HandshakeType, SignatureScheme};
 use crate::config::Settings;
@@ -54,12 +51,12 @@ pub(super) fn fits(scheme: SignatureScheme, exchange: Exchange12) -> bool {
 }
 
 /// What a ServerKeyExchange signs (RFC 8422, section 5.4). `params` is the encoded key share.
-fn signed_params(hellos: &Hellos, params: &[u8]) -> Vec<u8> {
+pub(super) fn signed_params(hellos: &Hellos, params: &[u8]) -> Vec<u8> {
     [&hellos.client_random[..], &hellos.server_random, params].concat()
 }
 
 /// Sends a Certificate message; without entries if this end has no certificate.
-fn send_certificate(
+pub(super) fn send_certificate(
     kind: CertificateType,
     entries: &[Vec<u8>],
     messages: &mut Messages,
@@ -72,7 +69,11 @@ fn send_certificate(
 }
 
 /// Asks a key to sign. `None` if it answers later.
-fn sign(signer: &Signer, message: &[u8], channel: &mut Channel) -> Result<Option<Vec<u8>>, Fault> {
+pub(super) fn sign(
+    signer: &Signer,
+    message: &[u8],
+    channel: &mut Channel,
+) -> Result<Option<Vec<u8>>, Fault> {
     match signer.key.key().sign(signer.scheme, message, &mut channel.rng) {
         Signing::Done(signature) => Ok(Some(signature)),
         Signing::Later => Ok(None),
@@ -81,7 +82,11 @@ fn sign(signer: &Signer, message: &[u8], channel: &mut Channel) -> Result<Option
 }
 
 /// Writes the body of a message that ends with a signature, after what `write` writes.
-fn signed_body(before: &[u8], scheme: SignatureScheme, signature: &[u8]) -> Result<Vec<u8>, Fault> {
+pub(super) fn signed_body(
+    before: &[u8],
+    scheme: SignatureScheme,
+    signature: &[u8],
+) -> Result<Vec<u8>, Fault> {
     message_body(before.len() + 4 + signature.len(), |w| -> Result<(), BufferFull> {
         w.bytes(before)?;
         CertificateVerify { scheme, signature }.write(w)
@@ -89,7 +94,7 @@ fn signed_body(before: &[u8], scheme: SignatureScheme, signature: &[u8]) -> Resu
 }
 
 /// Verifies a peer's signature of a handshake message, with a key of the kind that the scheme names.
-fn verify(
+pub(super) fn verify(
     claimed: ClaimedKey,
     settings: &Settings,
     signed: &CertificateVerify<'_>,

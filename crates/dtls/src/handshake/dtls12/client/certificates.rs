@@ -1,15 +1,17 @@
-//! The client's states.
+//! The client's states in handshakes with certificates.
 
-use super::{fits, send_certificate, sign, signed_body, signed_params, verify};
+use super::{ClientExchange, WaitFinished};
 use crate::codepoints::{ClientCertificateType, HandshakeType, SignatureScheme};
 use crate::config::Settings;
 use crate::config::certificates::ClientCertificates;
 use crate::credential::{OfferedCertificates, PeerKey, PresentedCertificate};
 use crate::crypto::{Exchange12, PremasterSecret};
 use crate::error::{Fault, Misbehaviour};
-use crate::handshake::certificates::client::Kinds;
+use crate::handshake::certificates::offer::Kinds;
 use crate::handshake::certificates::{ClaimedKey, Signer};
-use crate::handshake::dtls12::client::{ClientExchange, WaitFinished};
+use crate::handshake::dtls12::certificates::{
+    fits, send_certificate, sign, signed_body, signed_params, verify,
+};
 use crate::handshake::dtls12::{HandshakeRole, Hellos, KeysInstalled};
 use crate::handshake::reassembly::Message;
 use crate::handshake::session::Owner;
@@ -135,6 +137,7 @@ impl WaitHelloDone {
             kinds: &[self.negotiation.kinds.client],
             schemes: &schemes,
             authorities: &request.authorities,
+            compressions: &[],
         };
         let keys = self.negotiation.certificates.keys.as_ref();
         let signer = Signer::new(keys.and_then(|keys| keys.choose(&offered)), &offered);

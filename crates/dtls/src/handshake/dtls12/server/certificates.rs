@@ -1,14 +1,16 @@
-//! The server's states.
+//! The server's states in handshakes with certificates.
 
-use super::{fits, send_certificate, sign, signed_body, signed_params, verify};
+use super::{Tickets, WaitFinished};
 use crate::codepoints::{ClientCertificateType, HandshakeType, SignatureScheme};
 use crate::config::Settings;
 use crate::credential::PresentedCertificate;
 use crate::crypto::{Exchange12, KeyExchange, NamedGroup, PremasterSecret};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
-use crate::handshake::certificates::server::{ChosenCertificate, Request};
+use crate::handshake::certificates::choice::{ChosenCertificate, Request};
 use crate::handshake::certificates::{ClaimedKey, Signer, accepted_schemes};
-use crate::handshake::dtls12::server::{Tickets, WaitFinished};
+use crate::handshake::dtls12::certificates::{
+    fits, send_certificate, sign, signed_body, signed_params, verify,
+};
 use crate::handshake::dtls12::{HandshakeRole, Hellos, KeysInstalled};
 use crate::handshake::reassembly::Message;
 use crate::handshake::session::Owner;

@@ -1,22 +1,15 @@
-//! The server's states.
+//! The certificate with which a server answers a client's offer.
 
-use super::{
-    CLIENT_CONTEXT, ClaimedKey, SERVER_CONTEXT, Signer, accepted_schemes, common_kind,
-    for_handshakes, read_certificate, send, send_certificate,
+use super::{Signer, common_kind, for_handshakes, read_compressions};
+use crate::codepoints::{
+    CertificateCompressionAlgorithm, CertificateType, ExtensionType, SignatureScheme,
 };
-use crate::codepoints::{CertificateType, ExtensionType, HandshakeType, SignatureScheme};
+use crate::config::ClientAuthentication;
 use crate::config::certificates::ServerCertificates;
-use crate::config::{ClientAuthentication, Settings};
-use crate::credential::{OfferedCertificates, PresentedCertificate};
+use crate::credential::OfferedCertificates;
 use crate::error::{Fault, Incompatibility, Misbehaviour};
-use crate::handshake::reassembly::Message;
-use crate::handshake::server::{SentFlight, ServerFlight};
-use crate::handshake::{Channel, State, absorb, message_body};
-use crate::messages::certificate::write_certificate_request;
 use crate::messages::certificate_extensions as extensions;
 use crate::messages::extensions::{Extensions, write_extension};
-use crate::parts::CertificateServer;
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use lightseal_core::Writer;
@@ -83,14 +76,17 @@ impl ChosenCertificate {
             .get(ExtensionType::SIGNATURE_ALGORITHMS)
             .ok_or(Misbehaviour::MissingExtension("signature_algorithms"))?;
         let schemes = for_handshakes(extensions::read_schemes(schemes)?);
-        Self::with_schemes(certificates, offer, &schemes)
+        let compressions = read_compressions(offer)?;
+        Self::with_schemes(certificates, offer, &schemes, &compressions)
     }
 
-    /// Chooses for a ClientHello with these extensions, whose client accepts these schemes.
+    /// Chooses for a ClientHello with these extensions, whose client accepts these schemes and
+    /// compressions.
     pub(in crate::handshake) fn with_schemes(
         certificates: &ServerCertificates,
         offer: Extensions<'_>,
         schemes: &[SignatureScheme],
+        compressions: &[CertificateCompressionAlgorithm],
     ) -> Result<Self, Fault> {
         let authorities = match offer.get(ExtensionType::CERTIFICATE_AUTHORITIES) {
             Some(content) => extensions::read_authorities(content)?,
@@ -110,6 +106,7 @@ impl ChosenCertificate {
             kinds,
             schemes,
             authorities: &authorities,
+            compressions,
         };
         common_kind(&certificates.keys.kinds(), kinds)?;
         let signer = Signer::new(certificates.keys.choose(&offered), &offered)
@@ -157,128 +154,5 @@ impl ChosenCertificate {
     /// Whether the client is asked for a certificate.
     pub(in crate::handshake) const fn asks_client(&self) -> bool {
         self.request.is_some()
-    }
-
-    /// Sends CertificateRequest and Certificate, and the rest of the flight once the key has signed.
-    #[inline(never)]
-    pub(in crate::handshake) fn send(
-        self,
-        part: CertificateServer,
-        mut flight: Box<ServerFlight>,
-        settings: &Settings,
-        channel: &mut Channel,
-    ) -> Result<State, Fault> {
-        let transcript = &mut flight.transcript;
-        if let Some(verifier) = self.request.as_ref().and_then(|asked| asked.clients.verifier()) {
-            let authorities = verifier.authorities();
-            let names: usize = authorities.iter().map(|name| 2 + name.len()).sum();
-            let schemes = accepted_schemes(settings);
-            let room = 32 + 2 * settings.provider.signatures.len() + names;
-            let body = message_body(room, |w| write_certificate_request(schemes, &authorities, w))?;
-            send(HandshakeType::CERTIFICATE_REQUEST, body, transcript, channel);
-        }
-        send_certificate(self.signer.key.entries(), transcript, channel)?;
-        let Self { signer, request, .. } = self;
-        Box::new(WaitSignature { part, signer, request, flight }).sign(settings, channel)
-    }
-}
-
-/// The Certificate was sent, and the server's key has not signed yet.
-#[derive(Debug)]
-pub(crate) struct WaitSignature {
-    part: CertificateServer,
-    signer: Signer,
-    request: Option<Request>,
-    flight: Box<ServerFlight>,
-}
-
-impl WaitSignature {
-    /// Asks the key to sign, for the first time or again.
-    #[inline(never)]
-    pub(crate) fn sign(
-        mut self: Box<Self>,
-        settings: &Settings,
-        channel: &mut Channel,
-    ) -> Result<State, Fault> {
-        let transcript = &mut self.flight.transcript;
-        let Some(signature) = self.signer.sign(SERVER_CONTEXT, transcript, channel)? else {
-            return Ok(State::WaitServerSignature(self.part, self));
-        };
-        self.signer.send_signature(&signature, transcript, channel)?;
-        let Self { part, request, flight, .. } = *self;
-        let flight = flight.finish(settings, channel);
-        Ok(match request {
-            None => flight.wait_finished(part.0, settings, channel),
-            Some(Request { clients, kind }) => State::WaitClientCertificate(
-                part,
-                Box::new(WaitCertificate { part, clients, kind, flight }),
-            ),
-        })
-    }
-}
-
-/// The server's flight was sent, and it asks for the client's certificate.
-#[derive(Debug)]
-pub(crate) struct WaitCertificate {
-    part: CertificateServer,
-    clients: ClientAuthentication,
-    kind: CertificateType,
-    flight: Box<SentFlight>,
-}
-
-impl WaitCertificate {
-    /// Processes the client's Certificate.
-    #[inline(never)]
-    pub(crate) fn certificate(
-        mut self: Box<Self>,
-        settings: &Settings,
-        channel: &mut Channel,
-        message: &Message,
-    ) -> Result<State, Fault> {
-        let certificate = read_certificate(message, self.kind)?;
-        absorb(&mut self.flight.transcript, message.kind, &message.body);
-        // The client answers our flight, so it has all of it.
-        channel.flight.complete();
-        let Self { part, clients, kind, flight } = *self;
-        let verifier = clients.verifier().filter(|_| !certificate.entries.is_empty());
-        let Some(verifier) = verifier else {
-            if clients.is_required() {
-                return Err(Incompatibility::NoClientCertificate.into());
-            }
-            return Ok(flight.wait_finished(part.0, settings, channel));
-        };
-        let entries = &certificate.entries;
-        let presented =
-            PresentedCertificate { kind, entries, server_name: None, from_client: true };
-        let claimed = ClaimedKey::accept(&**verifier, &presented)?;
-        Ok(State::WaitClientCertificateVerify(
-            part,
-            Box::new(WaitCertificateVerify { part, claimed, flight }),
-        ))
-    }
-}
-
-/// The client's certificate is accepted.
-#[derive(Debug)]
-pub(crate) struct WaitCertificateVerify {
-    part: CertificateServer,
-    claimed: ClaimedKey,
-    flight: Box<SentFlight>,
-}
-
-impl WaitCertificateVerify {
-    /// Processes the client's CertificateVerify.
-    #[inline(never)]
-    pub(crate) fn verify(
-        self: Box<Self>,
-        settings: &Settings,
-        channel: &mut Channel,
-        message: &Message,
-    ) -> Result<State, Fault> {
-        let Self { part, claimed, mut flight } = *self;
-        let key = claimed.verify(settings, CLIENT_CONTEXT, &flight.transcript, message)?;
-        absorb(&mut flight.transcript, message.kind, &message.body);
-        flight.authenticated(key);
-        Ok(flight.wait_finished(part.0, settings, channel))
     }
 }
