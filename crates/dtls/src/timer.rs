@@ -2,7 +2,7 @@
 //! trips.
 
 use crate::parts::{self, Part};
-use crate::tuning::{MIN_TIMEOUT, REPEAT_INTERVAL};
+use crate::tuning::{ACK_PATIENCE, MIN_TIMEOUT, REPEAT_INTERVAL};
 use core::num::NonZeroU64;
 use core::time::Duration;
 use lightseal_core::Instant;
@@ -234,8 +234,17 @@ impl Retransmission {
         self.allowed_from = now + REPEAT_INTERVAL;
     }
 
-    /// The time from which events other than the timer may cause a retransmission: a burst of them
-    /// causes one.
+    /// The time from which events other than the timer may cause a retransmission of the flight.
+    ///
+    /// What comes soon after the flight was sent says nothing about whether it arrives, and on a
+    /// slow link soon is long: as long as a peer waits with the ACK of a part, where the timeout was
+    /// not doubled beyond `initial`, the configured one.
+    pub(crate) fn flight_allowed_from(&self, initial: Duration) -> Instant {
+        let hold = self.timeout().min(initial) / ACK_PATIENCE;
+        self.allowed_from + hold.saturating_sub(REPEAT_INTERVAL)
+    }
+
+    /// The time from which another ACK may answer a retransmission: a burst of them gets one.
     pub(crate) const fn allowed_from(&self) -> Instant {
         self.allowed_from
     }

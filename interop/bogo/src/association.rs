@@ -136,6 +136,23 @@ impl Association {
         self.now += time;
     }
 
+    /// This end's private key is ready to sign.
+    pub(crate) fn key_is_ready(&mut self) {
+        let now = self.now;
+        match &mut self.role {
+            Role::Client(client) => {
+                if let Some(client) = client {
+                    client.lookups_answered(now);
+                }
+            }
+            Role::Server { endpoint, .. } => {
+                if let Some(endpoint) = endpoint {
+                    endpoint.lookups_answered(now);
+                }
+            }
+        }
+    }
+
     pub(crate) fn receive(&mut self, datagram: &mut [u8]) {
         match &mut self.role {
             Role::Client(client) => {

@@ -32,6 +32,8 @@ fn settings(flags: &Flags) -> Result<Settings, Failure> {
     settings.record_lengths = RecordLengths::Always;
     settings.require_extended_master_secret = false;
     settings.session_tickets = !flags.has("-no-ticket");
+    // As many as BoringSSL sends.
+    settings.tickets = if flags.has("-no-ticket") { 0 } else { 2 };
     // As in BoringSSL: the runner reads no ACK where it waits for data.
     settings.ack_delay = ACK_DELAY;
     settings.handshake_deadline = HANDSHAKE_DEADLINE;
@@ -49,10 +51,11 @@ fn settings(flags: &Flags) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-/// The application protocols: a client's list has a length before each, a server selects one.
+/// The application protocols: a client's list has a length before each, a server selects one. A
+/// server without any declines to select one.
 fn protocols(flags: &Flags) -> Result<Vec<Vec<u8>>, Failure> {
-    if flags.has("-decline-alpn") || flags.has("-reject-alpn") || flags.has("-select-empty-alpn") {
-        return Err(Failure::Unimplemented("an answer to ALPN by the application".into()));
+    if flags.has("-reject-alpn") {
+        return Ok(vec![b"none of the client's".to_vec()]);
     }
     if let Some(selected) = flags.text("-select-alpn") {
         return Ok(vec![selected.as_bytes().to_vec()]);

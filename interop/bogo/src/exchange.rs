@@ -5,27 +5,39 @@
 //! The suite's steps of time are those of BoringSSL's schedule: a first timeout that doubles. Ours
 //! follows the round trips that were measured (RFC 9147, section 5.8.2), and ends at a shorter
 //! timeout. A step of at most [`LONGEST_STEP`] therefore means "until the next timer": the clock
-//! advances to that timer, or by the step if there is none. A longer step is as long as the runner
-//! says: it is there to let old keys expire. The runner's answers take no time; the first datagram
-//! after one of ours arrives [`ROUND_TRIP`] later, as on a network.
+//! advances to that timer, or stands still if there is none. A longer step is as long as the runner
+//! says: it is there to let old keys expire.
+//!
+//! The runner's datagrams take no time, and a copy of an earlier one is then a copy that the network
+//! has made. Only in DTLS 1.2, after the handshake, a plaintext message that comes again arrives
+//! [`ROUND_TRIP`] later: it begins a retransmission of the runner's last flight.
 
 use crate::Failure;
 use crate::association::{Association, Next};
 use crate::checks;
 use crate::flags::Flags;
 use crate::wire::{Frame, Wire};
-use lightseal_dtls::codepoints::HELLO_RETRY_REQUEST_RANDOM;
-use lightseal_dtls::{CloseReason, Instant};
+use lightseal_dtls::{CloseReason, Instant, ProtocolVersion};
 use std::time::Duration;
 
 /// The longest timeout in BoringSSL's schedule.
 const LONGEST_STEP: Duration = Duration::from_secs(60);
 
-/// The round trip: shorter than all first timeouts of the suite.
+/// The round trip: shorter than all first timeouts of the suite, and longer than the shortest time
+/// between two transmissions of a flight.
 const ROUND_TRIP: Duration = Duration::from_millis(150);
 
 /// The number of steps of the schedule after which BoringSSL gives a handshake up.
 const STEPS: u32 = 13;
+
+/// The length of the header of a plaintext record, in bytes.
+const PLAINTEXT_HEADER: usize = 13;
+
+/// The content type of handshake records.
+const HANDSHAKE: u8 = 22;
+
+/// The handshake type of a ClientHello.
+const CLIENT_HELLO: u8 = 1;
 
 /// What the program writes first if the case wants it to.
 const FIRST: &[u8] = b"hello";
@@ -36,12 +48,13 @@ pub(crate) struct Exchange<'a> {
     association: &'a mut Association,
     wire: Wire,
     is_resumption: bool,
-    /// A datagram was sent since one was received.
-    has_sent: bool,
+    /// The number and offset of the newest plaintext message.
+    newest: Option<(u16, u32)>,
     /// The handshake is complete.
     is_connected: bool,
-    /// A HelloRetryRequest was sent or received.
-    has_retried: bool,
+    is_12: bool,
+    /// The client has sent a second hello.
+    has_second_hello: bool,
     /// The steps of the schedule that have passed since something last arrived.
     steps: u32,
     /// The next timer.
@@ -66,9 +79,10 @@ impl<'a> Exchange<'a> {
             association,
             wire,
             is_resumption,
-            has_sent: false,
+            newest: None,
             is_connected: false,
-            has_retried: false,
+            is_12: false,
+            has_second_hello: false,
             steps: 0,
             wake: None,
             end: None,
@@ -82,10 +96,8 @@ impl<'a> Exchange<'a> {
             match self.wire.receive().map_err(io)? {
                 Frame::Datagram(mut datagram) => {
                     self.steps = 0;
-                    if std::mem::take(&mut self.has_sent) {
-                        self.association.wait(ROUND_TRIP);
-                    }
-                    self.note_retry(&datagram);
+                    self.note_hello(&datagram);
+                    self.note_repetition(&datagram);
                     self.association.receive(&mut datagram);
                     self.association.keep_session();
                 }
@@ -103,6 +115,7 @@ impl<'a> Exchange<'a> {
                 Frame::End => return Err(Failure::Failed("the runner closed".into())),
             }
             self.flush()?;
+            self.sign_later()?;
         }
         match self.end {
             None | Some(CloseReason::Local | CloseReason::Peer) if self.is_connected => Ok(()),
@@ -114,26 +127,42 @@ impl<'a> Exchange<'a> {
     /// Lets time pass in which nothing arrives.
     fn pass(&mut self, time: Duration) {
         let now = self.association.now();
-        self.steps += 1;
-        let until = match self.wake {
-            Some(wake) if time <= LONGEST_STEP && self.steps < STEPS => wake.max(now),
-            _ if !self.is_connected && self.steps >= STEPS => {
+        let until = match self.near_timer() {
+            _ if time > LONGEST_STEP => now + time,
+            None => return,
+            Some(_) if !self.is_connected && self.steps + 1 >= STEPS => {
                 now + crate::configuration::HANDSHAKE_DEADLINE
             }
-            _ => now + time,
+            Some(timer) => timer.max(now),
         };
+        self.steps += 1;
         self.association.advance_to(until);
     }
 
-    fn check_timeout(&self, expected: Option<Duration>) -> Result<(), Failure> {
-        // Timers that are not of a handshake are this far away: old keys are kept for that time.
+    /// The next timer of a handshake. Others are further away: old keys are kept for longer.
+    fn near_timer(&self) -> Option<Instant> {
         let horizon = self.association.now() + LONGEST_STEP;
-        let is_near = self.wake.is_some_and(|wake| wake <= horizon);
-        match expected {
-            Some(_) if !is_near => Err(Failure::Failed("no timer runs, but one must".into())),
-            None if is_near => Err(Failure::Failed("a timer runs, but none may".into())),
+        self.wake.filter(|wake| *wake <= horizon)
+    }
+
+    fn check_timeout(&self, expected: Option<Duration>) -> Result<(), Failure> {
+        match (expected, self.near_timer()) {
+            (Some(_), None) => Err(Failure::Failed("no timer runs, but one must".into())),
+            (None, Some(_)) => Err(Failure::Failed("a timer runs, but none may".into())),
             _ => Ok(()),
         }
+    }
+
+    /// Lets the time pass that this end's private key takes to sign, if it has to.
+    fn sign_later(&mut self) -> Result<(), Failure> {
+        if self.association.identities.signs_later() {
+            let delay = self.flags.number("-private-key-delay-ms")?.unwrap_or(0);
+            self.association.advance_to(self.association.now() + Duration::from_millis(delay));
+            self.flush()?;
+            self.association.key_is_ready();
+            self.flush()?;
+        }
+        Ok(())
     }
 
     /// Sends what the association has to send and acts on its events.
@@ -144,12 +173,14 @@ impl<'a> Exchange<'a> {
                 Next::Transmit(datagram) => self.transmit(&datagram),
                 Next::Connected(negotiated) => {
                     self.is_connected = true;
+                    self.is_12 = negotiated.version == ProtocolVersion::Dtls12;
                     checks::after_handshake(
                         self.flags,
                         &negotiated,
                         self.association,
                         self.is_resumption,
-                        self.has_retried,
+                        // In DTLS 1.2 it follows a HelloVerifyRequest.
+                        self.has_second_hello && !self.is_12,
                     )?;
                     self.greet()?;
                 }
@@ -167,14 +198,27 @@ impl<'a> Exchange<'a> {
     }
 
     fn transmit(&mut self, datagram: &[u8]) {
-        self.note_retry(datagram);
+        self.note_hello(datagram);
         self.wire.send(datagram);
-        self.has_sent = true;
     }
 
-    fn note_retry(&mut self, datagram: &[u8]) {
-        let random = HELLO_RETRY_REQUEST_RANDOM;
-        self.has_retried |= datagram.windows(random.len()).any(|bytes| bytes == random);
+    /// Lets a round trip pass before a retransmission of the runner's last flight.
+    fn note_repetition(&mut self, datagram: &[u8]) {
+        let Some(at) =
+            plaintext_messages(datagram).next().map(|message| (message.number, message.offset))
+        else {
+            return;
+        };
+        if self.is_connected && self.is_12 && self.newest.is_some_and(|newest| at <= newest) {
+            self.association.wait(ROUND_TRIP);
+        }
+        self.newest = Some(at);
+    }
+
+    /// Notes a second ClientHello in a datagram of either end.
+    fn note_hello(&mut self, datagram: &[u8]) {
+        self.has_second_hello |= plaintext_messages(datagram)
+            .any(|message| message.kind == CLIENT_HELLO && message.number > 0);
     }
 
     /// Sends a payload.
@@ -228,6 +272,32 @@ impl<'a> Exchange<'a> {
         }
         Ok(())
     }
+}
+
+/// The header of a fragment of a handshake message (RFC 9147, section 5.2).
+struct FragmentHeader {
+    kind: u8,
+    number: u16,
+    offset: u32,
+}
+
+/// The first fragment of each plaintext record at the start of a datagram.
+fn plaintext_messages(mut datagram: &[u8]) -> impl Iterator<Item = FragmentHeader> {
+    std::iter::from_fn(move || {
+        let (header, rest) = datagram.split_at_checked(PLAINTEXT_HEADER)?;
+        let is_plaintext = header[0] == HANDSHAKE && header[3..5] == [0, 0];
+        let len = usize::from(u16::from_be_bytes([header[11], header[12]]));
+        let (record, rest) = rest.split_at_checked(len).filter(|_| is_plaintext)?;
+        datagram = rest;
+        match *record {
+            [kind, _, _, _, n1, n2, o1, o2, o3, ..] => Some(FragmentHeader {
+                kind,
+                number: u16::from_be_bytes([n1, n2]),
+                offset: u32::from_be_bytes([0, o1, o2, o3]),
+            }),
+            _ => None,
+        }
+    })
 }
 
 fn io(error: std::io::Error) -> Failure {

@@ -32,11 +32,16 @@ const SWITCHES: &[&str] = &[
     "-expect-no-server-name",
     "-decline-alpn",
     "-reject-alpn",
-    "-select-empty-alpn",
+    "-reverify-on-resume",
+    "-no-server-name-ack",
 ];
 
-/// Flags without a parameter that choose how BoringSSL's own interface is called.
+/// Flags without a parameter that choose how BoringSSL's own interface is called, or that are about
+/// early data, which the suite expects no client to send in DTLS.
 const WITHOUT_EFFECT: &[&str] = &[
+    "-enable-early-data",
+    "-expect-accept-early-data",
+    "-expect-ticket-supports-early-data",
     "-dtls",
     "-async",
     "-implicit-handshake",
@@ -78,6 +83,8 @@ const WITH_PARAMETER: &[&str] = &[
     "-expect-selected-credential",
     "-expect-peer-cert-file",
     "-verify-prefs",
+    "-max-cert-list",
+    "-private-key-delay-ms",
     "-use-client-ca-list",
     "-expect-client-ca-list",
 ];

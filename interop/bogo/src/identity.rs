@@ -47,13 +47,15 @@ pub(crate) struct Identities {
     verifier: Arc<Verifier>,
     /// The newest credentials, and the flags that name them.
     credentials: Option<(Vec<CredentialFlags>, Arc<Credentials>)>,
+    /// Whether this end's private key still has to sign.
+    delay: Arc<keys::Delay>,
 }
 
 impl Identities {
     pub(crate) fn new() -> Self {
         let log = Arc::default();
         let verifier = Arc::new(Verifier::new(&log));
-        Self { log, verifier, credentials: None }
+        Self { log, verifier, credentials: None, delay: Arc::default() }
     }
 
     /// Begins a connection with these flags.
@@ -62,9 +64,15 @@ impl Identities {
         self.verifier.configure(flags);
         let named: Vec<_> = flags.credentials().map(|(_, flags)| flags.clone()).collect();
         if self.credentials.as_ref().is_none_or(|(before, _)| *before != named) {
-            self.credentials = Some((named, Arc::new(Credentials::read(flags, &self.log)?)));
+            let delay = flags.text("-private-key-delay-ms").map(|_| &self.delay);
+            self.credentials = Some((named, Arc::new(Credentials::read(flags, &self.log, delay)?)));
         }
         Ok(())
+    }
+
+    /// Whether this end's private key still has to sign.
+    pub(crate) fn signs_later(&self) -> bool {
+        self.delay.is_outstanding()
     }
 
     /// What happened in the current connection.
@@ -97,18 +105,25 @@ struct Credential {
 pub(crate) struct Credentials {
     credentials: Vec<Credential>,
     log: Arc<Log>,
+    /// Whether the server says that it has the name that the client wants.
+    confirms_name: bool,
 }
 
 impl Credentials {
     /// Reads the credentials that the flags name.
-    fn read(flags: &Flags, log: &Arc<Log>) -> Result<Self, Failure> {
+    fn read(
+        flags: &Flags,
+        log: &Arc<Log>,
+        delay: Option<&Arc<keys::Delay>>,
+    ) -> Result<Self, Failure> {
         let mut credentials = Vec::new();
         for (index, flags) in flags.credentials() {
-            credentials.extend(read_credential(index, flags)?);
+            credentials.extend(read_credential(index, flags, delay)?);
         }
         // The one without an introduction is the last resort.
         credentials.sort_by_key(|credential| credential.index < 0);
-        Ok(Self { credentials, log: Arc::clone(log) })
+        let confirms_name = !flags.has("-no-server-name-ack");
+        Ok(Self { credentials, log: Arc::clone(log), confirms_name })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -116,7 +131,11 @@ impl Credentials {
     }
 }
 
-fn read_credential(index: i32, flags: &CredentialFlags) -> Result<Option<Credential>, Failure> {
+fn read_credential(
+    index: i32,
+    flags: &CredentialFlags,
+    delay: Option<&Arc<keys::Delay>>,
+) -> Result<Option<Credential>, Failure> {
     let (Some(chain), Some(key)) = (flags.text("-cert-file"), flags.text("-key-file")) else {
         return Ok(None);
     };
@@ -128,7 +147,7 @@ fn read_credential(index: i32, flags: &CredentialFlags) -> Result<Option<Credent
         .map(|certificate| certificate.to_vec())
         .collect();
     let schemes = flags.numbers("-signing-prefs")?.into_iter().map(SignatureScheme).collect();
-    let key = keys::read(key, schemes)?;
+    let key = keys::read(key, schemes, delay.cloned())?;
     let issuers = chain.iter().filter_map(|certificate| issuer(certificate)).collect();
     let key = CertifiedKey::x509(chain, key).map_err(|error| failed(&error))?;
     Ok(Some(Credential { index, key, must_match_issuer: flags.must_match_issuer, issuers }))
@@ -172,18 +191,25 @@ impl KeyStore for Credentials {
     fn kinds(&self) -> Vec<CertificateType> {
         vec![CertificateType::X509]
     }
+
+    fn has_name(&self, _: &str) -> Option<bool> {
+        self.confirms_name.then_some(true)
+    }
 }
 
 /// Accepts every certificate that has a public key, or none.
 #[derive(Debug)]
 pub(crate) struct Verifier {
     accepts: AtomicBool,
+    /// Whether a session is resumed only if its certificate is still accepted.
+    verifies_sessions: AtomicBool,
     log: Arc<Log>,
 }
 
 impl Verifier {
     fn new(log: &Arc<Log>) -> Self {
-        Self { accepts: AtomicBool::new(true), log: Arc::clone(log) }
+        let verifies_sessions = AtomicBool::new(false);
+        Self { accepts: AtomicBool::new(true), verifies_sessions, log: Arc::clone(log) }
     }
 
     /// Does what the flags of the next connection want.
@@ -193,6 +219,7 @@ impl Verifier {
         let counts =
             counts.iter().any(|flag| flags.has(flag)) || flags.has("-use-custom-verify-callback");
         self.accepts.store(!(flags.has("-verify-fail") && counts), Ordering::Relaxed);
+        self.verifies_sessions.store(flags.has("-reverify-on-resume"), Ordering::Relaxed);
     }
 }
 
@@ -202,7 +229,7 @@ impl CertificateVerifier for Verifier {
     }
 
     fn still_accepts(&self, _: &PeerKey) -> bool {
-        true
+        !self.verifies_sessions.load(Ordering::Relaxed) || self.accepts.load(Ordering::Relaxed)
     }
 
     fn verify(

@@ -15,6 +15,9 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 use suite::{Suite, config};
 
 /// All cases over DTLS have this in their names.
@@ -22,6 +25,10 @@ const DTLS: &str = "*DTLS*";
 
 /// The variable that makes the shim leave every case at once: the runner then lists them.
 const ONLY_LIST: &str = "LIGHTSEAL_BOGO_ONLY_LIST";
+
+/// How long the runner may be silent before it is ended: some mistakes of the engine block it for
+/// ever. The longest cases, with some 65,000 changes of keys, take minutes.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -142,14 +149,31 @@ fn runner_of(suite: &Suite, cases: &str) -> Command {
     runner
 }
 
-/// Runs the runner, and calls `each` with every case and how it ended.
+/// Runs the runner, and calls `each` with every case and how it ended. A runner that is silent for
+/// [`PATIENCE`] is ended; cases that it has not reported are left out.
 fn read(mut runner: Command, mut each: impl FnMut(&str, Verdict)) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::NotPossibleHere(format!("the runner: {error}"));
     let mut child = runner.stdout(Stdio::piped()).spawn().map_err(failed)?;
     let output = child.stdout.take().expect("it is piped");
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n') {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
     let mut open: Option<(String, String)> = None;
-    for line in BufReader::new(output).split(b'\n') {
-        let line = line.map_err(failed)?;
+    loop {
+        let line = match lines.recv_timeout(PATIENCE) {
+            Ok(line) => line.map_err(failed)?,
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                eprintln!("the runner is silent for {} s and is ended", PATIENCE.as_secs());
+                child.kill().map_err(failed)?;
+                break;
+            }
+        };
         let line = String::from_utf8_lossy(&line);
         match cases::verdict(&line) {
             Some((case, verdict)) => {

@@ -125,6 +125,12 @@ impl Connection {
         }
     }
 
+    /// Whether an event other than the timer may cause a retransmission of the flight.
+    pub(super) fn may_repeat_flight(&self) -> bool {
+        let initial = self.settings().initial_timeout;
+        self.now >= self.retransmission.flight_allowed_from(initial)
+    }
+
     fn back_off(&mut self) {
         let first = self.settings().initial_timeout;
         let most = if self.timers.is_set(Timer::HandshakeDeadline) {

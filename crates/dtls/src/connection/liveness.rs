@@ -220,7 +220,7 @@ impl Connection {
     /// back; not more often than duplicates of the peer's flights would cause it.
     pub fn hurry(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        let ready = self.now >= self.retransmission.allowed_from();
+        let ready = self.may_repeat_flight();
         let waits = self.ending == Ending::Open
             && !self.is_established()
             && self.timers.is_set(Timer::Retransmit);

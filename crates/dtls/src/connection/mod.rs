@@ -53,7 +53,7 @@ pub(crate) use transmit::write_plaintext;
 use crate::codepoints::AlertDescription;
 use crate::config::{ClientConfig, CookiePolicy, ProtocolVersion, ServerConfig, Settings};
 use crate::crypto::ExportError;
-use crate::error::{CloseReason, Fault};
+use crate::error::{CloseReason, Fault, Incompatibility};
 use crate::handshake::client::WaitServerHello;
 use crate::handshake::dtls12::hello_decision::AcceptedHello12;
 use crate::handshake::hello_decision::AcceptedHello;
@@ -344,8 +344,11 @@ impl Connection {
         self.cid
     }
 
-    /// Whether the peer has acknowledged everything that this end sent of the handshake and after it.
-    pub(crate) fn is_acknowledged(&self) -> bool {
+    /// Whether the peer has acknowledged all handshake messages that this end has sent, also those
+    /// after the handshake. A client of DTLS 1.3 is connected before the server has checked the
+    /// client's certificate: the server acknowledges it then, or ends the association with an alert.
+    /// In DTLS 1.2 nobody acknowledges the last flight of a handshake.
+    pub fn is_acknowledged(&self) -> bool {
         self.channel.flight.is_done()
     }
 
@@ -467,7 +470,16 @@ impl Connection {
     }
 
     fn fail(&mut self, fault: Fault) {
-        self.farewell(fault.alert(), CloseReason::Fault(fault));
+        let alert = match fault {
+            // RFC 5246, section 7.4.6. In DTLS 1.3 a server has keys when it asks the client.
+            Fault::Incompatible(Incompatibility::NoClientCertificate)
+                if self.channel.send.peek().is_none() =>
+            {
+                AlertDescription::HANDSHAKE_FAILURE
+            }
+            fault => fault.alert(),
+        };
+        self.farewell(alert, CloseReason::Fault(fault));
     }
 
     /// Ends the association with an alert to the peer.

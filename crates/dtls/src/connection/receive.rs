@@ -394,14 +394,16 @@ impl Connection {
         if refused {
             // An ACK would claim that the whole record was kept (RFC 9147, section 7).
             self.stats.received(|received| received.refused += 1);
-        } else if (stored || old) && self.acknowledges() {
-            self.acks.note(RecordNumber { epoch, number });
         }
         while let Some(message) = self.incoming.next_message() {
             self.message(&message)?;
             if self.ending != Ending::Open {
                 return Ok(());
             }
+        }
+        // A ServerHello shows that the peer understands ACKs.
+        if !refused && (stored || old) && self.acknowledges() {
+            self.acks.note(RecordNumber { epoch, number });
         }
         if old && !stored {
             self.answer_repetition(epoch);
@@ -461,16 +463,18 @@ impl Connection {
         let flight = self.channel.flight.epoch();
         if epoch < APPLICATION_EPOCH && flight.is_some_and(|ours| ours < APPLICATION_EPOCH) {
             self.acks.clear();
-            if ready && self.channel.flight.unsent_epoch().is_none() {
+            if self.may_repeat_flight() && self.channel.flight.unsent_epoch().is_none() {
                 self.channel.flight.resend();
                 self.stats.sent(|sent| sent.retransmissions += 1);
                 self.retransmission.sent(self.now);
             }
-        } else if ready {
+        } else if ready && self.settings().ack_delay.is_zero() {
             self.acks.make_due();
             self.retransmission.sent(self.now);
         } else {
-            self.timers.set_at_most(Timer::Acknowledge, self.retransmission.allowed_from());
+            let delayed = self.now + self.settings().ack_delay;
+            let at = delayed.max(self.retransmission.allowed_from());
+            self.timers.set_at_most(Timer::Acknowledge, at);
         }
     }
 
@@ -615,8 +619,7 @@ impl Connection {
         let records = ack::read(content)?;
         let state = self.stage.state();
         let retried = matches!(state, Some(State::WaitServerHello(_, state)) if state.is_retried());
-        let ready = self.now >= self.retransmission.allowed_from();
-        if retried && ready && self.channel.flight.resend_unnamed(records) {
+        if retried && self.may_repeat_flight() && self.channel.flight.resend_unnamed(records) {
             self.stats.sent(|sent| sent.retransmissions += 1);
             self.retransmission.sent(self.now);
         }
@@ -641,7 +644,10 @@ impl Connection {
         } else {
             // Parts of the flight are missing: they are retransmitted without waiting for the timer
             // (section 7.2).
-            self.channel.flight.resend();
+            if self.channel.flight.resend_missing(self.now) {
+                self.stats.sent(|sent| sent.retransmissions += 1);
+            }
+            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout());
         }
         Ok(())
     }

@@ -210,9 +210,9 @@ impl Connection {
             None => PlaintextHeader::LEN,
         };
         let room = buf.len().saturating_sub(overhead).min(self.channel.record_limit);
-        let records = self.acks.fitting(room);
-        let count = records.len();
-        let content = |w: &mut Writer<'_>| ack::write(records, w);
+        let is_complete = self.is_established() && self.incoming.is_empty();
+        let records = self.acks.take(room, is_complete);
+        let content = |w: &mut Writer<'_>| ack::write(&records, w);
         let written = match self.channel.send.newest() {
             Some(epoch) => epoch.seal(buf, ContentType::ACK, CONTROL, content).map(|s| s.len).ok(),
             None => {
@@ -220,7 +220,6 @@ impl Connection {
                     .map(|(len, _)| len)
             }
         };
-        self.acks.sent(count);
         written.unwrap_or(0)
     }
 
@@ -351,13 +350,17 @@ impl Connection {
             at = self.write_closing_tag(buf, CONTROL).unwrap_or(0);
         }
         let content = |w: &mut Writer<'_>| Alert(alert).write(w);
-        // During a handshake of DTLS 1.2 the alert is not protected, because the peer may not have
-        // our keys yet or may have different ones. The epoch shows the version: a handshake that
-        // failed has no state any more.
+        // During a handshake of DTLS 1.2 the alert is not protected before our ChangeCipherSpec was
+        // sent, because the peer may not have our keys yet or may have different ones. The epoch
+        // shows the version: a handshake that failed has no state any more.
         let older = self.channel.send.peek().is_some_and(|epoch| epoch.epoch() == EPOCH_12);
-        let clear = older && !self.is_established();
+        let clear = older && !self.is_established() && self.channel.flight.is_cipher_change_due();
         let last = self.last_control();
-        let keys = self.channel.send.newest().filter(|_| !clear);
+        let keys = match self.channel.flight.unsent_epoch() {
+            // The peer cannot have newer keys yet.
+            Some(HANDSHAKE_EPOCH) => self.channel.send.get(HANDSHAKE_EPOCH),
+            _ => self.channel.send.newest().filter(|_| !clear),
+        };
         let written = buf.get_mut(at..).and_then(|rest| match keys {
             Some(epoch) => epoch.seal(rest, ContentType::ALERT, last, content).map(|s| s.len).ok(),
             None => {

@@ -1,19 +1,22 @@
 //! Private keys with X.509 certificates or as raw public keys.
 
+use super::spki::PublicKeyInfo;
 use crate::codepoints::{CertificateCompressionAlgorithm, CertificateType, SignatureScheme};
 use crate::credential::CertificateCompression;
-use crate::crypto::SigningKey;
+use crate::crypto::{NamedGroup, SigningKey};
 use crate::error::ConfigError;
 use crate::messages::certificate::CompressedCertificate;
 #[cfg(feature = "certificate-compression")]
 use crate::messages::certificate::{certificate_len, write_certificate};
-use crate::parts;
+use crate::parts::{self, Part};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use lightseal_core::Decode;
 #[cfg(feature = "certificate-compression")]
 use lightseal_core::Writer;
 use lightseal_core::parts::PartState;
+use pki_types::alg_id;
 
 /// A private key with what the peer verifies it by: a chain of X.509 certificates, or the raw public
 /// key (RFC 7250).
@@ -144,13 +147,16 @@ pub struct OfferedCertificates<'a> {
     pub authorities: &'a [&'a [u8]],
     /// The algorithms with which certificates may be compressed; empty if the peer accepts none.
     pub compressions: &'a [CertificateCompressionAlgorithm],
+    /// The groups in which an ECDSA key may lie, of a client of DTLS 1.2 (RFC 8422, section 5.1);
+    /// empty if the peer does not limit them.
+    pub groups: &'a [NamedGroup],
 }
 
 impl<'a> OfferedCertificates<'a> {
     /// A peer that accepts these kinds and schemes, and names neither a server nor an authority. A
     /// caller sets the fields that differ.
     pub const fn new(kinds: &'a [CertificateType], schemes: &'a [SignatureScheme]) -> Self {
-        Self { server_name: None, kinds, schemes, authorities: &[], compressions: &[] }
+        Self { server_name: None, kinds, schemes, authorities: &[], compressions: &[], groups: &[] }
     }
 }
 
@@ -160,7 +166,21 @@ impl OfferedCertificates<'_> {
     pub fn scheme_for(&self, key: &CertifiedKey) -> Option<SignatureScheme> {
         let schemes = key.key().schemes();
         let common = schemes.iter().find(|scheme| self.schemes.contains(scheme)).copied();
-        common.filter(|_| self.kinds.contains(&key.kind()))
+        common.filter(|_| self.kinds.contains(&key.kind()) && self.allows_curve(key.key()))
+    }
+
+    /// Whether the peer's groups allow the curve of the key, if it has one.
+    fn allows_curve(&self, key: &dyn SigningKey) -> bool {
+        let is_server_12 = parts::Server::IS_INCLUDED && parts::Dtls12::IS_INCLUDED;
+        if !is_server_12 || self.groups.is_empty() {
+            return true;
+        }
+        let curves =
+            [(alg_id::ECDSA_P256, NamedGroup::P256), (alg_id::ECDSA_P384, NamedGroup::P384)];
+        PublicKeyInfo::decode(key.public_key()).is_ok_and(|info| {
+            let curve = curves.iter().find(|(id, _)| id.as_ref() == info.algorithm);
+            curve.is_none_or(|(_, group)| self.groups.contains(group))
+        })
     }
 }
 
@@ -206,5 +226,47 @@ impl KeyStore for Vec<CertifiedKey> {
             }
         }
         kinds
+    }
+}
+
+#[cfg(all(test, feature = "server", feature = "dtls12"))]
+mod tests {
+    use super::*;
+    use crate::crypto::Signing;
+    use lightseal_core::Random;
+
+    /// A key of which only the public half exists.
+    #[derive(Debug)]
+    struct Public(Vec<u8>);
+
+    impl SigningKey for Public {
+        fn schemes(&self) -> &[SignatureScheme] {
+            &[SignatureScheme::ECDSA_SECP256R1_SHA256]
+        }
+
+        fn public_key(&self) -> &[u8] {
+            &self.0
+        }
+
+        fn sign(&self, _: SignatureScheme, _: &[u8], _: &mut Random) -> Signing {
+            Signing::Failed
+        }
+    }
+
+    #[test]
+    fn the_curve_of_a_key_is_among_the_groups_of_a_client_that_names_some() {
+        let mut p256 = alloc::vec![0x30, 24, 0x30, 19];
+        p256.extend(alg_id::ECDSA_P256.as_ref());
+        p256.extend([3, 1, 0]);
+        let p256 = Public(p256);
+        let schemes = [SignatureScheme::ECDSA_SECP256R1_SHA256];
+        let offered = OfferedCertificates::new(&[CertificateType::X509], &schemes);
+        for (groups, is_allowed) in [
+            (&[][..], true),
+            (&[NamedGroup::X25519, NamedGroup::P256], true),
+            (&[NamedGroup::X25519, NamedGroup::P384], false),
+        ] {
+            assert_eq!(OfferedCertificates { groups, ..offered }.allows_curve(&p256), is_allowed);
+        }
     }
 }

@@ -520,15 +520,16 @@ impl WaitServerHello {
     ) -> Result<State, Fault> {
         let offer = self.offers.dtls12_mut().ok_or(Incompatibility::Version)?;
         let cookie = offer.verify_request(message)?;
-        if let Some(offer) = self.offers.dtls13_mut() {
-            if offer.retried.is_some() {
-                return Err(Misbehaviour::UnexpectedMessage.into());
-            }
-            // The hello that a HelloVerifyRequest answers is not part of the transcript.
-            offer.transcript.clear();
+        if self.offers.dtls13().is_some_and(|offer| offer.retried.is_some()) {
+            return Err(Misbehaviour::UnexpectedMessage.into());
         }
         channel.flight.complete();
+        // The second hello still offers DTLS 1.3 (RFC 6347, section 4.2.1). A server that speaks it
+        // sends no HelloVerifyRequest (RFC 9147, section 5.1), so it must not choose it now.
         self.send_hello(settings, channel, &[], cookie)?;
+        if let Offers::Both(_, part, offer) = self.offers {
+            self.offers = Offers::Dtls12(part, offer);
+        }
         Ok(State::WaitServerHello(self.part, self))
     }
 

@@ -48,7 +48,15 @@ struct SentRecord {
 #[derive(Debug, Default)]
 struct Unfinished {
     messages: Vec<OutgoingMessage>,
+    /// In the order in which they were sent.
     sent: VecDeque<SentRecord>,
+    /// The number of records sent before the newest one that the peer has acknowledged and that is
+    /// no longer in `sent`: those at the front of `sent`.
+    overtaken: usize,
+    /// When a part of the flight was last sent.
+    sent_at: Instant,
+    /// The time from which an ACK may let the end of the flight be sent again.
+    end_held_until: Instant,
 }
 
 /// The current flight.
@@ -148,6 +156,37 @@ impl Flight {
         self.unfinished = None;
     }
 
+    /// Marks for retransmission what is missing after an ACK of a part of the flight. Returns whether
+    /// there is anything to be sent again.
+    ///
+    /// What was sent before the newest acknowledged record is lost. What was sent after it, the end
+    /// of the flight, may still be on its way: on a slow link many records wait in queues, and each
+    /// ACK of a part would make these longer. So the end is sent again as well, but each time the
+    /// next one waits for twice as long as this ACK took.
+    pub(crate) fn resend_missing(&mut self, now: Instant) -> bool {
+        let Some(unfinished) = self.unfinished.as_deref_mut() else { return false };
+        let Unfinished { messages, sent, overtaken, sent_at, end_held_until } = unfinished;
+        let mut in_flight = sent.len();
+        if now >= *end_held_until {
+            *end_held_until = now + now.saturating_since(*sent_at).saturating_mul(2);
+        } else {
+            in_flight = *overtaken;
+        }
+        let mut lost = false;
+        for message in messages {
+            let mut left = message.unacknowledged.clone();
+            for piece in sent.iter().skip(in_flight).flat_map(|sent| &sent.pieces) {
+                if piece.sequence == message.sequence {
+                    left.fill(piece.range.clone());
+                }
+            }
+            lost |= !left.without(&message.unsent).is_empty();
+            message.unsent = left;
+        }
+        self.repeated |= lost;
+        lost
+    }
+
     /// Marks everything that is not acknowledged for retransmission.
     pub(crate) fn resend(&mut self) {
         self.repeated = true;
@@ -160,7 +199,7 @@ impl Flight {
     /// Uses an ACK that is not authenticated: marks what it does not name for retransmission, but
     /// acknowledges nothing. Returns whether it names a part of the flight and not all of it.
     pub(crate) fn resend_unnamed(&mut self, records: impl Iterator<Item = RecordNumber>) -> bool {
-        let Some(Unfinished { messages, sent }) = self.unfinished.as_deref_mut() else {
+        let Some(Unfinished { messages, sent, .. }) = self.unfinished.as_deref_mut() else {
             return false;
         };
         let mut unnamed: Vec<Missing> =
@@ -193,7 +232,10 @@ impl Flight {
     /// epoch.
     pub(crate) fn move_to(&mut self, epoch: u64) {
         let Self { unfinished, repeated, .. } = self;
-        let Some(Unfinished { messages, sent }) = unfinished.as_deref_mut() else { return };
+        let Some(Unfinished { messages, sent, overtaken, .. }) = unfinished.as_deref_mut() else {
+            return;
+        };
+        *overtaken = 0;
         for message in messages.iter_mut() {
             message.epoch = epoch;
             let all = Missing::all(message.body.len() as u32);
@@ -216,11 +258,11 @@ impl Flight {
 
     /// Processes the acknowledgement of a record. Returns whether it was new.
     pub(crate) fn acknowledge(&mut self, record: RecordNumber) -> bool {
-        let Some(Unfinished { messages, sent }) = self.unfinished.as_deref_mut() else {
-            return false;
-        };
+        let Some(unfinished) = self.unfinished.as_deref_mut() else { return false };
+        let Unfinished { messages, sent, overtaken, .. } = unfinished;
         let Some(at) = sent.iter().position(|sent| sent.record == record) else { return false };
         let Some(sent) = sent.remove(at) else { return false };
+        *overtaken = if at < *overtaken { *overtaken - 1 } else { at };
         for piece in sent.pieces {
             if let Some(message) = messages.iter_mut().find(|m| m.sequence == piece.sequence) {
                 message.unacknowledged.fill(piece.range.clone());
@@ -311,7 +353,9 @@ impl Flight {
 
     /// Notes that the pieces of a plan were sent in `record`.
     pub(crate) fn sent(&mut self, now: Instant, record: RecordNumber, pieces: Vec<FragmentRange>) {
-        let Some(Unfinished { messages, sent }) = self.unfinished.as_deref_mut() else { return };
+        let Some(unfinished) = self.unfinished.as_deref_mut() else { return };
+        let Unfinished { messages, sent, overtaken, sent_at, .. } = unfinished;
+        *sent_at = now;
         for piece in &pieces {
             if let Some(message) = messages.iter_mut().find(|m| m.sequence == piece.sequence) {
                 message.unsent.fill(piece.range.clone());
@@ -320,6 +364,7 @@ impl Flight {
         self.first_sent = self.first_sent.min(now);
         if sent.len() == MAX_SENT_RECORDS {
             sent.pop_front();
+            *overtaken = overtaken.saturating_sub(1);
         }
         sent.push_back(SentRecord { record, pieces });
     }
@@ -360,6 +405,39 @@ mod tests {
         flight.sent(Instant::ZERO, number(2), again);
         assert!(flight.acknowledge(number(2)));
         assert!(flight.is_done());
+    }
+
+    #[test]
+    fn what_may_still_be_on_its_way_is_sent_again_ever_more_seldom() {
+        let mut flight = Flight::starting_at(0);
+        flight.push(2, HandshakeType::CERTIFICATE, alloc::vec![1; 58 * 6]);
+        let at = Instant::from_micros;
+        let send = |flight: &mut Flight, now, n| {
+            let part = flight.plan(2, 70, false);
+            flight.sent(at(now), number(n), part);
+        };
+        let unsent = |flight: &Flight| -> Vec<u32> {
+            flight.plan(2, 1000, false).iter().map(|piece| piece.range.start / 58).collect()
+        };
+        (0..5).for_each(|n| send(&mut flight, 100, n));
+        // The sixth part waits to be sent for the first time. The first ACK lets all be sent again.
+        assert!(flight.acknowledge(number(0)));
+        assert!(flight.resend_missing(at(150)));
+        assert_eq!(unsent(&flight), [1], "one range from the second to the last part");
+        (5..10).for_each(|n| send(&mut flight, 150, n));
+        assert_eq!(unsent(&flight), []);
+        // Until 250, only what was overtaken is lost: nothing, because all of it was sent again.
+        assert!(flight.acknowledge(number(2)));
+        assert!(!flight.resend_missing(at(200)));
+        assert_eq!(unsent(&flight), []);
+        // The second transmission of the second part is overtaken by that of the fourth.
+        assert!(flight.acknowledge(number(7)));
+        assert!(flight.resend_missing(at(249)));
+        assert_eq!(unsent(&flight), [1]);
+        send(&mut flight, 249, 10);
+        assert!(flight.acknowledge(number(8)));
+        assert!(flight.resend_missing(at(250)));
+        assert_eq!(unsent(&flight), [1, 5], "the time has come for all that is missing");
     }
 
     #[test]

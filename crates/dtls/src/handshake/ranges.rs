@@ -38,6 +38,15 @@ impl Missing {
         self.0.iter().any(|hole| hole.contains(&offset))
     }
 
+    /// What is missing here and not in `other`.
+    pub(crate) fn without(&self, other: &Self) -> Self {
+        let mut left = self.clone();
+        for range in &other.0 {
+            left.fill(range.clone());
+        }
+        left
+    }
+
     /// Marks `piece` as present. Returns whether anything changed.
     pub(crate) fn fill(&mut self, piece: Range<u32>) -> bool {
         let mut changed = false;

@@ -3,7 +3,7 @@
 pub(crate) mod certificates;
 
 use super::certificates::AuthenticatedPeer;
-use super::certificates::choice::{ChosenCertificate, confirm_name, offered_name};
+use super::certificates::choice::{ChosenCertificate, offered_name};
 use super::early::{self, EarlyKeys};
 use super::hello_decision::AcceptedHello;
 use super::negotiated_extensions::AcceptedExtensions;
@@ -146,12 +146,9 @@ pub(crate) fn accept(
             if early_data.is_some() {
                 write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
             }
-            match (&credential, config.certificates.get()) {
-                (ServerCredential::Certificate(_, chosen), _) => chosen.write_answer(w)?,
-                (ServerCredential::Psk { peer: SessionPeer::Key(_), .. }, Some(certificates)) => {
-                    confirm_name(certificates, server_name.as_deref(), w)?;
-                }
-                (ServerCredential::Psk { .. }, _) => {}
+            // The name is not confirmed when a session is resumed (RFC 6066, section 3).
+            if let ServerCredential::Certificate(_, chosen) = &credential {
+                chosen.write_answer(w)?;
             }
             answer.write_limits(settings, w)
         })

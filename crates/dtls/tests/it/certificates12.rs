@@ -119,7 +119,8 @@ fn every_credential_with_every_client_authentication_and_suite() {
                         let none = Incompatibility::NoClientCertificate;
                         let (at_client, at_server) = refused(configs);
                         assert_eq!(at_server, fault(none), "{case}");
-                        assert!(matches!(at_client, Some(CloseReason::PeerAlert(_))), "{case}");
+                        // RFC 5246, section 7.4.6.
+                        assert_eq!(at_client, alert(AlertDescription::HANDSHAKE_FAILURE), "{case}");
                         continue;
                     }
                     let pair = connected(configs, 1);

@@ -10,6 +10,7 @@ mod certificates12;
 mod certificates12_lossy;
 mod certificates_lossy;
 mod chaos;
+mod conformance;
 mod connection_ids;
 mod cuts;
 mod data;

@@ -15,8 +15,10 @@ pub(super) const FIGURE: Figure = Figure {
             with a pre-shared key. With half-rtt, the server may send data after its own Finished, \
             half a round trip before the client's arrives. no-cookie omits the round trip in which \
             the client proves its address. resumed begins with a ticket, dhe adds X25519, and cid \
-            continues an earlier association by its connection ID. tinydtls's timer starts at 2 s, \
-            ours at the longest round trip of flights of two frames. The last rows are sizes of \
+            continues an earlier association by its connection ID. raw-keys and certificates are \
+            those of both ends, with ECDSA over P-256, and ml-kem adds ML-KEM-768. tinydtls's timer \
+            starts at 2 s, ours at the longest round trip of flights, of two frames with a \
+            pre-shared key. The last rows are sizes of \
             other protocols as their authors give them; they are not simulated.",
     make,
 };

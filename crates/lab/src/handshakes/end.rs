@@ -123,11 +123,15 @@ impl HandshakeNode {
         end_settings: &EndSettings,
         engine: Connection,
     ) -> Self {
-        Self(Role::Client(Box::new(EngineDriver::new(profile, end_settings, engine))))
+        let curve_multiplications = profile.curve_multiplications().client;
+        let driver = EngineDriver::new(profile, end_settings, curve_multiplications, engine);
+        Self(Role::Client(Box::new(driver)))
     }
 
     pub(super) fn server(profile: &Profile, end_settings: &EndSettings, engine: Endpoint) -> Self {
-        Self(Role::Server(Box::new(EngineDriver::new(profile, end_settings, engine))))
+        let curve_multiplications = profile.curve_multiplications().server;
+        let driver = EngineDriver::new(profile, end_settings, curve_multiplications, engine);
+        Self(Role::Server(Box::new(driver)))
     }
 
     pub(super) const fn relay() -> Self {
@@ -197,11 +201,16 @@ impl Node for HandshakeNode {
 }
 
 impl<E: HandshakeEngine> EngineDriver<E> {
-    fn new(profile: &Profile, end_settings: &EndSettings, engine: E) -> Self {
+    fn new(
+        profile: &Profile,
+        end_settings: &EndSettings,
+        curve_multiplications: u32,
+        engine: E,
+    ) -> Self {
         Self {
             engine,
             start: profile.start,
-            curve_multiplications: profile.curve_multiplications(),
+            curve_multiplications,
             retransmission: profile
                 .tinydtls
                 .then(|| Retransmission::new(end_settings.timeout, profile.cookie)),

@@ -9,6 +9,7 @@
 //!
 //! Add an entry to [`PROFILES`].
 
+mod credential;
 mod end;
 pub mod expected;
 mod profile;

@@ -1,16 +1,17 @@
 //! The kinds of handshakes, and whose timers retransmit.
 
+use super::credential::{Credential, Ends};
 use crate::Error;
-use crate::lowpan::address;
+use crate::lowpan::{FRAME_PAYLOAD, address};
 use crate::world::NodeId;
 use core::net::SocketAddr;
 use core::time::Duration;
 use lightseal_core::{Engine, Instant, Output, Random, Sent};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
-use lightseal_dtls::crypto::{CipherSuiteId, rustcrypto};
+use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup, rustcrypto};
 use lightseal_dtls::{
     ClientConfig, Connection, ConnectionIds, CookiePolicy, Endpoint, KeyLog, Packing,
-    ProtocolVersion, Psk, ServerConfig, Settings,
+    ProtocolVersion, Settings,
 };
 use std::sync::Arc;
 
@@ -25,7 +26,10 @@ pub struct Profile {
     pub tinydtls: bool,
     pub(super) start: InitialState,
     version: ProtocolVersion,
+    credential: Credential,
     mode: PskKeyExchangeMode,
+    /// Whether keys are exchanged with X25519MLKEM768 instead of X25519.
+    ml_kem: bool,
     pub(super) cookie: bool,
     /// Whether the server may send data before it has received the client's Finished.
     half_rtt: bool,
@@ -35,7 +39,7 @@ pub struct Profile {
 /// The state that the handshake of a client begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InitialState {
-    /// Both ends have a pre-shared key.
+    /// There was no association before.
     Fresh,
     /// The client has a ticket of an earlier association.
     Resumed,
@@ -50,7 +54,9 @@ const OURS_12: Profile = Profile {
     tinydtls: false,
     start: InitialState::Fresh,
     version: ProtocolVersion::Dtls12,
+    credential: Credential::Psk,
     mode: PskKeyExchangeMode::PSK_KE,
+    ml_kem: false,
     cookie: true,
     half_rtt: false,
     packing: Packing::Full,
@@ -84,6 +90,41 @@ const DHE_13: Profile = Profile {
     ..OURS_13
 };
 
+const RAW_KEYS_13: Profile = Profile {
+    name: "1.3-raw-keys",
+    about: "DTLS 1.3, raw public keys of both ends (ECDSA with P-256) with X25519, CCM and cookie",
+    credential: Credential::RawKeys,
+    ..DHE_13
+};
+
+const CERTIFICATES_13: Profile = Profile {
+    name: "1.3-certificates",
+    about: "DTLS 1.3, certificates of both ends (ECDSA with P-256) with X25519, CCM and cookie",
+    credential: Credential::Certificates,
+    ..DHE_13
+};
+
+const SERVER_CERTIFICATE_13: Profile = Profile {
+    name: "1.3-server-certificate",
+    about: "1.3-certificates whose client remains anonymous",
+    credential: Credential::ServerCertificate,
+    ..DHE_13
+};
+
+const ML_KEM_13: Profile = Profile {
+    name: "1.3-raw-keys-ml-kem",
+    about: "1.3-raw-keys with X25519MLKEM768",
+    ml_kem: true,
+    ..RAW_KEYS_13
+};
+
+const CERTIFICATES_12: Profile = Profile {
+    name: "1.2-certificates",
+    about: "DTLS 1.2, certificates of both ends (ECDSA with P-256) with X25519, CCM_8 and cookie",
+    credential: Credential::Certificates,
+    ..OURS_12
+};
+
 const TINYDTLS: Profile = Profile {
     name: "tinydtls",
     about: "DTLS 1.2, PSK with CCM_8 and cookie, one record in each datagram, tinydtls's timers",
@@ -111,6 +152,11 @@ pub const PROFILES: &[Profile] = &[
     without_cookie("1.3-half-rtt-no-cookie", "1.3-half-rtt without cookie", HALF_RTT_13),
     DHE_13,
     without_cookie("1.3-dhe-no-cookie", "1.3-dhe without cookie", DHE_13),
+    CERTIFICATES_12,
+    RAW_KEYS_13,
+    CERTIFICATES_13,
+    SERVER_CERTIFICATE_13,
+    ML_KEM_13,
     Profile {
         name: "cid",
         about: "no handshake: a DTLS 1.3 client with a new address continues by connection ID, and \
@@ -163,32 +209,66 @@ impl Profile {
         }
     }
 
+    /// Whether the ends exchange keys: always where no pre-shared key makes them.
+    fn exchanges_keys(&self) -> bool {
+        let by_mode =
+            self.version == ProtocolVersion::Dtls13 && self.mode == PskKeyExchangeMode::PSK_DHE_KE;
+        by_mode || self.credential != Credential::Psk
+    }
+
     /// Number of multiplications on an elliptic curve at each end.
-    pub(super) fn curve_multiplications(&self) -> u32 {
-        match self.mode {
-            PskKeyExchangeMode::PSK_DHE_KE if self.version == ProtocolVersion::Dtls13 => 2,
-            _ => 0,
-        }
+    pub(super) fn curve_multiplications(&self) -> Ends<u32> {
+        let exchange = if self.exchanges_keys() { 2 } else { 0 };
+        let Ends { client, server } = self.credential.curve_multiplications();
+        Ends { client: exchange + client, server: exchange + server }
+    }
+
+    /// Number of frames of the longest flight, if datagrams are as long as they may be.
+    pub(super) fn flight_frames(&self) -> u32 {
+        let bytes = match self.credential {
+            Credential::Psk => return 2,
+            Credential::RawKeys => 500,
+            Credential::ServerCertificate => 800,
+            Credential::Certificates => 1000,
+        };
+        (bytes + self.ml_kem_bytes() / 2).div_ceil(FRAME_PAYLOAD) as u32
+    }
+
+    /// The bytes that ML-KEM-768 adds to the two key shares.
+    fn ml_kem_bytes(&self) -> usize {
+        if self.ml_kem { 1184 + 1088 } else { 0 }
     }
 
     /// Number of frames of the client's longest hello and of the first message that answers it, if
-    /// no datagram is longer than a frame's payload.
+    /// no datagram is longer than a frame's payload. Without a pre-shared key it is the number of
+    /// frames of the hello and of the whole flight that answers it.
     pub(super) fn first_exchange_frames(&self) -> u32 {
-        let hello = match (self.version, self.cookie, self.curve_multiplications() > 0) {
+        let hello = match (self.version, self.cookie, self.exchanges_keys()) {
             (ProtocolVersion::Dtls12, ..) | (_, false, false) => 2,
             (_, false, true) => 3,
             (_, true, _) => 4,
         };
-        hello + if self.curve_multiplications() > 0 { 2 } else { 1 }
+        let answer = match (self.credential, self.exchanges_keys()) {
+            (Credential::Psk, false) => 1,
+            (Credential::Psk, true) => 2,
+            // Headers take a third of each frame.
+            _ => self.flight_frames() * 3 / 2,
+        };
+        hello + answer + (self.ml_kem_bytes() / 2).div_ceil(FRAME_PAYLOAD) as u32
     }
 
     fn settings(&self, end_settings: &EndSettings) -> Settings {
         let mut settings = Settings::new(&rustcrypto::PROVIDER);
         settings.versions = vec![self.version];
-        settings.suites = match self.version {
-            ProtocolVersion::Dtls12 => vec![CipherSuiteId::PSK_WITH_AES_128_CCM_8],
-            ProtocolVersion::Dtls13 => vec![CipherSuiteId::AES_128_CCM_SHA256],
+        let suite = match (self.version, self.credential) {
+            (ProtocolVersion::Dtls12, Credential::Psk) => CipherSuiteId::PSK_WITH_AES_128_CCM_8,
+            (ProtocolVersion::Dtls12, _) => CipherSuiteId::ECDHE_ECDSA_WITH_AES_128_CCM_8,
+            (ProtocolVersion::Dtls13, _) => CipherSuiteId::AES_128_CCM_SHA256,
         };
+        settings.suites = vec![suite];
+        if self.ml_kem {
+            settings.groups = vec![NamedGroup::X25519_MLKEM768];
+        }
         settings.psk_modes = vec![self.mode];
         settings.packing = self.packing;
         settings.handshake_deadline = DEADLINE;
@@ -220,15 +300,14 @@ impl Profile {
         random: Random,
     ) -> Result<Endpoint, Error> {
         let cookies = if self.cookie { CookiePolicy::Always } else { CookiePolicy::WhenRetrying };
-        let config = ServerConfig::with(Arc::new(psk()), self.settings(end_settings));
-        let config = config.map_err(Error::Engine)?.with_cookies(cookies);
+        let config = self.credential.server(self.settings(end_settings))?.with_cookies(cookies);
         let config = if self.half_rtt { config.with_half_rtt_data() } else { config };
         Ok(Endpoint::server(Arc::new(config), random))
     }
 
     /// The configuration of this profile's clients.
     pub(crate) fn client_config(&self, end_settings: &EndSettings) -> Result<ClientConfig, Error> {
-        ClientConfig::with(psk(), self.settings(end_settings)).map_err(Error::Engine)
+        self.credential.client(self.settings(end_settings))
     }
 
     /// A client that begins at `start`. If the profile resumes or continues an association, that
@@ -306,8 +385,4 @@ fn next<E: Engine>(engine: &mut E, buf: &mut [u8]) -> Option<Vec<u8>> {
             Output::WakeAt(_) | Output::Idle => return None,
         }
     }
-}
-
-fn psk() -> Psk {
-    Psk::external(b"Client_identity", b"secretPSKsecretP").expect("valid lengths")
 }

@@ -20,9 +20,6 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long a recording goes on after the last handshake.
 const TAIL: Duration = Duration::from_secs(10);
 
-/// Number of frames in a flight of either direction that our own timers allow for.
-const FLIGHT_FRAMES: u32 = 2;
-
 /// How often our own timers allow each frame to be sent where radios repeat lost frames. A timer is
 /// the last resort there.
 const REPETITIONS: u32 = 2;
@@ -42,10 +39,11 @@ pub struct HandshakeRun<'a> {
     /// The window of random times in which clients begin.
     pub window: Duration,
     /// The first retransmission timeout. `None` stands for 2 s with tinydtls's timers, and for a
-    /// timeout that suits the link with our own: the longest time that flights of two frames take
-    /// in both directions, and twice that where radios repeat lost frames. Between neighbours whose
-    /// radios do not repeat frames, our ends send datagrams of one frame each, and wait as long as
-    /// their hello and the first message of the answer take.
+    /// timeout that suits the link with our own: the longest time that flights take in both
+    /// directions, of two frames with a pre-shared key, and twice that where radios repeat lost
+    /// frames. Between neighbours whose radios do not repeat frames, our ends send datagrams of one
+    /// frame each, and wait as long as their hello and the first message of the answer take, or
+    /// without a pre-shared key the whole answer.
     pub timeout: Option<Duration>,
     /// Seed of all randomness.
     pub seed: u64,
@@ -181,8 +179,8 @@ impl<'a> HandshakeRun<'a> {
         let alone = !setting.repeats_lost() && hops == 1;
         let allowed = match (alone, setting.repeats_lost()) {
             (true, _) => self.profile.first_exchange_frames() * round_trip / 2,
-            (false, true) => FLIGHT_FRAMES * REPETITIONS * round_trip,
-            (false, false) => FLIGHT_FRAMES * round_trip,
+            (false, true) => self.profile.flight_frames() * REPETITIONS * round_trip,
+            (false, false) => self.profile.flight_frames() * round_trip,
         };
         let end_settings = EndSettings {
             timeout: self.timeout.unwrap_or_else(|| match self.profile.tinydtls {

@@ -146,6 +146,22 @@ fn what_tinydtls_never_sends_again_is_what_fails() {
     assert_eq!(mean(&network, "1.3", 60).1, 60);
 }
 
+/// Datagrams of one frame wait behind each other. Whoever sends them again whenever a part has
+/// arrived, or a duplicate, makes the queue longer and longer.
+#[test]
+fn a_long_flight_is_no_storm_on_a_slow_link() {
+    for name in ["1.3-certificates", "1.2-certificates"] {
+        let datagrams = |delivery| {
+            let network = xmac(2, 125.0).with_delivery(delivery);
+            let outcomes = (0..40).map(|seed| single(&network, name, seed));
+            outcomes.map(|of| of.client.datagrams + of.server.datagrams).sum::<u32>()
+        };
+        let (fair, lossy) = (datagrams(1.0), datagrams(0.9));
+        assert!(lossy < 4 * fair, "{name}: {fair} and {lossy} datagrams");
+        assert!(fair < 40 * 100, "{name}: {fair} datagrams");
+    }
+}
+
 #[test]
 fn many_handshakes_share_the_air() {
     let topology = Topology::grid(8, 8);

@@ -1,9 +1,7 @@
 //! The certificate with which a server answers a client's offer.
 
 use super::{Signer, common_kind, for_handshakes, read_compressions};
-use crate::codepoints::{
-    CertificateCompressionAlgorithm, CertificateType, ExtensionType, SignatureScheme,
-};
+use crate::codepoints::{CertificateType, ExtensionType};
 use crate::config::ClientAuthentication;
 use crate::config::certificates::ServerCertificates;
 use crate::credential::OfferedCertificates;
@@ -52,20 +50,6 @@ pub(in crate::handshake) fn offered_name(offer: Extensions<'_>) -> Result<Option
     })
 }
 
-/// Writes into EncryptedExtensions that the server is the wanted one, when a session is resumed. In
-/// DTLS 1.3 each handshake negotiates the name anew (RFC 8446, section 4.2.11).
-#[inline(never)]
-pub(in crate::handshake) fn confirm_name(
-    certificates: &ServerCertificates,
-    name: Option<&str>,
-    w: &mut Writer<'_>,
-) -> Result<(), BufferFull> {
-    match name.and_then(|name| certificates.keys.has_name(name)) {
-        Some(true) => write_extension(w, ExtensionType::SERVER_NAME, |_| Ok(())),
-        _ => Ok(()),
-    }
-}
-
 impl ChosenCertificate {
     /// Chooses for a ClientHello of DTLS 1.3 with these extensions.
     pub(in crate::handshake) fn new(
@@ -77,16 +61,19 @@ impl ChosenCertificate {
             .ok_or(Misbehaviour::MissingExtension("signature_algorithms"))?;
         let schemes = for_handshakes(extensions::read_schemes(schemes)?);
         let compressions = read_compressions(offer)?;
-        Self::with_schemes(certificates, offer, &schemes, &compressions)
+        let accepted = OfferedCertificates {
+            compressions: &compressions,
+            ..OfferedCertificates::new(&[], &schemes)
+        };
+        Self::accepted_by(certificates, offer, accepted)
     }
 
-    /// Chooses for a ClientHello with these extensions, whose client accepts these schemes and
-    /// compressions.
-    pub(in crate::handshake) fn with_schemes(
+    /// Chooses for a ClientHello with these extensions. Of what the client accepts, the caller
+    /// states what differs between the versions.
+    pub(in crate::handshake) fn accepted_by(
         certificates: &ServerCertificates,
         offer: Extensions<'_>,
-        schemes: &[SignatureScheme],
-        compressions: &[CertificateCompressionAlgorithm],
+        accepted: OfferedCertificates<'_>,
     ) -> Result<Self, Fault> {
         let authorities = match offer.get(ExtensionType::CERTIFICATE_AUTHORITIES) {
             Some(content) => extensions::read_authorities(content)?,
@@ -104,9 +91,8 @@ impl ChosenCertificate {
         let offered = OfferedCertificates {
             server_name: server_name.as_deref(),
             kinds,
-            schemes,
             authorities: &authorities,
-            compressions,
+            ..accepted
         };
         common_kind(&certificates.keys.kinds(), kinds)?;
         let signer = Signer::new(certificates.keys.choose(&offered), &offered)

@@ -77,6 +77,7 @@ impl WaitCertificate {
             schemes: &schemes,
             authorities: &authorities,
             compressions: &read_compressions(asked)?,
+            groups: &[],
         };
         let chosen = self.certificates.keys.as_ref().and_then(|keys| keys.choose(&offered));
         let signer = Signer::new(chosen, &offered);

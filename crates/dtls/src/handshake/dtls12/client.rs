@@ -26,7 +26,7 @@ use crate::tuning::LONGEST_TICKET;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use lightseal_core::Decode;
+use lightseal_core::{Decode, Reader};
 
 use certificates::{Negotiation, WaitCertificate};
 
@@ -325,9 +325,7 @@ impl WaitHelloDone {
         message: &Message,
     ) -> Result<State, Fault> {
         expect_epoch(message, 0)?;
-        if !message.body.is_empty() {
-            return Err(Misbehaviour::IllegalParameter("ServerHelloDone").into());
-        }
+        Reader::new(&message.body).finish()?;
         self.hellos.messages.absorb_message(message);
         let (identity, key) = (self.psk.identity(), self.psk.key());
         let room = 4 + identity.len() + 256;

@@ -6,6 +6,7 @@ use crate::codepoints::{
 };
 use crate::config::certificates::ServerCertificates;
 use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig};
+use crate::credential::OfferedCertificates;
 use crate::crypto::{CipherSuite12, NamedGroup};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::certificates::choice::ChosenCertificate;
@@ -125,7 +126,6 @@ pub(crate) fn consider<'a>(
     // session is made.
     let session = session.filter(|session| {
         settings.resumption
-            && !hello.legacy_session_id.is_empty()
             && offered.clone().any(|number| number == session.suite.0)
             && settings.suites_12().any(|suite| suite.id == session.suite)
             && match &session.owner {
@@ -249,5 +249,11 @@ fn choose_certificate(
         None => Vec::new(),
     };
     schemes.retain(fits);
-    ChosenCertificate::with_schemes(certificates, hello.extensions, &schemes, &[])
+    let groups: Vec<NamedGroup> = match hello.extensions.get(ExtensionType::SUPPORTED_GROUPS) {
+        Some(content) => groups(content)?.collect(),
+        None => Vec::new(),
+    };
+    let accepted =
+        OfferedCertificates { groups: &groups, ..OfferedCertificates::new(&[], &schemes) };
+    ChosenCertificate::accepted_by(certificates, hello.extensions, accepted)
 }

@@ -24,7 +24,7 @@ use crate::parts::CertificateClient12;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use lightseal_core::DecodeError;
+use lightseal_core::{DecodeError, Reader};
 
 /// What all states before the keys have.
 #[derive(Debug)]
@@ -138,6 +138,7 @@ impl WaitHelloDone {
             schemes: &schemes,
             authorities: &request.authorities,
             compressions: &[],
+            groups: &[],
         };
         let keys = self.negotiation.certificates.keys.as_ref();
         let signer = Signer::new(keys.and_then(|keys| keys.choose(&offered)), &offered);
@@ -157,9 +158,7 @@ impl WaitHelloDone {
         message: &Message,
     ) -> Result<State, Fault> {
         expect_epoch(message, 0)?;
-        if !message.body.is_empty() {
-            return Err(Misbehaviour::IllegalParameter("ServerHelloDone").into());
-        }
+        Reader::new(&message.body).finish()?;
         let Self { negotiation, peer, exchange, asked } = *self;
         let Negotiation { part, mut hellos, certificates, kinds, session_id, gives_ticket } =
             negotiation;
