@@ -8,7 +8,10 @@
 //! - [`library`]: libraries as such programs;
 //! - [`meeting`]: Lightseal and wolfSSL in virtual time;
 //! - [`race`]: implementations timed in turns; [`ours_race`], [`pair`] (wolfSSL), [`dimpl_race`]
-//!   and [`openssl_race`] each run an implementation against itself;
+//!   and [`openssl_race`] each run an implementation against itself, with PSKs;
+//! - [`certified_race`]: the same with the certificates of [`chains`];
+//! - [`sizes`]: the datagrams of each kind of handshake beside those of wolfSSL and OpenSSL
+//!   ([`openssl_sizes`]);
 //! - [`macs`]: LightMAC and the MACs of other libraries, one message at a time;
 //! - [`process`]: programs that run in the background of a test;
 //! - [`tunnel`]: two of our proxies and a relay, as processes;
@@ -21,6 +24,8 @@
 //! GPL.
 
 pub mod captures;
+pub mod certified_race;
+pub mod chains;
 pub mod coap;
 pub mod coaps;
 pub mod dimpl_race;
@@ -30,12 +35,14 @@ pub mod library;
 pub mod macs;
 pub mod meeting;
 pub mod openssl_race;
+pub mod openssl_sizes;
 pub mod ours;
 pub mod ours_race;
 pub mod pair;
 pub mod peers;
 pub mod process;
 pub mod race;
+pub mod sizes;
 pub mod trial;
 pub mod tunnel;
 pub mod wolfssl;

@@ -109,7 +109,7 @@ impl Contender for Records {
 }
 
 /// The callback by which a client asks for its identity and key. Returns the key's length.
-extern "C" fn client_key(
+pub(crate) extern "C" fn client_key(
     _ssl: *mut ffi::SSL,
     _hint: *const c_char,
     identity: *mut c_char,
@@ -130,7 +130,7 @@ extern "C" fn client_key(
 }
 
 /// The callback by which a server asks for the key of the client's identity. Returns its length.
-extern "C" fn server_key(
+pub(crate) extern "C" fn server_key(
     _ssl: *mut ffi::SSL,
     _identity: *const c_char,
     key: *mut c_uchar,

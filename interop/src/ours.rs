@@ -34,7 +34,8 @@ fn psk(settings: &wolfssl::Settings) -> Psk {
     Psk::external(&settings.identity, &settings.key).expect("within limits")
 }
 
-fn common(settings: &wolfssl::Settings, provider: &'static Provider) -> Settings {
+/// The settings of both roles.
+pub(crate) fn common(settings: &wolfssl::Settings, provider: &'static Provider) -> Settings {
     let mut common = Settings::new(provider);
     common.suites = vec![CipherSuiteId(settings.suite.code())];
     // Every handshake is a full one, as for the other peers here.
@@ -46,6 +47,7 @@ fn common(settings: &wolfssl::Settings, provider: &'static Provider) -> Settings
             common.groups = vec![match group {
                 Group::X25519 => NamedGroup::X25519,
                 Group::P256 => NamedGroup::P256,
+                Group::X25519MlKem768 => NamedGroup::X25519_MLKEM768,
             }];
         }
     }

@@ -13,10 +13,13 @@ pub struct Pair {
 impl Pair {
     /// Both roles with the same settings.
     pub fn new(settings: &Settings) -> Self {
-        Self {
-            client: Context::new(Role::Client, settings),
-            server: Context::new(Role::Server, settings),
-        }
+        Self::with_cid(settings, None)
+    }
+
+    /// Both roles with the same settings and connection IDs of this length in bytes.
+    pub fn with_cid(settings: &Settings, cid: Option<usize>) -> Self {
+        let [client, server] = Role::BOTH.map(|role| Context::with_cid(role, settings, cid));
+        Self { client, server }
     }
 
     /// A client and a server that have not sent anything yet.
@@ -32,6 +35,19 @@ impl Pair {
         let (mut client, mut server) = self.peers();
         shake_hands(&mut client, &mut server)?;
         Ok((client, server))
+    }
+
+    /// The lengths of a handshake's datagrams in bytes.
+    ///
+    /// # Errors
+    /// As for [`shake_hands`].
+    pub fn datagram_lengths(&self) -> Result<Vec<usize>, Error> {
+        let (mut client, mut server) = self.peers();
+        let mut lengths = Vec::new();
+        shake_hands_watched(&mut client, &mut server, |sender| {
+            lengths.extend(sender.output_lengths());
+        })?;
+        Ok(lengths)
     }
 }
 
@@ -49,7 +65,7 @@ pub fn shake_hands(client: &mut Peer, server: &mut Peer) -> Result<usize, Error>
 }
 
 /// [`shake_hands`] that calls `watch` with each end before its datagrams are carried.
-fn shake_hands_watched(
+pub(crate) fn shake_hands_watched(
     client: &mut Peer,
     server: &mut Peer,
     mut watch: impl FnMut(&mut Peer),
@@ -66,19 +82,6 @@ fn shake_hands_watched(
         }
     }
     panic!("the handshake is not complete after 20 rounds");
-}
-
-/// The lengths of a handshake's datagrams in bytes.
-///
-/// # Errors
-/// As for [`shake_hands`].
-pub fn datagram_lengths(settings: &Settings) -> Result<Vec<usize>, Error> {
-    let (mut client, mut server) = Pair::new(settings).peers();
-    let mut lengths = Vec::new();
-    shake_hands_watched(&mut client, &mut server, |sender| {
-        lengths.extend(sender.output_lengths());
-    })?;
-    Ok(lengths)
 }
 
 /// Repeats whole handshakes.

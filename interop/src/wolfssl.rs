@@ -8,8 +8,16 @@
 //! wolfSSL accepts an identity of at most 128 bytes without a zero byte, and a key of at most 64
 //! bytes.
 
+mod callbacks;
+mod certified;
+
+pub use certified::{Certified, RawKeys, Ticket};
+
+use callbacks::{client_key, client_key_12, cookie, receive, server_key, server_key_12, transmit};
+
+use crate::ours_race;
 use std::collections::VecDeque;
-use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_void};
+use std::ffi::{CStr, CString, c_int, c_long, c_uint, c_void};
 use std::fmt;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -54,6 +62,8 @@ pub enum Suite {
     PskAes128Ccm8,
     /// TLS_ECDHE_PSK_WITH_AES_128_GCM_SHA256.
     EcdhePskAes128Gcm,
+    /// TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256.
+    EcdheEcdsaAes128Gcm,
 }
 
 impl Suite {
@@ -74,6 +84,7 @@ impl Suite {
             Self::PskAes128Ccm => 0xc0a4,
             Self::PskAes128Ccm8 => 0xc0a8,
             Self::EcdhePskAes128Gcm => 0xd001,
+            Self::EcdheEcdsaAes128Gcm => 0xc02b,
         }
     }
 
@@ -95,6 +106,7 @@ impl Suite {
             Self::PskAes128Ccm => c"PSK-AES128-CCM",
             Self::PskAes128Ccm8 => c"PSK-AES128-CCM-8",
             Self::EcdhePskAes128Gcm => c"ECDHE-PSK-AES128-GCM-SHA256",
+            Self::EcdheEcdsaAes128Gcm => c"ECDHE-ECDSA-AES128-GCM-SHA256",
         }
     }
 }
@@ -121,6 +133,8 @@ pub enum Group {
     X25519,
     /// secp256r1.
     P256,
+    /// X25519MLKEM768.
+    X25519MlKem768,
 }
 
 /// The settings that the connections of one context share.
@@ -164,6 +178,8 @@ pub struct Context {
     mode: Mode,
     cookie: bool,
     cid: Option<usize>,
+    /// What this end proves its identity with in place of the key.
+    certified: Option<Certified>,
 }
 
 /// The secrets that the key callbacks return.
@@ -188,6 +204,29 @@ impl Context {
     /// # Panics
     /// As for [`Context::new`].
     pub fn with_cid(role: Role, settings: &Settings, cid: Option<usize>) -> Rc<Self> {
+        Self::make(role, settings, cid, None)
+    }
+
+    /// A context for one role with certificates in place of the key. The mode has the group. `cid` is
+    /// as for [`Context::with_cid`].
+    ///
+    /// # Panics
+    /// As for [`Context::new`].
+    pub fn certified(
+        role: Role,
+        settings: &Settings,
+        cid: Option<usize>,
+        certified: Certified,
+    ) -> Rc<Self> {
+        Self::make(role, settings, cid, Some(certified))
+    }
+
+    fn make(
+        role: Role,
+        settings: &Settings,
+        cid: Option<usize>,
+        certified: Option<Certified>,
+    ) -> Rc<Self> {
         static INIT: Once = Once::new();
         INIT.call_once(|| {
             // SAFETY: the function has no arguments and is called once, before all others of
@@ -208,7 +247,7 @@ impl Context {
         let context = NonNull::new(context).expect("wolfSSL makes a context");
         let secrets = Secrets { identity, key: settings.key.clone(), suite: settings.suite };
         let (mode, cookie) = (settings.mode, settings.cookie);
-        let context = Self { context, role, secrets, mode, cookie, cid };
+        let context = Self { context, role, secrets, mode, cookie, cid, certified };
         context.configure();
         Rc::new(context)
     }
@@ -223,6 +262,7 @@ impl Context {
                 sys::wolfSSL_CTX_set_cipher_list(context, self.secrets.suite.name().as_ptr()),
             );
             match (self.role, self.secrets.suite.is_of_13()) {
+                _ if self.certified.is_some() => {}
                 (Role::Client, true) => {
                     sys::wolfSSL_CTX_set_psk_client_tls13_callback(context, Some(client_key));
                 }
@@ -234,18 +274,31 @@ impl Context {
                 }
                 (Role::Server, false) => {
                     sys::wolfSSL_CTX_set_psk_server_callback(context, Some(server_key_12));
-                    sys::wolfSSL_CTX_SetGenCookie(context, Some(cookie));
                 }
             }
+            if self.role == Role::Server && !self.secrets.suite.is_of_13() {
+                sys::wolfSSL_CTX_SetGenCookie(context, Some(cookie));
+            }
+            let datagram = ours_race::DATAGRAM_BYTES as u16;
+            succeed("wolfSSL_CTX_dtls_set_mtu", sys::wolfSSL_CTX_dtls_set_mtu(context, datagram));
             sys::wolfSSL_CTX_SetIORecv(context, Some(receive));
             sys::wolfSSL_CTX_SetIOSend(context, Some(transmit));
         }
-        if !self.secrets.suite.is_of_13() {
-            // Nothing is resumed here, so no session need be cached.
+        if let Some(certified) = &self.certified {
+            certified.configure(self.context, self.role);
+        }
+        if !self.certified.as_ref().is_some_and(|certified| certified.resumption) {
+            // No session need be cached, and no ticket sent.
             let off = c_long::from(sys::WOLFSSL_SESS_CACHE_OFF);
             // SAFETY: `context` is valid.
             let answer = unsafe { sys::wolfSSL_CTX_set_session_cache_mode(context, off) };
             assert_eq!(answer, c_long::from(sys::WOLFSSL_SUCCESS));
+            if self.role == Role::Server && self.secrets.suite.is_of_13() {
+                // SAFETY: `context` is valid. The answer is 0 on success here.
+                assert_eq!(unsafe { wolfSSL_CTX_no_ticket_TLSv13(context) }, 0);
+            }
+        }
+        if !self.secrets.suite.is_of_13() {
             return;
         }
         match self.mode {
@@ -257,10 +310,13 @@ impl Context {
                 let mut groups = [match group {
                     Group::X25519 => sys::WOLFSSL_ECC_X25519 as c_int,
                     Group::P256 => sys::WOLFSSL_ECC_SECP256R1 as c_int,
+                    Group::X25519MlKem768 => sys::WOLFSSL_X25519MLKEM768 as c_int,
                 }];
                 // SAFETY: `context` is valid, and the array of one is read during the call.
                 unsafe {
-                    assert_eq!(sys::wolfSSL_CTX_only_dhe_psk(context), 0);
+                    if self.certified.is_none() {
+                        assert_eq!(sys::wolfSSL_CTX_only_dhe_psk(context), 0);
+                    }
                     succeed(
                         "wolfSSL_CTX_set_groups",
                         sys::wolfSSL_CTX_set_groups(context, groups.as_mut_ptr(), 1),
@@ -301,6 +357,9 @@ impl Context {
                 // Without this call it makes a Diffie-Hellman key that is not used.
                 succeed("wolfSSL_NoKeyShares", sys::wolfSSL_NoKeyShares(ssl));
             }
+        }
+        if let (Some(certified), Role::Client) = (&self.certified, self.role) {
+            certified.expect_server(ssl.as_ptr());
         }
         if let Some(bytes) = self.cid {
             let mut cid = vec![0xc1; bytes];
@@ -521,140 +580,7 @@ fn succeed(call: &str, answer: c_int) {
 
 // Functions that .cargo/config.toml has compiled in. The crate's bindings lack them.
 unsafe extern "C" {
+    fn wolfSSL_CTX_no_ticket_TLSv13(context: *mut sys::WOLFSSL_CTX) -> c_int;
     fn wolfSSL_dtls_cid_use(ssl: *mut sys::WOLFSSL) -> c_int;
     fn wolfSSL_dtls_cid_set(ssl: *mut sys::WOLFSSL, cid: *mut u8, size: c_uint) -> c_int;
-}
-
-/// The callback by which wolfSSL asks for a datagram.
-unsafe extern "C" fn receive(
-    _ssl: *mut sys::WOLFSSL,
-    out: *mut c_char,
-    capacity: c_int,
-    queues: *mut c_void,
-) -> c_int {
-    // SAFETY: these are the queues of the peer whose method called wolfSSL; nothing else uses them
-    // now.
-    let queues = unsafe { &mut *queues.cast::<Queues>() };
-    let Some(datagram) = queues.inbound.pop_front() else {
-        return sys::IOerrors_WOLFSSL_CBIO_ERR_WANT_READ;
-    };
-    let length = datagram.len().min(usize::try_from(capacity).unwrap_or(0));
-    // SAFETY: `out` has room for `capacity` bytes and does not overlap with our datagram.
-    unsafe { out.copy_from_nonoverlapping(datagram.as_ptr().cast(), length) };
-    queues.spare.push(datagram);
-    c_int::try_from(length).expect("no longer than `capacity`")
-}
-
-/// The callback by which wolfSSL sends a datagram.
-unsafe extern "C" fn transmit(
-    _ssl: *mut sys::WOLFSSL,
-    datagram: *mut c_char,
-    length: c_int,
-    queues: *mut c_void,
-) -> c_int {
-    // SAFETY: these are the queues of the peer whose method called wolfSSL, and nothing else uses
-    // them now; the datagram has `length` bytes.
-    let (queues, datagram) = unsafe {
-        let bytes = usize::try_from(length).unwrap_or(0);
-        (&mut *queues.cast::<Queues>(), std::slice::from_raw_parts(datagram.cast::<u8>(), bytes))
-    };
-    let buffer = queues.buffer(datagram);
-    queues.outbound.push_back(buffer);
-    length
-}
-
-/// The callback by which a DTLS 1.2 server asks for a cookie. Returns its length. By default
-/// wolfSSL derives it from the socket's peer address, but there is no socket; a test can do with
-/// one cookie for every client.
-unsafe extern "C" fn cookie(
-    _ssl: *mut sys::WOLFSSL,
-    out: *mut u8,
-    capacity: c_int,
-    _context: *mut c_void,
-) -> c_int {
-    // SAFETY: `out` has room for `capacity` bytes.
-    unsafe { out.write_bytes(0x5c, usize::try_from(capacity).unwrap_or(0)) };
-    capacity
-}
-
-/// [`client_key`] for DTLS 1.2.
-unsafe extern "C" fn client_key_12(
-    ssl: *mut sys::WOLFSSL,
-    hint: *const c_char,
-    identity: *mut c_char,
-    identity_capacity: c_uint,
-    key: *mut u8,
-    key_capacity: c_uint,
-) -> c_uint {
-    let mut suite = std::ptr::null();
-    // SAFETY: wolfSSL passes valid arguments, and `suite` is a writable pointer.
-    unsafe { client_key(ssl, hint, identity, identity_capacity, key, key_capacity, &mut suite) }
-}
-
-/// [`server_key`] for DTLS 1.2.
-unsafe extern "C" fn server_key_12(
-    ssl: *mut sys::WOLFSSL,
-    identity: *const c_char,
-    key: *mut u8,
-    key_capacity: c_uint,
-) -> c_uint {
-    let mut suite = std::ptr::null();
-    // SAFETY: wolfSSL passes valid arguments, and `suite` is a writable pointer.
-    unsafe { server_key(ssl, identity, key, key_capacity, &mut suite) }
-}
-
-/// The callback by which a client asks for its identity and key. Returns the key's length.
-unsafe extern "C" fn client_key(
-    ssl: *mut sys::WOLFSSL,
-    _hint: *const c_char,
-    identity: *mut c_char,
-    identity_capacity: c_uint,
-    key: *mut u8,
-    key_capacity: c_uint,
-    suite: *mut *const c_char,
-) -> c_uint {
-    // SAFETY: `Context::peer` has set it to the secrets of a valid context.
-    let secrets = unsafe { &*sys::wolfSSL_get_psk_callback_ctx(ssl).cast::<Secrets>() };
-    let bytes = secrets.identity.as_bytes_with_nul();
-    if bytes.len() > identity_capacity as usize {
-        return 0;
-    }
-    // SAFETY: `identity` has room for `identity_capacity` bytes.
-    unsafe { identity.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len()) };
-    secrets.hand_out(key, key_capacity, suite)
-}
-
-/// The callback by which a server asks for the key of a client's identity. Returns the key's
-/// length, 0 if the identity is unknown.
-unsafe extern "C" fn server_key(
-    ssl: *mut sys::WOLFSSL,
-    identity: *const c_char,
-    key: *mut u8,
-    key_capacity: c_uint,
-    suite: *mut *const c_char,
-) -> c_uint {
-    // SAFETY: `Context::peer` has set it to the secrets of a valid context; the identity is a C
-    // string.
-    let (secrets, identity) = unsafe {
-        (&*sys::wolfSSL_get_psk_callback_ctx(ssl).cast::<Secrets>(), CStr::from_ptr(identity))
-    };
-    if identity != secrets.identity.as_c_str() {
-        return 0;
-    }
-    secrets.hand_out(key, key_capacity, suite)
-}
-
-impl Secrets {
-    fn hand_out(&self, key: *mut u8, capacity: c_uint, suite: *mut *const c_char) -> c_uint {
-        if self.key.len() > capacity as usize {
-            return 0;
-        }
-        // SAFETY: only the key callbacks call this: `key` has room for `capacity` bytes, `suite` is
-        // a writable pointer, and the name is static.
-        unsafe {
-            key.copy_from_nonoverlapping(self.key.as_ptr(), self.key.len());
-            *suite = self.suite.name().as_ptr();
-        }
-        self.key.len() as c_uint
-    }
 }

@@ -57,3 +57,10 @@ pub(crate) fn listen(text: Option<&str>) -> Result<UdpSocket, Failure> {
     let address = resolve("listen", text)?;
     socket::bind(address).context(format_args!("cannot listen on {}", Named(address)))
 }
+
+/// The host of `HOST:PORT`, without the brackets and the interface of an IPv6 address.
+pub(crate) fn host(server: &str) -> &str {
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.split_once('%').map_or(host, |(host, _)| host)
+}

@@ -19,11 +19,11 @@ use zeroize::Zeroizing;
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// The character that editors on Windows put at the beginning of a file.
-const BYTE_ORDER_MARK: char = '\u{feff}';
+pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The line that says that the file has no key on purpose: every key that was read before is
-/// revoked.
-const REVOKE_ALL: &str = "!revoke-all";
+/// The line that says that the file has no key, or an access list no identity, on purpose:
+/// everything that was read before is revoked.
+pub(crate) const REVOKE_ALL: &str = "!revoke-all";
 
 /// The keys of a PSK file, which can be read again when the file changes.
 pub(crate) struct KeyFile {

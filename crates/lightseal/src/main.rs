@@ -1,6 +1,7 @@
 //! The command `lightseal`, which is the user interface of the whole project.
 //!
 //! - [`cli`] and [`config`]: the command line and the configuration file;
+//! - [`credential`]: credentials of this end and whom it accepts;
 //! - [`proxy`]: carries an application's datagrams through DTLS;
 //! - [`impair`]: a relay that simulates a bad network;
 //! - [`diagnose`]: one end of DTLS by hand;
@@ -23,6 +24,7 @@ mod aggregate;
 mod cli;
 mod config;
 mod config_args;
+mod credential;
 mod demo;
 mod diagnose;
 mod gateway;

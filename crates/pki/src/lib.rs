@@ -5,6 +5,7 @@
 //! - [`clock`]: the time at which certificates are checked;
 //! - [`names`]: the names in a certificate;
 //! - [`spki`]: the hash by which a public key is pinned;
+//! - [`description`]: what a certificate says, for people;
 //! - [`credential`]: private keys with their certificates, from PEM or DER;
 //! - [`choice`]: several keys, one of which is chosen for each peer;
 //! - [`compression`]: compression of certificates, with the feature `zlib`;
@@ -26,6 +27,7 @@ pub mod clock;
 #[cfg(feature = "zlib")]
 pub mod compression;
 pub mod credential;
+pub mod description;
 mod extensions;
 #[cfg(feature = "std")]
 pub mod file;
@@ -45,6 +47,7 @@ pub use clock::Clock;
 #[cfg(feature = "zlib")]
 pub use compression::Zlib;
 pub use credential::{LoadError, certified_key, raw_key};
+pub use description::Description;
 
 pub use names::Names;
 pub use spki::SpkiHash;

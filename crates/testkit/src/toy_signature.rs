@@ -213,4 +213,8 @@ impl CertificateVerifier for ToyVerifier {
     fn authorities(&self) -> Vec<Vec<u8>> {
         self.authorities.clone()
     }
+
+    fn authorities_in_hello(&self) -> Vec<Vec<u8>> {
+        self.authorities.clone()
+    }
 }

@@ -1,6 +1,8 @@
 //! Times Lightseal and other implementations in turns in one process, and counts their bytes.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use interop::certified_race::{self, Handshake};
+use interop::chains::Chains;
 use interop::race::{Contender, Outcome, race};
 use interop::wolfssl::{self, Group, Mode, Settings, Suite};
 use interop::{dimpl_race, openssl_race, ours_race, pair};
@@ -38,6 +40,27 @@ enum Contest {
         #[command(flatten)]
         how: RaceOptions,
     },
+    /// A whole DTLS 1.3 handshake with ECDSA certificates (P-256), both ends included. Both check the
+    /// other end's chain; for dimpl, which leaves that to the program, our verifier does.
+    Certificates {
+        /// What the ends authenticate themselves with.
+        #[arg(long, value_enum, default_value_t = KindName::Server)]
+        kind: KindName,
+        /// The group of the key exchange.
+        #[arg(long, value_enum, default_value_t = GroupName::P256)]
+        group: GroupName,
+        /// The implementations to race with. The fastest one counts.
+        #[arg(long, value_enum, value_delimiter = ',', default_value = "wolfssl,dimpl")]
+        peers: Vec<PeerName>,
+        #[command(flatten)]
+        timing: Timing,
+    },
+    /// Our DTLS 1.3 handshake with the server's ECDSA certificate and X25519, and the same with
+    /// X25519MLKEM768, whose time is in the place of another implementation's.
+    PostQuantum {
+        #[command(flatten)]
+        timing: Timing,
+    },
     /// The datagrams of a handshake with a pre-shared key alone; nothing is timed.
     Wire {
         /// The cipher suite.
@@ -54,12 +77,18 @@ struct RaceOptions {
     /// The cipher suite.
     #[arg(long, value_enum, default_value_t = SuiteName::Aes128Gcm)]
     suite: SuiteName,
-    /// The provider of our cryptography.
-    #[arg(long, value_enum, default_value_t = ProviderName::AwsLc)]
-    provider: ProviderName,
     /// The implementation to race with.
     #[arg(long, value_enum, default_value_t = PeerName::Wolfssl)]
     peer: PeerName,
+    #[command(flatten)]
+    timing: Timing,
+}
+
+#[derive(Args)]
+struct Timing {
+    /// The provider of our cryptography.
+    #[arg(long, value_enum, default_value_t = ProviderName::AwsLc)]
+    provider: ProviderName,
     /// Number of turns that count.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     turns: u32,
@@ -97,7 +126,8 @@ impl SuiteName {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PeerName {
     Wolfssl,
-    /// Handshakes of DTLS 1.2 only, with the faster one of its providers
+    /// Handshakes only: of DTLS 1.2 with the faster one of its providers, with certificates with
+    /// AWS-LC
     Dimpl,
     /// Records of DTLS 1.2 only
     Openssl,
@@ -108,6 +138,24 @@ enum ModeName {
     PskKe,
     PskX25519,
     PskP256,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum KindName {
+    /// The server has a certificate.
+    Server,
+    /// Both have one.
+    Mutual,
+    /// A session of the former kind is resumed, with a key exchange (psk_dhe_ke).
+    Resumed,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum GroupName {
+    P256,
+    X25519,
+    #[value(name = "x25519mlkem768")]
+    X25519MlKem768,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -134,7 +182,7 @@ fn settings(suite: SuiteName, mode: ModeName, cookie: bool) -> Settings {
     }
 }
 
-impl RaceOptions {
+impl Timing {
     fn provider(&self) -> &'static Provider {
         match self.provider {
             ProviderName::AwsLc => &lightseal_dtls_aws_lc::PROVIDER,
@@ -194,7 +242,7 @@ fn refuse(what: &str) -> ! {
 fn records(how: &RaceOptions, bytes: u16) {
     let length = usize::from(bytes);
     let settings = settings(how.suite, ModeName::PskKe, false);
-    let mut ours = ours_race::Records::new(&settings, how.provider(), length);
+    let mut ours = ours_race::Records::new(&settings, how.timing.provider(), length);
     let (peer, mut theirs): (_, Box<dyn Contender>) = match how.peer {
         PeerName::Wolfssl => (wolfssl_name(), Box::new(pair::Records::new(&settings, length))),
         PeerName::Openssl if !settings.suite.is_of_13() => {
@@ -202,13 +250,13 @@ fn records(how: &RaceOptions, bytes: u16) {
         }
         _ => refuse("this peer has no records of this suite here"),
     };
-    let outcome = race(&mut [&mut ours, &mut *theirs], how.turns as usize);
-    how.report(&format!("{:?} record of {bytes} B", settings.suite), &[peer], &outcome);
+    let outcome = race(&mut [&mut ours, &mut *theirs], how.timing.turns as usize);
+    how.timing.report(&format!("{:?} record of {bytes} B", settings.suite), &[peer], &outcome);
 }
 
 fn handshakes(how: &RaceOptions, mode: ModeName, cookie: bool) {
     let settings = settings(how.suite, mode, cookie);
-    let mut ours = ours_race::Handshakes::new(&settings, how.provider());
+    let mut ours = ours_race::Handshakes::new(&settings, how.timing.provider());
     let (peers, mut theirs): (Vec<_>, Vec<Box<dyn Contender>>) = match how.peer {
         PeerName::Wolfssl => {
             let theirs = pair::Handshakes(pair::Pair::new(&settings));
@@ -225,8 +273,62 @@ fn handshakes(how: &RaceOptions, mode: ModeName, cookie: bool) {
     };
     let mut contenders: Vec<&mut dyn Contender> = vec![&mut ours];
     contenders.extend(theirs.iter_mut().map(|theirs| &mut **theirs as &mut dyn Contender));
-    let outcome = race(&mut contenders, how.turns as usize);
-    how.report(&format!("{:?} handshake, {:?}", settings.suite, settings.mode), &peers, &outcome);
+    let outcome = race(&mut contenders, how.timing.turns as usize);
+    how.timing.report(
+        &format!("{:?} handshake, {:?}", settings.suite, settings.mode),
+        &peers,
+        &outcome,
+    );
+}
+
+fn certificates(kind: KindName, group: GroupName, peers: &[PeerName], timing: &Timing) {
+    let handshake = Handshake {
+        group: match group {
+            GroupName::P256 => Group::P256,
+            GroupName::X25519 => Group::X25519,
+            GroupName::X25519MlKem768 => Group::X25519MlKem768,
+        },
+        mutual: matches!(kind, KindName::Mutual),
+        resumed: matches!(kind, KindName::Resumed),
+        ..Handshake::SERVER_ONLY
+    };
+    let (chains, provider) = (Chains::new(), timing.provider());
+    let mut ours = certified_race::ours(&chains, provider, handshake);
+    let contender = |peer: &PeerName| -> (String, Box<dyn Contender>) {
+        match peer {
+            PeerName::Wolfssl => {
+                (wolfssl_name(), Box::new(certified_race::Wolfssl::new(&chains, handshake)))
+            }
+            PeerName::Dimpl if certified_race::Dimpl::supports(handshake) => {
+                let theirs = certified_race::Dimpl::new(&chains, provider, handshake);
+                ("dimpl (AwsLc)".to_owned(), Box::new(theirs))
+            }
+            _ => refuse("this peer has no such handshakes here"),
+        }
+    };
+    let (names, mut theirs): (Vec<_>, Vec<_>) = peers.iter().map(contender).unzip();
+    let mut contenders: Vec<&mut dyn Contender> = vec![&mut ours];
+    contenders.extend(theirs.iter_mut().map(|theirs| &mut **theirs as &mut dyn Contender));
+    let outcome = race(&mut contenders, timing.turns as usize);
+    let what = match kind {
+        KindName::Server => "the server's certificate",
+        KindName::Mutual => "certificates of both",
+        KindName::Resumed => "a resumed session",
+    };
+    timing.report(&format!("handshake with {what}, {:?}", handshake.group), &names, &outcome);
+}
+
+fn post_quantum(timing: &Timing) {
+    let chains = Chains::new();
+    let handshakes = |group| {
+        let handshake = Handshake { group, ..Handshake::SERVER_ONLY };
+        certified_race::ours(&chains, timing.provider(), handshake)
+    };
+    let (mut classical, mut hybrid) =
+        (handshakes(Group::X25519), handshakes(Group::X25519MlKem768));
+    let outcome = race(&mut [&mut classical, &mut hybrid], timing.turns as usize);
+    let name = "X25519MLKEM768".to_owned();
+    timing.report("handshake with the server's certificate, X25519", &[name], &outcome);
 }
 
 fn wolfssl_name() -> String {
@@ -244,7 +346,7 @@ fn wire(suite: SuiteName, cookie: bool) {
         })
     };
     let ours = ours_race::Handshakes::new(&settings, &rustcrypto::PROVIDER).datagram_lengths();
-    let mut peers = vec![match pair::datagram_lengths(&settings) {
+    let mut peers = vec![match pair::Pair::new(&settings).datagram_lengths() {
         Ok(theirs) => json!({ "name": wolfssl_name(), "wire": lengths(theirs) }),
         Err(error) => refuse(&error.to_string()),
     }];
@@ -260,6 +362,10 @@ fn main() {
     match Arguments::parse().what {
         Contest::Records { bytes, how } => bytes.into_iter().for_each(|bytes| records(&how, bytes)),
         Contest::Handshakes { mode, cookie, how } => handshakes(&how, mode, cookie),
+        Contest::Certificates { kind, group, peers, timing } => {
+            certificates(kind, group, &peers, &timing);
+        }
+        Contest::PostQuantum { timing } => post_quantum(&timing),
         Contest::Wire { suite, cookie } => wire(suite, cookie),
     }
 }

@@ -5,5 +5,6 @@ mod coap;
 mod dtls_with_wolfssl;
 mod hints_with_openssl;
 mod matrix;
+mod sizes;
 mod udp;
 mod wolfssl_with_itself;

@@ -4,7 +4,10 @@ use super::prelude::*;
 use crate::interop;
 
 pub(super) fn claims() -> Vec<Claim> {
-    [meetings(), records(), handshakes(), records_12(), wires()].into_iter().flatten().collect()
+    [meetings(), records(), handshakes(), certificates(), records_12(), wires()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn meetings() -> Vec<Claim> {
@@ -71,6 +74,40 @@ fn handshakes() -> Vec<Claim> {
     ]
 }
 
+/// Handshakes with certificates, and those that resume their sessions.
+fn certificates() -> Vec<Claim> {
+    let ecdsa = |who: &str| {
+        format!(
+            "Our handshakes a second over those of wolfSSL or dimpl, whichever is faster, both ends \
+             counted: DTLS 1.3 with ECDSA certificates (P-256) of {who}, key exchange with P-256, \
+             AES-128-GCM. Bar: our own target"
+        )
+    };
+    let of = |kind: &str| race(&format!("certificates --kind {kind}"));
+    vec![
+        ecdsa("the server alone")
+            .claim("handshakes-ecdsa-server", AtLeast(1.2), Seconds(20))
+            .by(of("server")),
+        ecdsa("both ends")
+            .claim("handshakes-ecdsa-mutual", AtLeast(1.2), Seconds(20))
+            .by(of("mutual")),
+        "Our resumptions a second over wolfSSL's, both ends counted: DTLS 1.3 with a ticket and \
+            psk_dhe_ke with P-256, AES-128-GCM. Bar: our own target"
+            .claim("handshakes-resumed", AtLeast(1.5), Seconds(15))
+            .by(of("resumed --peers wolfssl")),
+        "Time of our DTLS 1.3 handshake with the server's ECDSA certificate (P-256) and \
+            X25519MLKEM768 over that with X25519, both ends counted. Bar: our own target"
+            .claim("handshakes-x25519mlkem768", AtMost(1.3), Seconds(15))
+            .by(read(Program::peer("race").run("post-quantum --json"))
+                .line(
+                    "X25519 {ours/median_ns:.0} ns, {peer} {theirs/median_ns:.0} ns (medians); \
+                     ratio {ratio/median:.3}, half of {turns} turns within \
+                     {ratio/low:.3}..{ratio/high:.3}",
+                )
+                .figure("ratio/median")),
+    ]
+}
+
 fn records_12() -> Vec<Claim> {
     [
         ("wolfSSL", "16", 1.5, "our own target"),
@@ -113,6 +150,11 @@ fn wires() -> Vec<Claim> {
             own target"
             .claim("handshake-13-cookie-datagrams", AtMost(6.0), Seconds(1))
             .by(wire("aes-128-ccm-8 --cookie").figure("ours/datagrams")),
+        "Number of kinds of handshake in which we send more bytes or more datagrams than wolfSSL or \
+            OpenSSL with the same certificates, group, connection IDs and cookie, over all kinds of \
+            docs/handshake-sizes.md. Bar: there may be none"
+            .claim("handshake-sizes", AtMost(0.0), Seconds(5))
+            .by(sizes()),
     ]
 }
 
@@ -121,4 +163,19 @@ fn wire(suite: &str) -> Reading {
     read(Program::peer("race").run(format!("wire --suite {suite}")))
         .line("ours: {ours/datagrams} datagrams, {ours/bytes} B: {ours/lengths}")
         .each("peers[]", "{name}: {wire/datagrams} datagrams, {wire/bytes} B: {wire/lengths}")
+}
+
+/// Each kind of handshake beside other implementations'.
+fn sizes() -> Reading {
+    let line = "{version}, {handshake}, cookie {cookie}, connection IDs {connection_ids}: ours \
+                {ours/bytes} B in {ours/datagrams}, wolfSSL {wolfssl/bytes} B in \
+                {wolfssl/datagrams}";
+    read(Program::peer("sizes").run("--json"))
+        .each("rows[openssl=null]", line)
+        .each(
+            "rows[openssl!=null]",
+            format!("{line}, OpenSSL {{openssl/bytes}} B in {{openssl/datagrams}}"),
+        )
+        .needs("#rows[] >= 30")
+        .figure("#rows[exceeds=true]")
 }

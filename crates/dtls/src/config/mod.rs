@@ -10,6 +10,7 @@ mod ends;
 pub(crate) mod session;
 mod session_cache;
 mod settings;
+mod stored_session;
 
 use crate::parts::{self, Part};
 use alloc::vec::Vec;

@@ -12,7 +12,8 @@ use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::fmt;
-use lightseal_core::Instant;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Instant, Reader, Writer};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
@@ -209,6 +210,51 @@ impl SessionPeer {
             Self::Key(_) => Vec::new(),
         }
     }
+
+    /// Writes the peer into a ticket or a stored session:
+    ///
+    /// ```text
+    /// | 0 | it has not authenticated itself
+    /// | 1 | key check (8) | PSK identity (2 + n) |
+    /// | 2 | SHA-256 of its public key (32) | name (2 + n); an empty name is none |
+    /// ```
+    pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        match self {
+            Self::Key(None) => w.u8(0),
+            Self::Psk(owner) => {
+                w.u8(1)?;
+                w.bytes(&owner.key_check)?;
+                w.vec16(|w| w.bytes(&owner.identity))
+            }
+            Self::Key(Some(key)) => {
+                w.u8(2)?;
+                w.bytes(&key.spki_sha256)?;
+                w.vec16(|w| w.bytes(key.name.as_deref().unwrap_or_default().as_bytes()))
+            }
+        }
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    pub(crate) fn read(r: &mut Reader<'_>) -> Option<Self> {
+        match r.u8().ok()? {
+            0 => Some(Self::Key(None)),
+            1 => {
+                let key_check = r.array().ok()?;
+                Some(Self::Psk(PskOwner { key_check, identity: r.vec16().ok()?.to_vec() }))
+            }
+            2 => {
+                let (spki_sha256, name) = (r.array().ok()?, read_name(r.vec16().ok()?)?);
+                Some(Self::Key(Some(PeerKey { spki_sha256, name })))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A name in a ticket or a stored session; `Some(None)` if it is empty, `None` if it is no UTF-8.
+pub(crate) fn read_name(bytes: &[u8]) -> Option<Option<String>> {
+    let name = String::from_utf8(bytes.to_vec()).ok()?;
+    Some(Some(name).filter(|name| !name.is_empty()))
 }
 
 /// What a client keeps of a ticket of DTLS 1.3.

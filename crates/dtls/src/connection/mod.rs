@@ -344,8 +344,11 @@ impl Connection {
         self.cid
     }
 
-    /// Whether the peer has acknowledged everything that this end sent of the handshake and after it.
-    pub(crate) fn is_acknowledged(&self) -> bool {
+    /// Whether the peer has acknowledged all handshake messages that this end has sent, also those
+    /// after the handshake. A client of DTLS 1.3 is connected before the server has checked the
+    /// client's certificate: the server acknowledges it then, or ends the association with an alert.
+    /// In DTLS 1.2 nobody acknowledges the last flight of a handshake.
+    pub fn is_acknowledged(&self) -> bool {
         self.channel.flight.is_done()
     }
 

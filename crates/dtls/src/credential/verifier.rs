@@ -69,10 +69,17 @@ pub trait CertificateVerifier: Send + Sync {
         false
     }
 
-    /// The distinguished names in DER of the trusted authorities, for a peer that has several
-    /// certificates (RFC 8446, section 4.2.4). By default none is sent. A verifier may replace its
-    /// authorities between two calls.
+    /// The distinguished names in DER of the trusted authorities, which a server sends to a client
+    /// that may have several certificates (RFC 8446, section 4.3.2). By default none is sent. A
+    /// verifier may replace its authorities between two calls.
     fn authorities(&self) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+
+    /// The distinguished names that a client sends to a server which may have several certificates
+    /// (RFC 8446, section 4.2.4). By default none is sent: each ClientHello has them, in clear, and
+    /// with those of a public list of authorities it takes many datagrams.
+    fn authorities_in_hello(&self) -> Vec<Vec<u8>> {
         Vec::new()
     }
 }

@@ -337,7 +337,7 @@ impl WaitServerHello {
         let psks: usize = offer_13.map_or(0, Offer::psks_len);
         let certificates = self.certificates.get();
         let authorities =
-            certificates.map_or_else(Vec::new, |offered| offered.verifier.authorities());
+            certificates.map_or_else(Vec::new, |offered| offered.verifier.authorities_in_hello());
         let protocols = settings.protocols().iter().map(|name| 1 + name.len()).sum::<usize>();
         let room = HELLO_ROOM
             + if settings.grease { GREASE_ROOM } else { 0 }

@@ -4,8 +4,8 @@
 use super::session::Sessions;
 use super::ticket_keys::{TicketId, TicketKeys, TicketSealer};
 use crate::codepoints::ExtensionType;
-use crate::config::session::{KEY_CHECK, PskOwner, Session, Session13, SessionPeer};
-use crate::config::{KeyStore, PeerKey, Settings};
+use crate::config::session::{Session, Session13, SessionPeer, read_name};
+use crate::config::{KeyStore, Settings};
 use crate::crypto::{CipherSuiteId, ResumptionSecret};
 use crate::messages::ClientHello;
 use crate::messages::extensions::{OfferedPsk, OfferedPsks, psk_modes};
@@ -40,13 +40,7 @@ pub(crate) struct Agreed {
 /// | client (1 + n) | server name (1 + n) | ALPN (1 + n) |
 /// ```
 ///
-/// Times are in microseconds, the lifetime is in seconds. The client is one of these:
-///
-/// ```text
-/// | 0 | it has not authenticated itself
-/// | 1 | key check (8) | PSK identity (2 + n) |
-/// | 2 | SHA-256 of its public key (32) | name (2 + n); an empty name is none |
-/// ```
+/// Times are in microseconds, the lifetime is in seconds. The client is a [`SessionPeer`].
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TicketContent {
     pub(crate) issued: Instant,
@@ -71,19 +65,7 @@ impl TicketContent {
         w.u32(self.max_early_data)?;
         w.u16(self.agreed.suite.0)?;
         w.vec8(|w| w.bytes(&self.psk))?;
-        match &self.agreed.peer {
-            SessionPeer::Key(None) => w.u8(0)?,
-            SessionPeer::Psk(owner) => {
-                w.u8(1)?;
-                w.bytes(&owner.key_check)?;
-                w.vec16(|w| w.bytes(&owner.identity))?;
-            }
-            SessionPeer::Key(Some(key)) => {
-                w.u8(2)?;
-                w.bytes(&key.spki_sha256)?;
-                w.vec16(|w| w.bytes(key.name.as_deref().unwrap_or_default().as_bytes()))?;
-            }
-        }
+        self.agreed.peer.write(w)?;
         let name = self.agreed.server_name.as_deref().unwrap_or_default();
         w.vec8(|w| w.bytes(name.as_bytes()))?;
         w.vec8(|w| w.bytes(&self.agreed.alpn))
@@ -99,21 +81,8 @@ impl TicketContent {
         let max_early_data = r.u32().ok()?;
         let suite = CipherSuiteId(r.u16().ok()?);
         let psk = Zeroizing::new(r.vec8().ok()?.to_vec());
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
-        let not_empty = |text: String| Some(text).filter(|text| !text.is_empty());
-        let peer = match r.u8().ok()? {
-            0 => SessionPeer::Key(None),
-            1 => {
-                let key_check: [u8; KEY_CHECK] = r.array().ok()?;
-                SessionPeer::Psk(PskOwner { key_check, identity: r.vec16().ok()?.to_vec() })
-            }
-            2 => {
-                let (spki_sha256, name) = (r.array().ok()?, text(r.vec16().ok()?)?);
-                SessionPeer::Key(Some(PeerKey { spki_sha256, name: not_empty(name) }))
-            }
-            _ => return None,
-        };
-        let server_name = not_empty(text(r.vec8().ok()?)?);
+        let peer = SessionPeer::read(&mut r)?;
+        let server_name = read_name(r.vec8().ok()?)?;
         let alpn = r.vec8().ok()?.to_vec();
         r.finish().ok()?;
         let agreed = Agreed { suite, peer, server_name, alpn };
@@ -377,7 +346,8 @@ impl Session13 {
 #[cfg(all(test, feature = "rustcrypto"))]
 mod tests {
     use super::*;
-    use crate::config::Psk;
+    use crate::config::session::PskOwner;
+    use crate::config::{PeerKey, Psk};
     use crate::crypto::rustcrypto::PROVIDER;
 
     fn contents() -> Vec<TicketContent> {

@@ -136,6 +136,7 @@ impl Session {
         let config = ServerConfig::with(Arc::new(psk.clone()), settings.clone());
         let config = config.context("settings")?;
         let options = server::ServerProxyOptions {
+            list: None,
             service: at(service.local_addr().context("service")?),
             max_flows: 1,
             idle_timeout: NEVER,
@@ -153,6 +154,7 @@ impl Session {
         let relay = Arc::new(Relay::new(loopback()?, relay_settings));
         let config = ClientConfig::with(psk, settings).context("settings")?;
         let options = client::ClientProxyOptions {
+            list: None,
             server: at(relay.local_addr().context("relay")?),
             max_flows: 1,
             idle_timeout: NEVER,

@@ -1,7 +1,7 @@
 //! Keying material for applications (RFC 8446, section 7.5; RFC 5705).
 
 use crate::failure::{Context, Failure};
-use lightseal_dtls::Connection;
+use lightseal_dtls::{Connection, ExportError};
 use serde_json::{Map, Value};
 use std::str::FromStr;
 use zeroize::Zeroizing;
@@ -30,23 +30,64 @@ impl FromStr for Exporter {
 }
 
 impl Exporter {
-    fn export(&self, connection: &Connection) -> Result<Zeroizing<String>, Failure> {
+    fn export(
+        &self,
+        derive: impl FnOnce(&[u8], &[u8], &mut [u8]) -> Result<(), ExportError>,
+    ) -> Result<Value, Failure> {
         let mut secret = Zeroizing::new(vec![0; self.bytes]);
-        connection
-            .export_keying_material(self.label.as_bytes(), &[], &mut secret)
+        derive(self.label.as_bytes(), &[], &mut secret)
             .context(format_args!("--exporter {}", self.label))?;
-        Ok(Zeroizing::new(hex(&secret)))
+        Ok(hex(&secret).into())
     }
 }
 
-/// The keying material of a connected association in hexadecimal, by label.
-pub(super) fn export(exporters: &[Exporter], connection: &Connection) -> Result<Value, Failure> {
-    let mut all = Map::new();
-    for exporter in exporters {
-        let secret = exporter.export(connection)?;
-        all.insert(exporter.label.clone(), secret.as_str().into());
+/// The keying material of an association in hexadecimal, by label.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Exported {
+    /// From the secrets of the complete handshake.
+    pub(super) complete: Map<String, Value>,
+    /// From the secret of early data (RFC 8446, section 7.5), if the server accepted early data.
+    pub(super) early: Map<String, Value>,
+}
+
+impl Exported {
+    /// The keying material of a connected association.
+    pub(super) fn of(exporters: &[Exporter], connection: &Connection) -> Result<Self, Failure> {
+        let mut exported = Self::default();
+        let has_early = connection.negotiated().is_some_and(|agreed| agreed.early_data);
+        for exporter in exporters {
+            let label = || exporter.label.clone();
+            let secret = exporter.export(|label, context, out| {
+                connection.export_keying_material(label, context, out)
+            })?;
+            exported.complete.insert(label(), secret);
+            if has_early {
+                let secret = exporter.export(|label, context, out| {
+                    connection.export_early_keying_material(label, context, out)
+                })?;
+                exported.early.insert(label(), secret);
+            }
+        }
+        Ok(exported)
     }
-    Ok(all.into())
+
+    /// A line for each secret.
+    pub(super) fn text(&self) -> String {
+        let line = |kind: &str, (label, secret): (&String, &Value)| {
+            format!("{kind} {label}: {}\n", secret.as_str().unwrap_or_default())
+        };
+        let complete = self.complete.iter().map(|entry| line("exported", entry));
+        let early = self.early.iter().map(|entry| line("exported early", entry));
+        complete.chain(early).collect()
+    }
+
+    /// Adds the secrets to the object of an association.
+    pub(super) fn add_to(&self, json: &mut Value) {
+        json["exported"] = self.complete.clone().into();
+        if !self.early.is_empty() {
+            json["exported_early"] = self.early.clone().into();
+        }
+    }
 }
 
 /// Bytes in hexadecimal.

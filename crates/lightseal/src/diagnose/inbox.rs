@@ -1,8 +1,9 @@
 //! What an engine reported and the program has not printed yet.
 
+use super::exporter::Exported;
 use super::summary::Summary;
+use super::witness::Presented;
 use lightseal_dtls::CloseReason;
-use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -13,10 +14,14 @@ const MOST_PAYLOADS: usize = 4096;
 /// What happened to an association.
 #[derive(Debug)]
 pub(super) enum Happening {
-    /// The handshake is complete. The value has the exported keying material by label.
-    Connected(Box<Summary>, Value),
+    /// The handshake is complete, with this keying material.
+    Connected(Box<Summary>, Exported),
+    /// The certificates that the peer presented.
+    Certificates(Presented),
     /// A payload arrived.
     Payload(Vec<u8>),
+    /// A payload arrived as early data: it may be a repetition.
+    EarlyData(Vec<u8>),
     /// Something that a line of the log reports.
     Note(String),
     /// The association ended. The flag says whether it was connected.
@@ -41,7 +46,7 @@ impl Inbox {
     }
 
     pub(super) fn put(&mut self, association: u64, happening: Happening) {
-        if matches!(happening, Happening::Payload(_)) {
+        if matches!(happening, Happening::Payload(_) | Happening::EarlyData(_)) {
             if self.payloads == MOST_PAYLOADS {
                 self.dropped += 1;
                 return;

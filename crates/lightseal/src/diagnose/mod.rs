@@ -5,7 +5,9 @@
 //! - [`client`]: connects to a server, sends lines, prints what arrives;
 //! - [`server`]: does this for many clients at once;
 //! - [`summary`]: what was negotiated, for people and for scripts;
+//! - [`witness`]: the certificates that a peer presented;
 //! - [`exporter`]: keying material for applications;
+//! - [`session_file`]: the session of one run for the next one;
 //! - [`inbox`]: what an engine reported and the program has not printed yet;
 //! - [`lines`]: standard input by lines;
 //! - [`payload`]: received payloads, on standard output.
@@ -20,12 +22,14 @@ mod inbox;
 mod lines;
 mod payload;
 pub(crate) mod server;
+mod session_file;
 mod summary;
+mod witness;
 
 use crate::failure::{Context, Failure};
 use args::Style;
+use exporter::Exported;
 use lightseal_dtls::CloseReason;
-use serde_json::Value;
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
@@ -56,15 +60,12 @@ fn print(text: &str) -> Result<(), Failure> {
 
 /// Prints what was negotiated, and the exported keying material by label, in the style that the user
 /// wants. `prefix` begins a brief line, and the full text.
-fn show(style: Style, prefix: &str, summary: &Summary, exported: &Value) -> Result<(), Failure> {
+fn show(style: Style, prefix: &str, summary: &Summary, exported: &Exported) -> Result<(), Failure> {
     let mut text = prefix.to_owned();
     match style {
         Style::Full => text += &summary.full(),
         Style::Brief => text += &summary.brief(),
         Style::Payloads | Style::Json => return Ok(()),
     }
-    for (label, secret) in exported.as_object().into_iter().flatten() {
-        text += &format!("exported {label}: {}\n", secret.as_str().unwrap_or_default());
-    }
-    print(&text)
+    print(&(text + &exported.text()))
 }

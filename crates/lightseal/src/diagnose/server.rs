@@ -1,16 +1,19 @@
 //! `lightseal s_server`.
 
-use super::args::{SServerArgs, Style, keys, settings};
-use super::exporter::{Exporter, export};
+use super::args::{SServerArgs, Style, credentials, settings};
+use super::exporter::{Exported, Exporter};
 use super::inbox::{Happening, Inbox};
 use super::summary::{HandshakeCost, Summary};
+use super::witness::Witness;
 use super::{complain, exit_code, lines, payload, print};
 use crate::address;
+use crate::credential::ClientPolicy;
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
+use crate::units::{Bytes, Quantity};
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
-    CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated, SendError, ServerConfig,
+    CloseReason, CookiePolicy, Endpoint, EndpointEvent, Event, Handle, Negotiated, SendError,
     SessionSlots, WhenFull,
 };
 use lightseal_net::Clock;
@@ -41,6 +44,14 @@ const MOST_KEPT: usize = 4096;
 /// Maximum number of payloads that wait to be sent back.
 const MOST_ECHOES: usize = 4096;
 
+/// A payload of a client.
+#[derive(Debug)]
+enum Payload {
+    /// It came before the client had proved that it is present.
+    Early(Vec<u8>),
+    Ordinary(Vec<u8>),
+}
+
 /// One association, as the engine's host knows it.
 #[derive(Debug)]
 struct Association {
@@ -53,6 +64,7 @@ struct Association {
 #[derive(Debug)]
 struct ServerHost {
     exporters: Vec<Exporter>,
+    witness: Option<Arc<Witness>>,
     echo: bool,
     inbox: Inbox,
     associations: HashMap<Handle, Association>,
@@ -62,7 +74,7 @@ struct ServerHost {
     /// known when the engine has sent everything.
     connected: Vec<(Instant, Handle, SocketAddr, Box<Negotiated>)>,
     /// Payloads of this turn, which are printed after what was negotiated.
-    payloads: Vec<(Handle, Vec<u8>)>,
+    payloads: Vec<(Handle, Payload)>,
     echoes: Vec<(Handle, Vec<u8>)>,
     /// The client that lines of standard input are sent to.
     last: Option<Handle>,
@@ -83,12 +95,19 @@ impl ServerHost {
     }
 
     fn take_payloads(&mut self) {
-        for (handle, data) in std::mem::take(&mut self.payloads) {
+        for (handle, payload) in std::mem::take(&mut self.payloads) {
             let number = self.association(handle).number;
+            let (Payload::Early(data) | Payload::Ordinary(data)) = &payload;
             if self.echo && self.echoes.len() < MOST_ECHOES {
                 self.echoes.push((handle, data.clone()));
             }
-            self.inbox.put(number, Happening::Payload(data));
+            self.inbox.put(
+                number,
+                match payload {
+                    Payload::Early(data) => Happening::EarlyData(data),
+                    Payload::Ordinary(data) => Happening::Payload(data),
+                },
+            );
         }
     }
 
@@ -98,8 +117,16 @@ impl ServerHost {
             let (began, number) = (self.association(handle).began, self.association(handle).number);
             let cost = HandshakeCost::new(began, at, connection.stats());
             let summary = Box::new(Summary::new(peer, &agreed, cost));
-            match export(&self.exporters, connection) {
-                Ok(exported) => self.inbox.put(number, Happening::Connected(summary, exported)),
+            match Exported::of(&self.exporters, connection) {
+                Ok(exported) => {
+                    self.inbox.put(number, Happening::Connected(summary, exported));
+                    let presented = agreed.peer_key().zip(self.witness.as_ref());
+                    let presented =
+                        presented.and_then(|(key, witness)| witness.take(&key.spki_sha256));
+                    if let Some(presented) = presented {
+                        self.inbox.put(number, Happening::Certificates(presented));
+                    }
+                }
                 Err(failure) => self.failure = Some(failure),
             }
         }
@@ -116,7 +143,8 @@ impl EngineHost<Endpoint> for ServerHost {
                 self.last = Some(handle);
                 self.connected.push((now, handle, peer, agreed));
             }
-            Event::Data(data) => self.payloads.push((handle, data.to_vec())),
+            Event::Data(data) => self.payloads.push((handle, Payload::Ordinary(data.to_vec()))),
+            Event::EarlyData(data) => self.payloads.push((handle, Payload::Early(data.into()))),
             Event::Closed(reason) => {
                 let Association { number, is_connected, .. } = *self.association(handle);
                 self.take_payloads();
@@ -174,16 +202,31 @@ type Server = Driver<Endpoint, ServerHost>;
 ///
 /// If the settings, the keys or the address are invalid.
 pub(crate) async fn run(args: &SServerArgs, quiet: bool) -> Result<ExitCode, Failure> {
-    let settings = settings(&args.offer, args.max_datagram, ID_BYTES)?;
-    let keys = Arc::new(keys(args.psk_file.as_ref())?);
+    let mut settings = settings(&args.offer, args.max_datagram, &args.alpn, ID_BYTES)?;
+    if let Some(Quantity(Bytes(bytes))) = args.early_data {
+        settings.early_data = u32::try_from(bytes).unwrap_or(u32::MAX);
+        settings.psk_tickets = settings.psk_tickets.max(1);
+    }
+    let credentials = credentials(&args.credentials, (&args.cert, &args.key), &settings)?;
+    let witness = credentials.verifier().map(|verifier| Arc::new(Witness::new(Some(verifier))));
+    let clients = match (args.require_client, args.request_client) {
+        (true, _) => ClientPolicy::Required,
+        (false, true) => ClientPolicy::Requested,
+        (false, false) => ClientPolicy::Ignored,
+    };
+    let verifier = witness.clone().map(|witness| witness as _);
     let slots = SessionSlots::at_most(args.max_sessions, WhenFull::Refuse);
-    let config = ServerConfig::with(keys, settings).context("settings")?.with_slots(slots);
+    let mut config = credentials.server(clients, verifier, settings)?.with_slots(slots);
+    if args.early_data.is_some() {
+        config = config.with_cookies(CookiePolicy::WhenRetrying);
+    }
     let mut signals = Signals::listen()?;
     let socket = address::listen(Some(&args.listen))?;
     let listen = socket.local_addr().context("listening socket")?;
     let rng = Random::from_os().context("randomness")?;
     let host = ServerHost {
         exporters: args.shown.exporter.clone(),
+        witness,
         echo: args.echo,
         inbox: Inbox::default(),
         associations: HashMap::new(),
@@ -308,12 +351,36 @@ impl Session<'_> {
                 if self.style == Style::Json {
                     let mut json = serde_json::to_value(&summary).context("summary")?;
                     json["connected"] = true.into();
-                    json["exported"] = exported;
-                    self.clients.insert(number, (json, Vec::new()));
+                    exported.add_to(&mut json);
+                    // Early data came before.
+                    let (known, _) = self.clients.entry(number).or_default();
+                    *known = json;
                 } else {
                     super::show(self.style, &prefix, &summary, &exported)?;
                 }
             }
+            Happening::Certificates(presented) => match self.style {
+                Style::Json => {
+                    let (json, _) = self.clients.entry(number).or_default();
+                    json["certificates"] = presented.json();
+                }
+                Style::Full => print(&presented.text())?,
+                Style::Payloads | Style::Brief => {}
+            },
+            Happening::EarlyData(data) => match self.style {
+                Style::Json => {
+                    let (_, received) = self.clients.entry(number).or_default();
+                    if received.len() < MOST_KEPT {
+                        let mut payload = payload::json(&data);
+                        payload["early"] = true.into();
+                        received.push(payload);
+                    }
+                }
+                Style::Payloads => payload::print("", &data)?,
+                Style::Full | Style::Brief => {
+                    payload::print(&format!("{prefix}early data: "), &data)?;
+                }
+            },
             Happening::Payload(data) => match self.style {
                 Style::Json => {
                     let (_, received) = self.clients.entry(number).or_default();

@@ -21,7 +21,14 @@ pub(super) struct Summary {
     /// How the PSK is used. The names of DTLS 1.2 suites already say it.
     pub(super) psk_mode: Option<String>,
     pub(super) psk_identity: Option<String>,
+    /// The peer in the form of access lists; `None` if it did not authenticate itself.
+    pub(super) peer_identity: Option<String>,
+    /// The name of the server that the client asked for.
+    pub(super) server_name: Option<String>,
+    pub(super) application_protocol: Option<String>,
     pub(super) resumed: bool,
+    /// Whether the server accepted early data.
+    pub(super) early_data: bool,
     pub(super) extended_master_secret: bool,
     /// The longest content of a record that this end may send, in bytes.
     pub(super) record_limit: usize,
@@ -90,9 +97,16 @@ impl Summary {
             version: agreed.version.to_string(),
             cipher_suite: agreed.suite_name,
             group: agreed.group.map(|group| group.to_string()),
-            psk_mode: is_new.then(|| agreed.psk_mode().to_string().to_lowercase()),
+            psk_mode: (is_new && identity.is_some())
+                .then(|| agreed.psk_mode().to_string().to_lowercase()),
             psk_identity: identity.map(|bytes| String::from_utf8_lossy(bytes).into_owned()),
+            peer_identity: agreed.peer_identity().map(|identity| identity.to_string()),
+            server_name: agreed.server_name().map(str::to_owned),
+            application_protocol: agreed
+                .application_protocol()
+                .map(|name| String::from_utf8_lossy(name).escape_debug().to_string()),
             resumed: agreed.resumed,
+            early_data: agreed.early_data,
             extended_master_secret: agreed.extended_master,
             record_limit: agreed.record_limit,
             connection_ids: Directions {
@@ -112,13 +126,16 @@ impl Summary {
     pub(super) fn brief(&self) -> String {
         let mut line = format!("{}: {}, {}", self.peer, self.version, self.cipher_suite);
         let resumed = self.resumed.then_some("resumed");
-        let parts = [self.group.as_deref(), self.psk_mode.as_deref(), resumed];
+        let early = self.early_data.then_some("early data");
+        let parts = [self.group.as_deref(), self.psk_mode.as_deref(), resumed, early];
         for part in parts.into_iter().flatten() {
             line += ", ";
             line += part;
         }
         if let Some(identity) = &self.psk_identity {
             let _ = write!(line, ", identity {identity:?}");
+        } else {
+            let _ = write!(line, ", {}", self.peer_identity.as_deref().unwrap_or(ANONYMOUS));
         }
         let _ = write!(line, ", {}", self.handshake);
         line + "\n"
@@ -128,7 +145,10 @@ impl Summary {
     pub(super) fn full(&self) -> String {
         let mut text = format!("connected to {}\n", self.peer);
         let mut fact = |name: &str, value: &dyn fmt::Display| {
-            let _ = writeln!(text, "  {name:<17} {value}");
+            let value = value.to_string();
+            // The hash of a key has a line of less than 80 columns only without the padding.
+            let width = if value.len() > 60 { 0 } else { 17 };
+            let _ = writeln!(text, "  {name:<width$} {value}");
         };
         fact("version", &self.version);
         fact("cipher suite", &self.cipher_suite);
@@ -138,9 +158,20 @@ impl Summary {
         }
         if let Some(identity) = &self.psk_identity {
             fact("PSK identity", &format_args!("{identity:?}"));
+        } else {
+            fact("peer", &self.peer_identity.as_deref().unwrap_or(ANONYMOUS));
+        }
+        if let Some(name) = &self.server_name {
+            fact("server name", name);
+        }
+        if let Some(protocol) = &self.application_protocol {
+            fact("ALPN", protocol);
         }
         fact("resumed", &yes(self.resumed));
-        if self.psk_mode.is_none() {
+        if self.early_data {
+            fact("early data", &"accepted");
+        }
+        if self.version != "DTLS 1.3" {
             fact("extended master", &yes(self.extended_master_secret));
         }
         let ids = &self.connection_ids;
@@ -165,6 +196,9 @@ impl Summary {
         text
     }
 }
+
+/// A peer that did not authenticate itself.
+const ANONYMOUS: &str = "anonymous";
 
 const fn yes(fact: bool) -> &'static str {
     if fact { "yes" } else { "no" }

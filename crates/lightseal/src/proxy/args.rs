@@ -3,6 +3,7 @@
 use super::status_command::ProxyStatusArgs;
 use crate::aggregate::Aggregate;
 use crate::config_args::ConfigArgs;
+use crate::credential::args::CredentialArgs;
 use crate::named::{name, one_of};
 use crate::offer::OfferArgs;
 use crate::units::{Bytes, Quantity};
@@ -31,8 +32,12 @@ pub(crate) struct ProxyClientArgs {
     #[command(flatten)]
     pub(crate) proxy: ProxyArgs,
     /// Identity of the key to use [default: the identity in the first line of the PSK file].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Credentials")]
     pub(crate) identity: Option<String>,
+    /// Name that the server's certificate must have, which is also sent to the server (SNI)
+    /// [default: the HOST of --connect].
+    #[arg(long, value_name = "NAME", help_heading = "Credentials")]
+    pub(crate) name: Option<String>,
     /// Send the server an empty record to ask whether it still answers: when a flow has been silent
     /// for this long in either direction, and when an answer is missing from a service that usually
     /// answers. 0 for never.
@@ -49,6 +54,10 @@ pub(crate) struct ProxyServerArgs {
     pub(crate) file: ConfigArgs,
     #[command(flatten)]
     pub(crate) proxy: ProxyArgs,
+    /// DANGER: also accept clients that prove no identity. Without it a server with a certificate or
+    /// key needs --ca or --pin, and refuses all others that have no pre-shared key.
+    #[arg(long, help_heading = "Credentials")]
+    pub(crate) anonymous_clients: bool,
     /// Maximum number of associations at a time, unfinished handshakes included [default:
     /// unlimited].
     #[arg(long, value_name = "N")]
@@ -75,9 +84,6 @@ pub(crate) struct ProxyArgs {
     /// Where to send to: the server proxy (client proxy), or the service (server proxy).
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) connect: Option<String>,
-    /// File of pre-shared keys, one identity:hexkey per line. It is read again when it changes.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) psk_file: Option<PathBuf>,
     /// Schemes of shared tags to accept, best first; the other proxy needs one of them too. agg:8
     /// is one tag for eight messages. r2d2:100 is a short tag for each message, which the tags of
     /// later messages strengthen (50, 100, 150 or 200). `off` is a full tag for each message.
@@ -132,6 +138,9 @@ pub(crate) struct ProxyArgs {
     /// never].
     #[arg(long, value_name = "TIME")]
     pub(crate) status: Option<Quantity<Duration>>,
+    /// All files of credentials are read again when they change.
+    #[command(flatten)]
+    pub(crate) credentials: CredentialArgs,
     #[command(flatten)]
     pub(crate) offer: OfferArgs,
 }

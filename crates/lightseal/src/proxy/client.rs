@@ -13,9 +13,13 @@ use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
 use super::status::FlowStates;
 use super::{ARRIVAL_BYTES, overruns, unread};
+use crate::credential::allow::AccessList;
 use flow::FlowHost;
 use lightseal_core::{AddressPair, Instant, Random};
-use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Psk, SendError, Stats, Watch};
+use lightseal_dtls::{
+    ClientConfig, CloseReason, Connection, Event, Identity, Negotiated, Psk, SendError, Stats,
+    Watch,
+};
 use lightseal_net::Clock;
 use lightseal_net::address::Named;
 use lightseal_net::path_mtu;
@@ -58,6 +62,8 @@ pub(crate) struct ClientProxyOptions {
     /// How long a flow may be silent in either direction before a keepalive is sent. `None` sends
     /// none.
     pub(crate) keepalive: Option<Duration>,
+    /// The access list, which knows whom it has refused.
+    pub(crate) list: Option<Arc<AccessList>>,
 }
 
 pub(super) type Flow = Driver<Connection, FlowHost>;
@@ -76,7 +82,7 @@ pub(crate) struct ClientProxy {
     loops: Arc<LoopGuard>,
     /// How many datagrams dropped by the kernel have been logged so far.
     known_overruns: Count,
-    /// Whether all keys were revoked: no flow begins until there is a key again.
+    /// Whether this end has no usable credential: no flow begins until it has one again.
     revoked: AtomicBool,
     /// Which server answers keepalives.
     answers: Arc<Answering>,
@@ -143,7 +149,7 @@ impl ClientProxy {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// Closes all flows, and begins no new flow until there is [another key](Self::set_config).
+    /// Closes all flows, and begins no new flow until there is [another credential](Self::set_config).
     pub(crate) fn revoke(&self) {
         self.revoked.store(true, Ordering::Relaxed);
         self.close_all();
@@ -188,6 +194,8 @@ impl ClientProxy {
                 self.answers.note(server);
             }
             match check.ended {
+                // A server of DTLS 1.3 refuses a certificate when the client's handshake is complete.
+                Some(reason @ CloseReason::PeerAlert(_)) => Err(reason),
                 Some(reason) if !check.connected => Err(reason),
                 _ => Ok(()),
             }
@@ -228,6 +236,25 @@ impl ClientProxy {
         for flow in open {
             flow.call(|connection, _, now| connection.close(now));
         }
+    }
+
+    /// Closes the flows whose server `accepts` does not accept, and all handshakes, since they may
+    /// have begun with what is not accepted any more. Returns the number of those flows that were
+    /// connected.
+    pub(crate) fn end_unless(&self, accepts: impl Fn(&Negotiated) -> bool) -> usize {
+        let all: Vec<_> = self.flows().all().cloned().collect();
+        let ends = all.iter().filter(|flow| {
+            flow.call(|connection, _, now| {
+                let agreed = connection.negotiated();
+                let connected = agreed.is_some();
+                let ends = agreed.is_none_or(|agreed| !accepts(agreed));
+                if ends {
+                    connection.close(now);
+                }
+                ends && connected
+            })
+        });
+        ends.count()
     }
 
     /// The number of open flows.
@@ -280,8 +307,9 @@ impl ClientProxy {
                 let mut peer = Peer::of(connection, now.saturating_since(host.active_at));
                 peer.application = Some(Named::from(application).to_string());
                 if !peer.connected {
-                    let identity = host.config.psk().map(Psk::identity).unwrap_or_default();
-                    peer.identity = String::from_utf8_lossy(identity).into_owned();
+                    let identity = host.config.psk().map(Psk::identity).map(<[u8]>::to_vec);
+                    let identity = identity.map(|identity| Identity::Psk(identity).to_string());
+                    peer.identity = identity.unwrap_or_default();
                 }
                 peer
             })
@@ -365,7 +393,9 @@ impl ClientProxy {
     ) -> io::Result<Arc<Flow>> {
         let server = self.options.server.address()?;
         if self.revoked.load(Ordering::Relaxed) {
-            return Err(io::Error::other("all keys are revoked (!revoke-all in the PSK file)"));
+            return Err(io::Error::other(
+                "there is no credential for it: an earlier line says why",
+            ));
         }
         let now = self.clock.now();
         let config = self.current_config();
@@ -374,6 +404,7 @@ impl ClientProxy {
             application,
             server,
             destination: Arc::clone(&self.options.server),
+            list: self.options.list.clone(),
             tries: 0,
             config: Arc::clone(&config),
             totals: Arc::clone(&self.totals),

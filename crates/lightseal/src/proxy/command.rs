@@ -12,13 +12,13 @@ use super::status_socket;
 use super::status_text::summary;
 use crate::address;
 use crate::aggregate;
+use crate::credential::{Changes, ClientPolicy, Credentials};
 use crate::failure::{Context, Failure};
-use crate::keys::KeyFile;
 use crate::signals::{Signal, Signals};
 use crate::statistics;
 use crate::units::Quantity;
 use lightseal_dtls::codepoints::AlertDescription;
-use lightseal_dtls::{ClientConfig, CloseReason, Psk, ServerConfig, SessionSlots, Settings};
+use lightseal_dtls::{ClientConfig, CloseReason, Identity, SessionSlots, Settings};
 use lightseal_net::address::Named;
 use lightseal_net::names::Resolver;
 use lightseal_net::path_mtu;
@@ -41,8 +41,8 @@ const CHECK_EACH: Duration = Duration::from_millis(2_500);
 /// starts, and waits for the address later.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// How often the key file is checked for changes.
-const KEY_FILE_POLL: Duration = Duration::from_secs(1);
+/// How often the files of credentials are checked for changes.
+const FILES_POLL: Duration = Duration::from_secs(1);
 
 /// The shortest allowed interval of status lines.
 const LEAST_STATUS: Duration = Duration::from_millis(10);
@@ -56,8 +56,8 @@ const SERVER_ID_BYTES: u8 = 4;
 const CLIENT_ID_BYTES: u8 = 0;
 
 /// The log line for a key file that has no key on purpose.
-const NO_KEY: &str = "the PSK file revokes all keys (!revoke-all): all flows end, and no flow begins until it \
-                      has a key";
+const NO_KEY: &str = "the PSK file revokes all keys (!revoke-all): the flows of all its keys end, and none begins \
+                      with a key until it has one";
 
 /// How long the proxy waits on exit for flows to close.
 const FAREWELL: Duration = Duration::from_millis(300);
@@ -72,7 +72,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     if args.proxy.sample {
         return print(include_str!("client.toml"));
     }
-    let keys = open_keys(&args.proxy)?;
+    let credentials = open_credentials(&args.proxy)?;
     let server = destination(&args.proxy)?;
     server.settle(SETTLE).await;
     // While the name does not resolve, its path may lead through any interface.
@@ -81,10 +81,12 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         .current()
         .map_or_else(|| path_mtu::max_payload_at(anywhere), path_mtu::max_payload_towards);
     let settings = settings(&args.proxy, CLIENT_ID_BYTES, largest)?;
+    let verifier = credentials.verifier();
+    let connect = address::given("connect", args.proxy.connect.as_deref())?;
+    let name = args.name.as_deref().unwrap_or_else(|| address::host(connect));
     let configure = || {
-        let psk = keys.choose(args.identity.as_deref())?;
-        let config = ClientConfig::with(psk, settings.clone()).context("settings")?;
-        Ok::<_, Failure>(Arc::new(config))
+        let (identity, verifier) = (args.identity.as_deref(), verifier.clone());
+        credentials.client(identity, name, verifier, settings.clone()).map(Arc::new)
     };
     let config = configure()?;
     let options = client::ClientProxyOptions {
@@ -92,6 +94,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         max_flows: args.proxy.max_flows,
         idle_timeout: args.proxy.idle_timeout.0,
         keepalive: Some(args.keepalive.0).filter(|time| !time.is_zero()),
+        list: credentials.list().cloned(),
     };
     let mut signals = Signals::listen()?;
     super::raise_socket_limit();
@@ -106,24 +109,28 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let listen = proxy.local_addr().context("local socket")?;
     server.avoid(listen);
     if !args.no_check {
-        let identity = config.psk().map(Psk::identity).unwrap_or_default();
-        check(&proxy, &server, &String::from_utf8_lossy(identity)).await?;
+        check(&proxy, &server, &Own { config: &config, credentials: &credentials }).await?;
     }
     let (longest, from) = (proxy.longest_message(), Named(listen));
     tracing::info!("carrying {from} to {server}, messages of up to {longest} bytes");
     let stats_file = args.proxy.stats_file.as_deref();
     let reload = |force| {
-        if let Some(revoked) = keys.reload(force)? {
-            if keys.len() == 0 {
-                proxy.revoke();
-                tracing::warn!("{NO_KEY}");
-                return Ok(());
+        let changes = credentials.reload(force);
+        if !changes.is_empty() {
+            let ended = match changes.may_revoke() {
+                true => proxy.end_unless(|agreed| credentials.still_accepts(agreed, &changes)),
+                false => 0,
+            };
+            report_changes(&changes, &credentials, ended);
+            match configure() {
+                Ok(config) => proxy.set_config(config),
+                Err(failure) => {
+                    proxy.revoke();
+                    tracing::warn!("{failure}: all flows end, and none begins until that changes");
+                }
             }
-            proxy.set_config(configure()?);
-            let count = counted(keys.len(), "key");
-            tracing::info!("read {count} again, {} of them changed", revoked.len());
         }
-        Ok(())
+        changes.failures
     };
     let asked = args.proxy.status_socket.as_deref();
     let socket = status_socket::open(asked, "client", listen)?;
@@ -161,11 +168,12 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     if args.proxy.sample {
         return print(include_str!("server.toml"));
     }
-    let keys = Arc::new(open_keys(&args.proxy)?);
+    let credentials = open_credentials(&args.proxy)?;
     let largest =
         path_mtu::max_payload_at(address::resolve("listen", args.proxy.listen.as_deref())?);
     let settings = settings(&args.proxy, SERVER_ID_BYTES, largest)?;
-    let mut config = ServerConfig::with(Arc::clone(&keys) as _, settings).context("settings")?;
+    let clients = client_policy(args, &credentials)?;
+    let mut config = credentials.server(clients, credentials.verifier(), settings)?;
     if args.when_full.is_some() && args.max_sessions.is_none() {
         return Err(Failure::new("--when-full needs --max-sessions"));
     }
@@ -182,6 +190,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         service: Arc::clone(&service),
         max_flows: args.proxy.max_flows,
         idle_timeout: args.proxy.idle_timeout.0,
+        list: credentials.list().cloned(),
     };
     let mut signals = Signals::listen()?;
     super::raise_socket_limit();
@@ -189,21 +198,23 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let proxy = ServerProxy::new(listen, Arc::new(config), options).context("server proxy")?;
     let listen = proxy.local_addr().context("listening socket")?;
     service.avoid(listen);
-    let (longest, count) = (proxy.longest_message(), counted(keys.len(), "key"));
+    let (longest, accepted) = (proxy.longest_message(), credentials.accepted());
     let from = Named(listen);
-    tracing::info!("carrying {from} to {service}, messages of up to {longest} bytes; {count}");
+    tracing::info!("carrying {from} to {service}, messages of up to {longest} bytes; {accepted}");
+    if args.anonymous_clients {
+        tracing::warn!("--anonymous-clients: this proxy accepts everybody who can reach it");
+    }
     let stats_file = args.proxy.stats_file.as_deref();
     let reload = |force| {
-        if let Some(revoked) = keys.reload(force)? {
-            proxy.revoke(&revoked);
-            if keys.len() == 0 {
-                tracing::warn!("{NO_KEY}");
-                return Ok(());
-            }
-            let count = counted(keys.len(), "key");
-            tracing::info!("read {count} again, revoked {}", revoked.len());
+        let changes = credentials.reload(force);
+        if !changes.is_empty() {
+            let ended = match changes.may_revoke() {
+                true => proxy.end_unless(|agreed| credentials.still_accepts(agreed, &changes)),
+                false => 0,
+            };
+            report_changes(&changes, &credentials, ended);
         }
-        Ok(())
+        changes.failures
     };
     let asked = args.proxy.status_socket.as_deref();
     let socket = status_socket::open(asked, "server", listen)?;
@@ -244,7 +255,8 @@ fn stopped(stats_file: Option<&Path>, last: serde_json::Value) -> Result<(), Fai
 
 /// What a proxy does besides carrying messages.
 struct Reports<L, W, S> {
-    /// Reads the keys again: if the file changed, or in any case if the argument is `true`.
+    /// Reads the files of credentials again: if they changed, or in any case if the argument is
+    /// `true`. Returns what is wrong with them.
     reload: L,
     /// Writes statistics.
     statistics: W,
@@ -253,49 +265,84 @@ struct Reports<L, W, S> {
     status_interval: Option<Duration>,
 }
 
-/// Runs until a signal stops the program. Meanwhile it reads keys again, writes statistics and logs
-/// the status.
+/// Runs until a signal stops the program. Meanwhile it reads files of credentials again, writes
+/// statistics and logs the status.
 async fn until_stopped(
     signals: &mut Signals,
     mut running: impl Future<Output = std::io::Result<()>> + Unpin,
     mut reports: Reports<
-        impl Fn(bool) -> Result<(), Failure>,
+        impl Fn(bool) -> Vec<Failure>,
         impl Fn() -> Result<(), Failure>,
         impl FnMut(),
     >,
 ) -> Result<(), Failure> {
-    let mut poll = tokio::time::interval(KEY_FILE_POLL);
-    let mut status = tokio::time::interval(reports.status_interval.unwrap_or(KEY_FILE_POLL));
+    let mut poll = tokio::time::interval(FILES_POLL);
+    let mut status = tokio::time::interval(reports.status_interval.unwrap_or(FILES_POLL));
     status.set_missed_tick_behavior(MissedTickBehavior::Skip);
     status.reset();
-    let mut gone = false;
+    // A failure is logged once while it lasts: a file that is being replaced is missing for a moment.
+    let mut known: Vec<String> = Vec::new();
     loop {
-        let reloaded = tokio::select! {
+        let failures = tokio::select! {
             ended = &mut running => return ended.context("socket"),
             _ = poll.tick() => (reports.reload)(false),
             _ = status.tick(), if reports.status_interval.is_some() => {
                 (reports.status)();
-                Ok(())
+                continue;
             }
             signal = signals.next() => match signal {
                 Signal::Stop => return Ok(()),
                 Signal::Reload => {
-                    gone = false;
+                    known.clear();
                     (reports.reload)(true)
                 }
-                Signal::Statistics => (reports.statistics)(),
+                Signal::Statistics => {
+                    if let Err(failure) = (reports.statistics)() {
+                        tracing::error!("{failure}");
+                    }
+                    continue;
+                }
             },
         };
-        // An error is logged once while it lasts: a file that is being replaced is missing for a
-        // moment.
-        match reloaded {
-            Ok(()) => gone = false,
-            Err(failure) if !gone => {
-                tracing::error!("{failure}; going on with what was read before");
-                gone = true;
-            }
-            Err(_) => {}
+        let failures: Vec<_> = failures.iter().map(ToString::to_string).collect();
+        for failure in failures.iter().filter(|failure| !known.contains(failure)) {
+            tracing::error!("{failure}; going on with what was read before");
         }
+        known = failures;
+    }
+}
+
+/// Logs in one line which files were read again, and how many associations ended for it.
+fn report_changes(changes: &Changes, credentials: &Credentials, ended: usize) {
+    let ended = match ended {
+        0 => String::new(),
+        count => format!("; {} ended", counted(count, "association")),
+    };
+    tracing::info!("read {}{ended}", changes.described());
+    if credentials.psks().is_some_and(|psks| psks.len() == 0) {
+        tracing::warn!("{NO_KEY}");
+    }
+}
+
+/// Whether a server proxy asks clients without a pre-shared key for a certificate or raw public key.
+fn client_policy(
+    args: &ProxyServerArgs,
+    credentials: &Credentials,
+) -> Result<ClientPolicy, Failure> {
+    let wrong = |why| Err(Failure::new(why));
+    match (credentials.has_keys(), credentials.verifies(), args.anonymous_clients) {
+        (true, true, false) => Ok(ClientPolicy::Required),
+        (true, true, true) => Ok(ClientPolicy::Requested),
+        (true, false, true) => Ok(ClientPolicy::Ignored),
+        (true, false, false) => {
+            wrong("no --ca or --pin to verify clients with; --anonymous-clients accepts everybody")
+        }
+        (false, _, true) => wrong("--anonymous-clients needs a --credential with a key"),
+        (false, true, false) => wrong(
+            "--ca and --pin need a --credential with a certificate or key of this server, with \
+             which it asks clients for theirs",
+        ),
+        (false, false, false) => Ok(ClientPolicy::Ignored),
     }
 }
 
@@ -318,14 +365,14 @@ async fn first_address(
     }
 }
 
-/// Tests the key by a handshake with the server, at each of its addresses until one answers.
-async fn check(proxy: &ClientProxy, server: &Destination, identity: &str) -> Result<(), Failure> {
+/// Tests the credential by a handshake with the server, at each of its addresses until one answers.
+async fn check(proxy: &ClientProxy, server: &Destination, own: &Own<'_>) -> Result<(), Failure> {
     let addresses = server.len().max(1);
     let patience = if addresses > 1 { CHECK_EACH } else { CHECK };
     for tried in 1..=addresses {
         let address = server.address().context("server")?;
         let shown = Named(address);
-        tracing::debug!("testing the key of {identity:?} with {shown}");
+        tracing::debug!("testing {own} with {shown}");
         let outcome = proxy.check(address, patience).await;
         let outcome = match outcome {
             // This host may have no route for the address family of this address.
@@ -337,19 +384,39 @@ async fn check(proxy: &ClientProxy, server: &Destination, identity: &str) -> Res
         };
         match outcome {
             Err(CloseReason::HandshakeTimeout) if tried < addresses => server.silent(address),
-            outcome => return judge(outcome, address, server, identity),
+            outcome => return judge(outcome, address, server, own),
         }
     }
     Ok(())
 }
 
-/// Decides what the result of the first handshake means for server and key.
+/// What a client proxy proves its identity with.
+struct Own<'a> {
+    config: &'a ClientConfig,
+    credentials: &'a Credentials,
+}
+
+impl std::fmt::Display for Own<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let psk = self.config.psk().map(|psk| Identity::Psk(psk.identity().to_vec()).to_string());
+        let key =
+            self.credentials.has_keys().then(|| "the certificate or key of this end".to_owned());
+        let all: Vec<_> = psk.into_iter().chain(key).collect();
+        match all.is_empty() {
+            true => f.write_str("this client without a certificate or key"),
+            false => f.write_str(&all.join(" and ")),
+        }
+    }
+}
+
+/// Decides what the result of the first handshake means for server and credential.
 fn judge(
     outcome: Result<(), CloseReason>,
     address: SocketAddr,
     server: &Destination,
-    identity: &str,
+    own: &Own<'_>,
 ) -> Result<(), Failure> {
+    let list = own.credentials.list().map(|list| &**list);
     match outcome {
         Ok(()) => {
             server.answered(address);
@@ -364,7 +431,7 @@ fn judge(
         Err(reason @ CloseReason::PeerAlert(AlertDescription::INTERNAL_ERROR)) => {
             tracing::warn!(
                 "{}; starting anyway, since it may have room later",
-                explained(address, &reason)
+                explained(address, &reason, list)
             );
             Ok(())
         }
@@ -375,10 +442,10 @@ fn judge(
                 | AlertDescription::HANDSHAKE_FAILURE
                 | AlertDescription::INSUFFICIENT_SECURITY,
             )),
-        ) => Err(Failure::new(explained(address, &reason))),
+        ) => Err(Failure::new(explained(address, &reason, list))),
         Err(reason) => {
             let shown = Named(address);
-            Err(Failure::new(format_args!("{shown} refused identity {identity:?}: {reason}")))
+            Err(Failure::new(format_args!("{shown} refused {own}: {reason}")))
         }
     }
 }
@@ -392,13 +459,9 @@ fn print(sample: &str) -> Result<(), Failure> {
     std::io::stdout().lock().write_all(sample.as_bytes()).context("standard output")
 }
 
-fn open_keys(args: &ProxyArgs) -> Result<KeyFile, Failure> {
-    let Some(path) = &args.psk_file else {
-        return Err(Failure::new(
-            "no --psk-file given; `lightseal psk NAME` prints a line for one",
-        ));
-    };
-    KeyFile::open(Path::new(path))
+/// Reads the files of credentials.
+fn open_credentials(args: &ProxyArgs) -> Result<Credentials, Failure> {
+    Credentials::open(&args.credentials, super::settings().context("settings")?.provider)
 }
 
 /// The destination that `--connect` names.

@@ -2,7 +2,7 @@
 
 use crate::loud::Loud;
 use crate::units::counted;
-use lightseal_dtls::{CloseReason, Stats};
+use lightseal_dtls::Stats;
 use lightseal_net::address::Named;
 use lightseal_net::tokio::SocketCounters;
 use serde_json::{Map, Value, json};
@@ -105,6 +105,8 @@ pub(crate) struct Totals {
     pub(crate) loud_refused: Loud,
     /// Limits warnings about handshakes.
     pub(crate) loud_handshakes: Loud,
+    /// Limits warnings about peers that are not on the access list.
+    pub(crate) loud_unlisted: Loud,
     /// Limits warnings about undelivered messages.
     pub(crate) loud_undelivered: Loud,
 }
@@ -130,15 +132,18 @@ impl Totals {
         }
     }
 
-    /// Counts an association whose handshake failed, and warns.
-    pub(crate) fn count_failed_handshake(&self, peer: SocketAddr, why: &CloseReason) {
-        self.failed.one();
-        self.complain_of_handshake(peer, why);
-    }
-
     /// Warns about a failed handshake. Not each one is logged, since anybody can begin handshakes.
     pub(crate) fn complain_of_handshake(&self, peer: SocketAddr, why: &dyn std::fmt::Display) {
         if let Some(times) = self.loud_handshakes.due() {
+            let peer = Named(peer);
+            tracing::warn!("{peer}: no handshake: {why} ({times} since the last such message)");
+        }
+    }
+
+    /// Warns about a peer that has proved who it is, and is not on the access list. Junk of strangers
+    /// does not keep these lines out of the log.
+    pub(crate) fn complain_of_unlisted(&self, peer: SocketAddr, why: &str) {
+        if let Some(times) = self.loud_unlisted.due() {
             let peer = Named(peer);
             tracing::warn!("{peer}: no handshake: {why} ({times} since the last such message)");
         }

@@ -241,6 +241,7 @@ mod tests {
     async fn server(word: &'static [u8]) -> (SocketAddr, JoinHandle<()>) {
         let service = loopback().await;
         let options = server::ServerProxyOptions {
+            list: None,
             service: Arc::new(Destination::at(service.local_addr().unwrap())),
             max_flows: 8,
             idle_timeout: LONG,
@@ -267,6 +268,7 @@ mod tests {
     /// A client proxy whose server's name is looked up so, and where it listens.
     async fn client(lookup: Resolver) -> (Arc<ClientProxy>, SocketAddr) {
         let options = ClientProxyOptions {
+            list: None,
             server: Arc::new(Destination::new("gateway.test:5684", lookup)),
             max_flows: 8,
             idle_timeout: LONG,

@@ -55,15 +55,22 @@ pub(crate) fn settings() -> Result<lightseal_dtls::Settings, lightseal_dtls::cry
     Ok(lightseal_dtls::Settings::new(&PROVIDER))
 }
 
-/// What two ends agreed on, for the log. The name of a DTLS 1.2 suite already says how the key is
-/// used.
+/// The peer and what was agreed with it, for the log.
 fn described(agreed: &lightseal_dtls::Negotiated) -> String {
-    let mode = match agreed.version {
-        lightseal_dtls::ProtocolVersion::Dtls12 => String::new(),
-        lightseal_dtls::ProtocolVersion::Dtls13 => format!(", {}", agreed.psk_mode()),
-    };
+    let peer = crate::credential::shown(agreed);
+    let exchange = key_exchange(agreed).map(|how| format!(", {how}")).unwrap_or_default();
     let lightseal_dtls::Negotiated { version, suite_name, send, receive, .. } = agreed;
-    format!("{version}, {suite_name}{mode}, tags {send} out, {receive} in")
+    format!("{peer}, {version}, {suite_name}{exchange}, tags {send} out, {receive} in")
+}
+
+/// How the keys of an association came about: the mode in which a PSK is used, or the group.
+/// `None` in DTLS 1.2, where the name of the suite already says it.
+pub(crate) fn key_exchange(agreed: &lightseal_dtls::Negotiated) -> Option<String> {
+    match agreed.version {
+        lightseal_dtls::ProtocolVersion::Dtls12 => None,
+        _ if !agreed.psk_identity.is_empty() => Some(agreed.psk_mode().to_string()),
+        _ => agreed.group.map(|group| group.to_string()),
+    }
 }
 
 /// A text that says that the other end shares no tags although this end would, or `None` if it
@@ -119,10 +126,12 @@ pub(crate) fn unread(socket: &tokio::net::UdpSocket) -> u64 {
     count
 }
 
-/// Why a server did not accept a client, in words for the administrator of both.
+/// Why an association with a server did not come about, in words for the administrator of both.
+/// `list` is the client's access list.
 pub(crate) fn explained(
     server: std::net::SocketAddr,
     reason: &lightseal_dtls::CloseReason,
+    list: Option<&crate::credential::allow::AccessList>,
 ) -> String {
     use lightseal_dtls::codepoints::AlertDescription as Alert;
     match reason {
@@ -138,6 +147,12 @@ pub(crate) fn explained(
             format!(
                 "{server} and this end have no cipher suite, group or way to use the key in common"
             )
+        }
+        lightseal_dtls::CloseReason::Fault(lightseal_dtls::Fault::Certificate(why)) => {
+            match list.and_then(crate::credential::allow::AccessList::take_refused) {
+                Some(refused) => format!("{server} is not accepted: {refused}"),
+                None => format!("{server} is not accepted: {why}"),
+            }
         }
         lightseal_dtls::CloseReason::Fault(_) => {
             format!(

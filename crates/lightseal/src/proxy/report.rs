@@ -1,7 +1,7 @@
 //! The report of a proxy on itself: the keys that statistics files and `lightseal proxy status`
 //! share.
 
-use lightseal_dtls::{Connection, ProtocolVersion};
+use lightseal_dtls::Connection;
 use lightseal_net::address::Named;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -59,7 +59,8 @@ pub(crate) struct Messages {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Peer {
-    /// The PSK identity of the client.
+    /// The identity of the peer as in access lists, `psk:`, `spki:` or `subject:`; `anonymous` if it
+    /// has proved none. A PSK has the identity of the client at both ends.
     pub(crate) identity: String,
     /// Address and port of the other proxy.
     pub(crate) address: String,
@@ -74,8 +75,9 @@ pub(crate) struct Peer {
     /// The version, such as `DTLS 1.3`.
     pub(crate) dtls: Option<String>,
     pub(crate) suite: Option<String>,
-    /// The PSK key exchange mode. The names of DTLS 1.2 suites already contain it.
-    pub(crate) psk_mode: Option<String>,
+    /// The PSK key exchange mode, or without a PSK the group. The names of DTLS 1.2 suites already
+    /// contain it.
+    pub(crate) key_exchange: Option<String>,
     /// The schemes of shared tags of records that are sent, and of records that are received; `off`
     /// for full tags.
     pub(crate) outward_tags: Option<String>,
@@ -113,12 +115,10 @@ impl Peer {
             ..Self::default()
         };
         if let Some(agreed) = connection.negotiated() {
-            peer.identity = String::from_utf8_lossy(&agreed.psk_identity).into_owned();
+            peer.identity = crate::credential::shown(agreed);
             peer.dtls = Some(agreed.version.to_string());
             peer.suite = Some(agreed.suite_name.to_owned());
-            if agreed.version == ProtocolVersion::Dtls13 {
-                peer.psk_mode = Some(agreed.psk_mode().to_string());
-            }
+            peer.key_exchange = super::key_exchange(agreed);
             peer.outward_tags = Some(agreed.send.to_string());
             peer.inward_tags = Some(agreed.receive.to_string());
             peer.outward_connection_id = format!("{:?}", agreed.send_cid);

@@ -7,17 +7,19 @@ use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
 use super::status::FlowStates;
 use super::{ARRIVAL_BYTES, described, overruns, unread, unshared};
+use crate::credential;
+use crate::credential::allow::AccessList;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
-    AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Resolution, SendError,
-    ServerConfig, Stats,
+    AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated, Resolution,
+    SendError, ServerConfig, Stats,
 };
 use lightseal_net::address::Named;
 use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
 use lightseal_net::{Clock, path_mtu, socket};
 use serde_json::Value;
 use socket2::SockRef;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
@@ -37,6 +39,8 @@ pub(crate) struct ServerProxyOptions {
     pub(crate) max_flows: usize,
     /// How long an association may carry nothing in both directions before it is closed.
     pub(crate) idle_timeout: Duration,
+    /// The access list, which knows whom it has refused.
+    pub(crate) list: Option<Arc<AccessList>>,
 }
 
 type Outer = Driver<Endpoint, ServerHost>;
@@ -79,8 +83,8 @@ struct ServerHost {
 #[derive(Debug)]
 struct Association {
     peer: SocketAddr,
-    /// The PSK identity of the client.
-    identity: Arc<[u8]>,
+    /// The identity of the client, as logs show it.
+    identity: Arc<str>,
     /// The socket towards the service; `None` while there is none yet.
     service: Option<Service>,
     /// Messages that arrived with the end of the handshake, before there was a socket.
@@ -133,13 +137,12 @@ impl EngineHost<Endpoint> for ServerHost {
             // The service sends nothing before it has received a message.
             Event::MaySend(_) => {}
             Event::Connected(negotiated) => {
-                let identity = String::from_utf8_lossy(&negotiated.psk_identity);
-                tracing::debug!("{shown}: identity {identity:?}, {}", described(&negotiated));
+                tracing::debug!("{shown}: {}", described(&negotiated));
                 if let Some(why) = unshared(&self.policy, &negotiated) {
                     self.totals.complain_of_unshared(&shown, &why);
                 }
                 let max = self.options.max_flows;
-                let owner: Arc<[u8]> = negotiated.psk_identity.as_slice().into();
+                let owner: Arc<str> = credential::shown(&negotiated).into();
                 if self.associations.len() >= max && !self.make_room(now, &owner) {
                     self.totals.count_refused(&format_args!("{max} flows are open (--max-flows)"));
                     self.refused.push(handle);
@@ -203,7 +206,10 @@ impl EngineHost<Endpoint> for ServerHost {
                         tracing::warn!("{shown}: {reason}");
                     }
                     // Anybody can begin a handshake, so failed ones are logged at a limited rate.
-                    _ => self.totals.count_failed_handshake(peer, &reason),
+                    _ => {
+                        self.totals.failed.one();
+                        self.complain_of_handshake(peer, &reason);
+                    }
                 }
             }
             other => tracing::debug!("{shown}: {other}"),
@@ -240,14 +246,26 @@ impl EngineHost<Endpoint> for ServerHost {
         if stats.refused != self.refusals {
             self.refusals = stats.refused;
             if let Some((peer, why)) = stats.last_refusal {
-                self.totals.complain_of_handshake(peer, &why);
+                self.complain_of_handshake(peer, &why);
             }
+        }
+        if let Some(refused) = self.options.list.as_ref().and_then(|list| list.take_refused()) {
+            // The client's PSK was refused, and it may still have a certificate.
+            tracing::debug!("a handshake goes on without a PSK: {refused}");
         }
         called
     }
 }
 
 impl ServerHost {
+    /// Warns about a failed handshake.
+    fn complain_of_handshake(&self, peer: SocketAddr, why: &dyn std::fmt::Display) {
+        match self.options.list.as_ref().and_then(|list| list.take_refused()) {
+            Some(refused) => self.totals.complain_of_unlisted(peer, &refused),
+            None => self.totals.complain_of_handshake(peer, why),
+        }
+    }
+
     /// Counts the messages of an association that ended before it had a socket towards the service.
     fn count_early(&self, ended: Option<Association>) {
         let early = ended.map_or(0, |association| association.early.len());
@@ -256,7 +274,7 @@ impl ServerHost {
 
     /// Ends an association of the identity that has most of them, to make room for one of
     /// `newcomer`. Returns `false` if no identity has enough more than `newcomer`.
-    fn make_room(&mut self, now: Instant, newcomer: &Arc<[u8]>) -> bool {
+    fn make_room(&mut self, now: Instant, newcomer: &Arc<str>) -> bool {
         let all = self.associations.iter();
         let owners = all.map(|(handle, association)| (*handle, Arc::clone(&association.identity)));
         let active = |handle: &Handle| self.associations.get(handle).map(|of| of.active_at);
@@ -428,26 +446,23 @@ impl ServerProxy {
         self.outer.call(|endpoint, _, now| endpoint.close_all(now));
     }
 
-    /// Closes the associations of these identities, and all handshakes, since they may have begun
-    /// with one of their keys.
-    pub(crate) fn revoke(&self, identities: &BTreeSet<String>) {
-        if identities.is_empty() {
-            return;
-        }
+    /// Closes the associations whose peer `accepts` does not accept, and all handshakes, since they
+    /// may have begun with a credential that is not accepted any more. Returns the number of those
+    /// associations.
+    pub(crate) fn end_unless(&self, accepts: impl Fn(&Negotiated) -> bool) -> usize {
         self.outer.call(|endpoint, _, now| {
-            let revoked = endpoint.connections().filter(|(_, connection)| {
-                connection.negotiated().is_none_or(|negotiated| {
-                    let identity = std::str::from_utf8(&negotiated.psk_identity);
-                    identity.is_ok_and(|identity| identities.contains(identity))
-                })
+            let ended = endpoint.connections().filter(|(_, connection)| {
+                connection.negotiated().is_none_or(|agreed| !accepts(agreed))
             });
-            let revoked: Vec<_> = revoked.map(|(handle, _)| handle).collect();
-            for handle in revoked {
-                if let Some(mut connection) = endpoint.connection_mut(handle) {
+            let ended: Vec<_> =
+                ended.map(|(handle, connection)| (handle, connection.is_connected())).collect();
+            for (handle, _) in &ended {
+                if let Some(mut connection) = endpoint.connection_mut(*handle) {
                     connection.close(now);
                 }
             }
-        });
+            ended.iter().filter(|(_, connected)| *connected).count()
+        })
     }
 
     /// The number of associations that are complete and open.
@@ -550,13 +565,14 @@ mod tests {
     /// revoked.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_handshake_that_was_begun_with_a_revoked_key_leads_nowhere() {
-        for (revoked, flows) in [(None, 1), (Some("sensor".to_owned()), 0)] {
+        for (revoked, flows) in [(false, 1), (true, 0)] {
             let psk = Psk::external(b"sensor", &[7; 32]).unwrap();
             let service = StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             let options = ServerProxyOptions {
                 service: Arc::new(Destination::at(service.local_addr().unwrap())),
                 max_flows: 8,
                 idle_timeout: Duration::from_secs(60),
+                list: None,
             };
             let listen = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
             let config = Arc::new(ServerConfig::new(Arc::new(psk.clone())));
@@ -591,7 +607,9 @@ mod tests {
                 }
             }
             // What is missing is the client's Finished.
-            proxy.revoke(&revoked.into_iter().collect());
+            if revoked {
+                assert_eq!(proxy.end_unless(|_| true), 0);
+            }
             let heard = || proxy.counters().1.received;
             let before = heard();
             socket.send_to(&last, server).unwrap();

@@ -194,7 +194,7 @@ impl Lines {
             (Some(dtls), Some(suite)) => format!("{dtls}, {suite}"),
             _ => "the handshake is not complete".to_owned(),
         };
-        if let Some(mode) = &peer.psk_mode {
+        if let Some(mode) = &peer.key_exchange {
             let _ = write!(association, ", {mode}");
         }
         let ids = [("out", &peer.outward_connection_id), ("in", &peer.inward_connection_id)];
@@ -255,7 +255,7 @@ mod tests {
             connected: true,
             dtls: Some("DTLS 1.3".into()),
             suite: Some("TLS_AES_128_GCM_SHA256".into()),
-            psk_mode: Some("PSK_DHE_KE".into()),
+            key_exchange: Some("PSK_DHE_KE".into()),
             outward_tags: Some("agg:8".into()),
             inward_tags: Some("off".into()),
             outward_connection_id: "1a2b3c4d".into(),

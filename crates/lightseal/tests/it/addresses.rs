@@ -203,7 +203,7 @@ fn link_local_addresses_go_with_their_interface_by_name_or_number() {
             client.has_said(&format!("to [fe80::22%eth0]:{server_port}"));
             is_answered_by("127.0.0.1:0", &format!("127.0.0.1:{port}"));
         }
-        let line = server.wait_for("identity \"sensor\"");
+        let line = server.wait_for("psk:sensor, DTLS");
         assert!(line.contains("%eth0]:"), "{line}");
     });
 }

@@ -5,6 +5,8 @@ mod addresses;
 mod cli;
 mod demo;
 mod diagnose;
+#[cfg(unix)]
+mod diagnose_certificates;
 mod documents;
 mod gateway;
 mod group;
@@ -19,6 +21,8 @@ mod mac;
 mod macsec;
 mod program;
 mod proxy;
+#[cfg(unix)]
+mod proxy_credentials;
 mod proxy_first_use;
 mod proxy_overload;
 mod proxy_status;

@@ -38,7 +38,7 @@ fn many_flows_each_with_its_own_association() {
                 echoes(socket, &local, &[round, number, 7]);
             }
         }
-        let line = server.wait_for("identity \"sensor\"");
+        let line = server.wait_for("psk:sensor, DTLS");
         assert!(line.contains(&format!("tags {tags} out, {tags} in")), "{line}");
         client.signal("TERM");
         assert_eq!(client.wait(), Some(0));
@@ -80,9 +80,9 @@ fn a_wrong_key_and_an_unknown_identity_end_the_client_with_one_line() {
     let wrong = dir.file("wrong.psk", &format!("sensor:{OTHER}\nstranger:{KEY}\n"));
     let base = ["proxy", "client", "--listen", "127.0.0.1:0", "--connect", &address];
     let args = [&base[..], &["--psk-file", &wrong]].concat();
-    fails(&args, &["refused identity \"sensor\"", "another key"]);
+    fails(&args, &["refused psk:sensor", "another key"]);
     let args = [&args[..], &["--identity", "stranger"]].concat();
-    fails(&args, &["refused identity \"stranger\"", "does not know"]);
+    fails(&args, &["refused psk:stranger", "does not know"]);
     let args = [&base[..], &["--psk-file", &wrong, "--identity", "nobody"]].concat();
     fails(&args, &["no key for identity \"nobody\""]);
 }
@@ -119,7 +119,7 @@ fn keys_are_read_again_without_a_restart_and_revoked_ones_lose_their_flows() {
     echoes(&socket, &local, b"one");
     dir.file("keys.psk", &format!("new:{OTHER}\n"));
     server.signal("HUP");
-    server.wait_for("revoked 1");
+    server.wait_for("(1 removed or changed); 1 association ended");
     first.wait_for("closed by the peer");
     let new = dir.file("new.psk", &format!("new:{OTHER}\n"));
     let (_second, local) = start("client", &address, &new, &[]);

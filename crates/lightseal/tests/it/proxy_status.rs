@@ -48,7 +48,7 @@ fn both_proxies_tell_their_owner_who_is_there_and_what_was_dropped() {
         "flows: 1 open; since the start 1 opened, 0 refused, 0 failed\n",
         "from applications to server proxy: 3 messages, 21 bytes\n",
         "from server proxy to applications: 3 messages, 42 bytes\n",
-        &format!("sensor-7: application {port}, server {address}\n"),
+        &format!("psk:sensor-7: application {port}, server {address}\n"),
         "  DTLS 1.3, TLS_",
         "connection ID out ",
         "  shared tags: agg:8 out, agg:8 in\n",
@@ -58,7 +58,9 @@ fn both_proxies_tell_their_owner_who_is_there_and_what_was_dropped() {
         assert!(text.contains(expected), "{expected:?} is not in\n{text}");
     }
     let text = asked(&sockets[0], &[]);
-    for expected in ["server proxy, up ", &service, "sensor-7: client 127.0.0.1:", "towards the"] {
+    for expected in
+        ["server proxy, up ", &service, "psk:sensor-7: client 127.0.0.1:", "towards the"]
+    {
         assert!(text.contains(expected), "{expected:?} is not in\n{text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -68,7 +70,7 @@ fn both_proxies_tell_their_owner_who_is_there_and_what_was_dropped() {
     assert_eq!((&json["role"], &json["flows"]["open"]), (&"server".into(), &1.into()), "{json}");
     assert_eq!(json["version"], env!("CARGO_PKG_VERSION"), "{json}");
     assert!(json["uptime_seconds"].is_u64() && json["drops"]["stale"] == 0, "{json}");
-    assert_eq!((&peer["identity"], &peer["dtls"]), (&"sensor-7".into(), &"DTLS 1.3".into()));
+    assert_eq!((&peer["identity"], &peer["dtls"]), (&"psk:sensor-7".into(), &"DTLS 1.3".into()));
     assert_eq!(peer["inward"]["messages"].as_u64(), Some(3), "{json}");
     assert!(peer["service_port"].is_u64() && peer["inward_connection_id"] != "", "{json}");
 
@@ -147,7 +149,7 @@ fn a_key_file_that_revokes_all_ends_the_flows_at_both_ends() {
         proxy.wait_for("holds no key; the line !revoke-all in it revokes all keys on purpose");
         assert!(answered(&mut buf), "a file that is being written costs nobody a flow");
         std::fs::write(file, "# the device is lost\n!revoke-all\n").unwrap();
-        proxy.wait_for("all flows end");
+        proxy.wait_for("revokes all keys (!revoke-all)");
         sender.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
         for _ in 0..3 {
             assert!(!answered(&mut buf), "at the {at}");

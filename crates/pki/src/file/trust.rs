@@ -25,6 +25,8 @@ pub struct TrustFiles {
     pub accepted_keys: Vec<PathBuf>,
     /// Keys one of which must be in a chain, in the same form.
     pub required_keys: Vec<PathBuf>,
+    /// Keys that are accepted for themselves, besides those in files.
+    pub pins: Vec<SpkiHash>,
 }
 
 impl TrustFiles {
@@ -38,7 +40,7 @@ impl TrustFiles {
             (&self.authorities, Trust::with_authorities),
             (&self.revocation_lists, Trust::with_revocation_lists),
         ];
-        let mut trust = Trust::new();
+        let mut trust = Trust::new().with_accepted_keys(self.pins.iter().copied());
         for (paths, with) in steps {
             for path in paths {
                 trust = with(trust, &read(path, false)?)

@@ -2,6 +2,7 @@
 //! application.
 
 use super::reconnect::{Answering, Attention, HandshakePause, Server};
+use crate::credential::allow::AccessList;
 use crate::proxy::counters::Totals;
 use crate::proxy::destination::Destination;
 use crate::proxy::loops::{self, LoopGuard};
@@ -21,6 +22,8 @@ pub(in crate::proxy) struct FlowHost {
     pub(in crate::proxy) application: AddressPair,
     pub(in crate::proxy) server: SocketAddr,
     pub(in crate::proxy) destination: Arc<Destination>,
+    /// The access list, which knows whom it has refused.
+    pub(in crate::proxy) list: Option<Arc<AccessList>>,
     /// Number of server addresses that were tried before this one.
     pub(in crate::proxy) tries: u32,
     pub(in crate::proxy) config: Arc<ClientConfig>,
@@ -135,7 +138,7 @@ impl EngineHost<Connection> for FlowHost {
                     tracing::warn!(
                         "flow {}: {}",
                         Named::from(self.application),
-                        explained(self.server, &reason)
+                        explained(self.server, &reason, self.list.as_deref())
                     );
                 }
                 self.ended = Some(reason);

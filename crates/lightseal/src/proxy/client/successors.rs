@@ -166,6 +166,7 @@ mod tests {
             let (silent, local) = (loopback().await.unwrap(), loopback().await.unwrap());
             let hour = Duration::from_secs(3600);
             let options = ClientProxyOptions {
+                list: None,
                 server: Arc::new(Destination::at(silent.local_addr().unwrap())),
                 max_flows: 2,
                 idle_timeout: hour,

@@ -52,7 +52,12 @@ pub(crate) struct Running {
 impl Running {
     /// Starts the program and reads its standard error.
     pub(crate) fn start(args: &[&str]) -> Self {
-        let mut child = lightseal(args).stderr(Stdio::piped()).spawn().unwrap();
+        Self::watch_errors(&mut lightseal(args))
+    }
+
+    /// Starts a program and reads its standard error.
+    pub(crate) fn watch_errors(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let lines = lines(child.stderr.take().unwrap());
         Self { child, lines, seen: Vec::new() }
     }
@@ -96,6 +101,11 @@ impl Running {
                 return line;
             }
         }
+    }
+
+    /// The lines that come until the program's standard error is closed.
+    pub(crate) fn rest(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.lines.recv_timeout(PATIENCE).ok()).collect()
     }
 
     /// The program's process ID.
@@ -170,11 +180,23 @@ pub(crate) fn application() -> UdpSocket {
     socket
 }
 
-/// Starts a proxy and returns the address on which it listens.
+/// Runs `lightseal keygen`, and returns the first word that it prints.
+pub(crate) fn keygen(args: &[&str]) -> String {
+    let output = lightseal(&[&["keygen"], args].concat()).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    printed.split_whitespace().next().unwrap_or_default().to_owned()
+}
+
+/// Starts a proxy with pre-shared keys and returns the address on which it listens.
 pub(crate) fn start(side: &str, connect: &str, keys: &str, more: &[&str]) -> (Running, String) {
-    let mut args = vec!["proxy", side, "--listen", "127.0.0.1:0", "--connect", connect];
-    args.extend(["--psk-file", keys, "-v"]);
-    args.extend(more);
+    start_with(side, connect, &[&["--psk-file", keys][..], more].concat())
+}
+
+/// Starts a proxy with these flags and returns the address on which it listens.
+pub(crate) fn start_with(side: &str, connect: &str, flags: &[&str]) -> (Running, String) {
+    let mut args = vec!["proxy", side, "--listen", "127.0.0.1:0", "--connect", connect, "-v"];
+    args.extend(flags);
     let mut proxy = Running::start(&args);
     let line = proxy.wait_for("carrying");
     let listen = line.split_whitespace().skip_while(|word| *word != "carrying").nth(1).unwrap();

@@ -1,0 +1,370 @@
+//! Credentials of this end and whom it accepts, in one form for all commands with DTLS.
+//!
+//! - [`args`]: the flags;
+//! - [`form`]: a credential as users write it;
+//! - [`allow`]: the access list.
+
+pub(crate) mod allow;
+pub(crate) mod args;
+pub(crate) mod form;
+
+use crate::failure::{Context, Failure};
+use crate::keys::KeyFile;
+use crate::units::counted;
+use allow::{AccessList, AllowedPeers, AllowedPsks};
+use args::{CredentialArgs, Pin};
+use form::CredentialForm;
+use lightseal_dtls::crypto::Provider;
+use lightseal_dtls::{
+    CertificateVerifier, ClientAuthentication, ClientConfig, Identity, KeyStore, Negotiated, Psk,
+    PskStore, ServerConfig, Settings,
+};
+use lightseal_pki::file::{KeyFiles, ReloadingKeys, ReloadingVerifier, TrustFiles};
+use lightseal_pki::{Clock, Settings as TrustSettings, SpkiHash};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The credentials of one end, and whom it accepts. Everything comes from files, which can be read
+/// again while associations use them.
+pub(crate) struct Credentials {
+    psks: Option<Arc<KeyFile>>,
+    keys: Option<Arc<ReloadingKeys>>,
+    verifier: Option<Arc<ReloadingVerifier>>,
+    list: Option<Arc<AccessList>>,
+    /// SHA-256 of the public keys of this end, as they were at the start.
+    key_hashes: Vec<SpkiHash>,
+}
+
+/// Whether a server asks clients that have not used a PSK for a certificate or raw public key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientPolicy {
+    Ignored,
+    Requested,
+    Required,
+}
+
+/// What changed when the files were read again.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Identities of pre-shared keys that were removed or changed.
+    revoked: BTreeSet<String>,
+    /// Whether the trusted authorities and keys were read again.
+    trust: bool,
+    /// Whether the access list was read again.
+    list: bool,
+    /// What was read again, for the log.
+    read: Vec<String>,
+    /// The files that have become unusable. What was read from them before remains in use.
+    pub(crate) failures: Vec<Failure>,
+}
+
+impl Changes {
+    /// Whether a file was read again.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.read.is_empty()
+    }
+
+    /// What was read again, in one line for the log.
+    pub(crate) fn described(&self) -> String {
+        self.read.join(", ")
+    }
+
+    /// Whether a peer may have lost its access, so that handshakes must begin anew that have begun
+    /// before.
+    pub(crate) fn may_revoke(&self) -> bool {
+        self.trust || self.list || !self.revoked.is_empty()
+    }
+}
+
+impl Credentials {
+    /// Reads all files.
+    ///
+    /// # Errors
+    ///
+    /// If there is no credential, or a file cannot be used.
+    pub(crate) fn open(args: &CredentialArgs, provider: &Provider) -> Result<Self, Failure> {
+        let mut psk_files: Vec<_> = args.psk_file.iter().collect();
+        let mut key_files = Vec::new();
+        for form in &args.credential {
+            match form {
+                CredentialForm::Psks(file) => psk_files.push(file),
+                CredentialForm::RawKey(key) => key_files.push(KeyFiles::raw(key)),
+                CredentialForm::Certificate { chain, key } => {
+                    key_files.push(KeyFiles::x509(key, chain));
+                }
+            }
+        }
+        if psk_files.len() > 1 {
+            return Err(Failure::new("more than one file of pre-shared keys"));
+        }
+        let psks = psk_files.first().map(|file| KeyFile::open(file)).transpose()?.map(Arc::new);
+        let mut key_hashes = Vec::new();
+        for files in &key_files {
+            let key = files.load(provider).map_err(Failure::new)?;
+            key_hashes.push(SpkiHash::of(key.key().public_key()));
+        }
+        let keys = match key_files.is_empty() {
+            true => None,
+            false => {
+                Some(Arc::new(ReloadingKeys::open(provider, key_files).map_err(Failure::new)?))
+            }
+        };
+        let verifier = trust(args, provider)?;
+        let list = args.allow.as_deref().map(AccessList::open).transpose()?.map(Arc::new);
+        Ok(Self { psks, keys, verifier, list, key_hashes })
+    }
+
+    /// The file of pre-shared keys.
+    pub(crate) fn psks(&self) -> Option<&KeyFile> {
+        self.psks.as_deref()
+    }
+
+    /// The hashes of the public keys of this end.
+    pub(crate) fn key_hashes(&self) -> &[SpkiHash] {
+        &self.key_hashes
+    }
+
+    /// What this end accepts of its peers, in a few words for the log.
+    pub(crate) fn accepted(&self) -> String {
+        let keys = self.psks.as_ref().map(|psks| counted(psks.len() as u64, "key"));
+        let trust = self.verifier.as_ref().map(|_| "certificates and raw public keys".to_owned());
+        let list = self.list.as_ref().map(|list| listed(list.len()));
+        let all: Vec<_> = [keys, trust, list].into_iter().flatten().collect();
+        all.join(", ")
+    }
+
+    /// Whether this end accepts certificates or raw public keys.
+    pub(crate) const fn verifies(&self) -> bool {
+        self.verifier.is_some()
+    }
+
+    /// Whether this end has a certificate or raw public key of its own.
+    pub(crate) const fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// The verifier of the peer's certificate. It heeds the access list.
+    pub(crate) fn verifier(&self) -> Option<Arc<dyn CertificateVerifier>> {
+        let verifier: Arc<dyn CertificateVerifier> = Arc::clone(self.verifier.as_ref()?) as _;
+        Some(match &self.list {
+            Some(list) => Arc::new(AllowedPeers { verifier, list: Arc::clone(list) }),
+            None => verifier,
+        })
+    }
+
+    /// The access list.
+    pub(crate) const fn list(&self) -> Option<&Arc<AccessList>> {
+        self.list.as_ref()
+    }
+
+    /// The pre-shared key of a client: the one with this identity, or the first one. `None` without
+    /// a file of keys.
+    ///
+    /// # Errors
+    ///
+    /// If the file has no such key, or the access list lacks its identity.
+    fn client_psk(&self, identity: Option<&str>) -> Result<Option<Psk>, Failure> {
+        let Some(psks) = &self.psks else { return Ok(None) };
+        let psk = psks.choose(identity)?;
+        let listed = Identity::Psk(psk.identity().to_vec());
+        match &self.list {
+            Some(list) if !list.allows([listed.clone()]) => {
+                Err(Failure::new(format_args!("{listed} is not on the access list (--allow)")))
+            }
+            _ => Ok(Some(psk)),
+        }
+    }
+
+    /// The configuration of a client. It uses the PSK with this identity, or the first one, and
+    /// expects a certificate with this name.
+    ///
+    /// # Errors
+    ///
+    /// If there is nothing by which the server is known, or the settings do not fit.
+    pub(crate) fn client(
+        &self,
+        identity: Option<&str>,
+        name: &str,
+        verifier: Option<Arc<dyn CertificateVerifier>>,
+        settings: Settings,
+    ) -> Result<ClientConfig, Failure> {
+        let psk = self.client_psk(identity)?;
+        let config = match (psk, verifier) {
+            (_, None) if self.keys.is_some() => return Err(Failure::new(NO_VERIFIER)),
+            (Some(psk), None) => ClientConfig::with(psk, settings).context("settings")?,
+            (None, None) => return Err(Failure::new(NO_CREDENTIAL)),
+            (psk, Some(verifier)) => {
+                let config = match psk {
+                    Some(psk) => ClientConfig::with(psk, settings)
+                        .and_then(|config| config.with_verifier(verifier)),
+                    None => ClientConfig::verifying(verifier, settings),
+                };
+                config.and_then(|config| config.with_server_name(name)).context("settings")?
+            }
+        };
+        match &self.keys {
+            Some(keys) => config.with_keys(Arc::clone(keys) as _).context("settings"),
+            None => Ok(config),
+        }
+    }
+
+    /// The configuration of a server.
+    ///
+    /// # Errors
+    ///
+    /// If there is no credential, or the settings do not fit.
+    pub(crate) fn server(
+        &self,
+        clients: ClientPolicy,
+        verifier: Option<Arc<dyn CertificateVerifier>>,
+        settings: Settings,
+    ) -> Result<ServerConfig, Failure> {
+        let psks: Arc<dyn PskStore> = match (&self.psks, &self.list) {
+            (Some(psks), Some(list)) => {
+                Arc::new(AllowedPsks { psks: Arc::clone(psks) as _, list: Arc::clone(list) })
+            }
+            (Some(psks), None) => Arc::clone(psks) as _,
+            (None, _) => Arc::new(Vec::new()),
+        };
+        let config = ServerConfig::with(psks, settings).context("settings")?;
+        if self.list.is_some() && self.keys.is_some() && clients != ClientPolicy::Required {
+            return Err(Failure::new(LIST_NEEDS_IDENTITIES));
+        }
+        let Some(keys) = &self.keys else {
+            return match self.psks {
+                Some(_) if clients != ClientPolicy::Ignored => Err(Failure::new(NO_KEY)),
+                Some(_) => Ok(config),
+                None => Err(Failure::new(NO_CREDENTIAL)),
+            };
+        };
+        let config = config.with_keys(Arc::clone(keys) as Arc<dyn KeyStore>).context("settings")?;
+        let clients = match (clients, verifier) {
+            (ClientPolicy::Ignored, None) => ClientAuthentication::Off,
+            (ClientPolicy::Ignored, Some(_)) => return Err(Failure::new(NOT_ASKED)),
+            (_, None) => return Err(Failure::new("no --ca or --pin to verify clients with")),
+            (ClientPolicy::Requested, Some(verifier)) => ClientAuthentication::Requested(verifier),
+            (ClientPolicy::Required, Some(verifier)) => ClientAuthentication::Required(verifier),
+        };
+        config.with_client_authentication(clients).context("settings")
+    }
+
+    /// Whether the peer of an association may still use it, after [`reload`](Self::reload) has
+    /// returned these changes. Of certificates only the hash of the key and the name are known any
+    /// more: a peer with a certificate has to show it again when the trusted authorities or the
+    /// revocation lists have changed. A pinned key remains accepted as long as its pin is there.
+    pub(crate) fn still_accepts(&self, agreed: &Negotiated, changes: &Changes) -> bool {
+        let psk = std::str::from_utf8(&agreed.psk_identity);
+        if psk.is_ok_and(|psk| changes.revoked.contains(psk)) {
+            return false;
+        }
+        let accepted = match (agreed.peer_key(), &self.verifier) {
+            (Some(key), Some(verifier)) if changes.trust => verifier.still_accepts(key),
+            _ => true,
+        };
+        accepted && self.list.as_ref().is_none_or(|list| list.allows(agreed.peer_identities()))
+    }
+
+    /// Reads the files again that changed, or all with `force`. A file that has become unusable
+    /// leaves what was read from it before in use, and does not keep the others from being read.
+    pub(crate) fn reload(&self, force: bool) -> Changes {
+        let mut changes = Changes::default();
+        if let Some(psks) = &self.psks {
+            match psks.reload(force) {
+                Ok(Some(revoked)) => {
+                    let (count, removed) = (counted(psks.len() as u64, "key"), revoked.len());
+                    changes.read.push(format!("{count} again ({removed} removed or changed)"));
+                    changes.revoked = revoked;
+                }
+                Ok(None) => {}
+                Err(failure) => changes.failures.push(failure),
+            }
+        }
+        if let Some(keys) = &self.keys {
+            match keys.reload(force) {
+                Ok(true) => changes.read.push("this end's private keys again".to_owned()),
+                Ok(false) => {}
+                Err(failure) => changes.failures.push(Failure::new(failure)),
+            }
+        }
+        if let Some(verifier) = &self.verifier {
+            // Not `force`: without need all peers with certificates would have to show them again.
+            match verifier.reload(false) {
+                Ok(true) => {
+                    changes.read.push("the trusted authorities and keys again".to_owned());
+                    changes.trust = true;
+                }
+                Ok(false) => {}
+                Err(failure) => changes.failures.push(Failure::new(failure)),
+            }
+        }
+        if let Some(list) = &self.list {
+            match list.reload(force) {
+                Ok(true) => {
+                    changes.read.push(format!("{} again", listed(list.len())));
+                    changes.list = true;
+                }
+                Ok(false) => {}
+                Err(failure) => changes.failures.push(failure),
+            }
+        }
+        changes
+    }
+}
+
+/// An access list with its length, for the log.
+fn listed(identities: usize) -> String {
+    match identities {
+        1 => "an access list of 1 identity".to_owned(),
+        count => format!("an access list of {count} identities"),
+    }
+}
+
+/// What a client says that has a certificate, and nothing to verify the server with.
+const NO_VERIFIER: &str =
+    "nothing to verify the server's certificate with: give --ca FILE or --pin spki:HASH";
+
+/// What a server says that would ask for certificates and has none itself.
+const NO_KEY: &str = "only a server with a key or certificate can ask clients for certificates";
+
+/// What a server says whose clients may be anonymous although it has an access list.
+const LIST_NEEDS_IDENTITIES: &str = "--allow refuses clients that prove no identity: s_server needs --require-client beside it, and \
+     a proxy no --anonymous-clients";
+
+/// What a server says that could verify clients and does not ask them.
+const NOT_ASKED: &str =
+    "--ca and --pin verify clients: give --require-client or --request-client beside them";
+
+/// What an end says that has no credential.
+const NO_CREDENTIAL: &str = "no --psk-file given, nor --credential or --pin; `lightseal psk NAME` \
+                             prints a line for a file of keys";
+
+fn trust(
+    args: &CredentialArgs,
+    provider: &Provider,
+) -> Result<Option<Arc<ReloadingVerifier>>, Failure> {
+    if args.ca.is_empty() && args.pin.is_empty() {
+        return Ok(None);
+    }
+    let mut files = TrustFiles {
+        authorities: args.ca.clone(),
+        revocation_lists: args.crl.clone(),
+        ..TrustFiles::default()
+    };
+    for pin in &args.pin {
+        match pin {
+            Pin::Key(hash) => files.pins.push(*hash),
+            Pin::File(file) => files.accepted_keys.push(file.clone()),
+        }
+    }
+    let settings = TrustSettings::new(provider, Clock::system());
+    let verifier = ReloadingVerifier::open(settings, files).map_err(Failure::new)?;
+    Ok(Some(Arc::new(verifier)))
+}
+
+/// The peer's identity as logs, reports and access lists show it.
+pub(crate) fn shown(agreed: &Negotiated) -> String {
+    agreed.peer_identity().map_or_else(|| ANONYMOUS.to_owned(), |identity| identity.to_string())
+}
+
+/// A peer that did not authenticate itself. No identity has this form.
+pub(crate) const ANONYMOUS: &str = "anonymous";
