@@ -16,11 +16,11 @@ use args::{CredentialArgs, Pin};
 use form::CredentialForm;
 use lightseal_dtls::crypto::Provider;
 use lightseal_dtls::{
-    CertificateVerifier, ClientAuthentication, ClientConfig, Identity, KeyStore, Negotiated, Psk,
-    PskStore, ServerConfig, Settings,
+    CertificateCompression, CertificateVerifier, ClientAuthentication, ClientConfig, Identity,
+    KeyStore, Negotiated, Psk, PskStore, ServerConfig, Settings,
 };
 use lightseal_pki::file::{KeyFiles, ReloadingKeys, ReloadingVerifier, TrustFiles};
-use lightseal_pki::{Clock, Settings as TrustSettings, SpkiHash};
+use lightseal_pki::{Clock, Settings as TrustSettings, SpkiHash, Zlib};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -186,8 +186,9 @@ impl Credentials {
         identity: Option<&str>,
         name: &str,
         verifier: Option<Arc<dyn CertificateVerifier>>,
-        settings: Settings,
+        mut settings: Settings,
     ) -> Result<ClientConfig, Failure> {
+        settings.certificate_compression = compressions();
         let psk = self.client_psk(identity)?;
         let config = match (psk, verifier) {
             (_, None) if self.keys.is_some() => return Err(Failure::new(NO_VERIFIER)),
@@ -217,8 +218,9 @@ impl Credentials {
         &self,
         clients: ClientPolicy,
         verifier: Option<Arc<dyn CertificateVerifier>>,
-        settings: Settings,
+        mut settings: Settings,
     ) -> Result<ServerConfig, Failure> {
+        settings.certificate_compression = compressions();
         let psks: Arc<dyn PskStore> = match (&self.psks, &self.list) {
             (Some(psks), Some(list)) => {
                 Arc::new(AllowedPsks { psks: Arc::clone(psks) as _, list: Arc::clone(list) })
@@ -368,3 +370,8 @@ pub(crate) fn shown(agreed: &Negotiated) -> String {
 
 /// A peer that did not authenticate itself. No identity has this form.
 pub(crate) const ANONYMOUS: &str = "anonymous";
+
+/// The algorithms with which peers may compress their certificates.
+fn compressions() -> Vec<Arc<dyn CertificateCompression>> {
+    vec![Arc::new(Zlib)]
+}
