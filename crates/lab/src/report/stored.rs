@@ -92,7 +92,8 @@ pub(super) fn rows(result: &Value) -> Option<&Vec<Value>> {
 
 /// The names and texts of the repository's stored measurements, which are compiled into the
 /// program.
-const INCLUDED: [(&str, &str); 3] = [
+const INCLUDED: [(&str, &str); 4] = [
+    included!("bogo-amd-epyc-2026-11-26"),
     included!("footprint-cortex-m3-2026-11-26"),
     included!("gateway-amd-epyc-2026-11-22"),
     included!("lightmac-speed-intel-xeon-processor-2026-11-22"),
