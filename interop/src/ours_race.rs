@@ -3,7 +3,7 @@
 //! sealed into the host's buffer, and an end is drained after each call.
 
 use crate::ours::{client_config, server_config};
-use crate::race::Contender;
+use crate::race::{Contender, DATAGRAM_BYTES};
 use crate::wolfssl;
 use lightseal_core::{Engine, Instant, Output, Random, Sent};
 use lightseal_dtls::crypto::Provider;
@@ -13,9 +13,6 @@ use std::sync::Arc;
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 2);
-
-/// The largest datagram in bytes: wolfSSL's default.
-pub(crate) const DATAGRAM_BYTES: usize = 1400;
 
 /// Repeats whole handshakes.
 pub struct Handshakes {
