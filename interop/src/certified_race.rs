@@ -1,9 +1,11 @@
 //! Handshakes with certificates, each implementation against itself. All check the chain and the
 //! server's name.
 
+pub use crate::handshake::Handshake;
+
 use crate::chains::{Chains, Issued, SERVER_NAME, Unnamed};
-use crate::race::Contender;
-use crate::wolfssl::{Context, Group, Mode, Role, Settings, Suite, Ticket};
+use crate::race::{self, Contender};
+use crate::wolfssl::{Context, Group, Role, Suite, Ticket};
 use crate::{ours, ours_race, pair};
 use dimpl::{Config, Dtls, DtlsCertificate, Output};
 use lightseal_dtls::codepoints::CertificateType;
@@ -16,50 +18,6 @@ use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// What kind of handshake both ends carry out.
-#[derive(Clone, Copy, Debug)]
-pub struct Handshake {
-    /// The cipher suite; its version is the handshake's.
-    pub suite: Suite,
-    /// The group of the key exchange.
-    pub group: Group,
-    /// Whether the client has a certificate as well.
-    pub mutual: bool,
-    /// Whether each handshake resumes the session of the one before, in DTLS 1.3 with a key
-    /// exchange.
-    pub resumed: bool,
-    /// Whether the server asks for a cookie first. A DTLS 1.2 server of other implementations always
-    /// does.
-    pub cookie: bool,
-    /// Whether raw public keys take the place of certificates.
-    pub raw: bool,
-    /// The length of the connection IDs in bytes, in both directions.
-    pub cid: Option<u8>,
-}
-
-impl Handshake {
-    /// DTLS 1.3 over AES-128-GCM, where only the server has a certificate.
-    pub const SERVER_ONLY: Self = Self {
-        suite: Suite::Aes128Gcm,
-        group: Group::P256,
-        mutual: false,
-        resumed: false,
-        cookie: false,
-        raw: false,
-        cid: None,
-    };
-
-    fn settings(&self) -> Settings {
-        Settings {
-            suite: self.suite,
-            mode: Mode::PskWith(self.group),
-            cookie: self.cookie,
-            identity: Vec::new(),
-            key: Vec::new(),
-        }
-    }
-}
 
 /// Our handshakes.
 ///
@@ -118,6 +76,8 @@ pub struct Wolfssl {
     server: Rc<Context>,
     resumes: bool,
     ticket: Option<Ticket>,
+    /// How many more handshakes resume sessions before there is a full one, as in ours.
+    left: u16,
 }
 
 impl Wolfssl {
@@ -131,10 +91,10 @@ impl Wolfssl {
             let cid = handshake.cid.map(usize::from);
             Context::certified(role, &handshake.settings(), cid, certified)
         });
-        Self { client, server, resumes: handshake.resumed, ticket: None }
+        Self { client, server, resumes: handshake.resumed, ticket: None, left: 0 }
     }
 
-    /// The lengths of a handshake's datagrams in bytes, in order. Those of a ticket count.
+    /// The lengths of a handshake's datagrams in bytes, in order. The datagrams of a ticket count.
     ///
     /// # Panics
     /// The handshake fails.
@@ -149,8 +109,15 @@ impl Wolfssl {
 
     fn connect(&mut self, mut watch: impl FnMut(usize)) {
         let (mut client, mut server) = (self.client.peer(), self.server.peer());
-        if let Some(ticket) = &self.ticket {
-            client.resume(ticket);
+        match &self.ticket {
+            Some(ticket) if self.left > 0 => {
+                client.resume(ticket);
+                self.left -= 1;
+            }
+            _ => {
+                self.ticket = None;
+                self.left = ours_race::CLIENTS - 1;
+            }
         }
         let shaken = pair::shake_hands_watched(&mut client, &mut server, |sender| {
             sender.output_lengths().for_each(&mut watch);
@@ -214,7 +181,7 @@ impl Dimpl {
                 .kx_groups(&[group])
                 .require_client_certificate(handshake.mutual)
                 .use_server_cookie(false)
-                .mtu(ours_race::DATAGRAM_BYTES)
+                .mtu(race::DATAGRAM_BYTES)
                 .dangerously_set_rng_seed(1)
                 .build();
             let certificate = DtlsCertificate {

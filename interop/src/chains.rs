@@ -1,7 +1,7 @@
 //! One authority with a certificate for each end, ECDSA with P-256, in the forms that each
 //! implementation reads.
 
-use crate::certified_race::Handshake;
+use crate::handshake::Handshake;
 use crate::wolfssl::{Certified, RawKeys, Role};
 use lightseal_dtls::codepoints::CertificateType;
 use lightseal_dtls::crypto::Provider;

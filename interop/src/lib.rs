@@ -31,6 +31,7 @@ pub mod coaps;
 pub mod dimpl_race;
 pub mod driven;
 pub mod foreign;
+pub mod handshake;
 pub mod library;
 pub mod macs;
 pub mod meeting;

@@ -2,7 +2,7 @@
 
 use crate::chains::{Chains, Issued, SERVER_NAME};
 use crate::openssl_race::{client_key, server_key};
-use crate::ours_race::DATAGRAM_BYTES;
+use crate::race::DATAGRAM_BYTES;
 use openssl_sys as ffi;
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uchar, c_uint};
 use std::ptr::{NonNull, null_mut};

@@ -3,7 +3,7 @@
 //! sealed into the host's buffer, and an end is drained after each call.
 
 use crate::ours::{client_config, server_config};
-use crate::race::Contender;
+use crate::race::{Contender, DATAGRAM_BYTES};
 use crate::wolfssl;
 use lightseal_core::{Engine, Instant, Output, Random, Sent};
 use lightseal_dtls::crypto::Provider;
@@ -13,9 +13,6 @@ use std::sync::Arc;
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 2);
-
-/// The largest datagram in bytes: wolfSSL's default.
-pub(crate) const DATAGRAM_BYTES: usize = 1400;
 
 /// Repeats whole handshakes.
 pub struct Handshakes {
@@ -30,8 +27,9 @@ pub struct Handshakes {
 
 /// How many clients a server serves before another one takes its place, if sessions are resumed. The
 /// first handshake with a server is a full one. A server without end would fill the memory, since
-/// nobody closes associations here, as nobody does in wolfSSL's handshakes.
-const CLIENTS: u16 = 256;
+/// nobody closes associations here, as nobody does in wolfSSL's handshakes, and wolfSSL counts a
+/// session's tickets in one byte.
+pub(crate) const CLIENTS: u16 = 128;
 
 impl Handshakes {
     /// Handshakes with these settings.

@@ -3,6 +3,9 @@
 use lightseal_measure::Spread;
 use std::time::Duration;
 
+/// The largest datagram in bytes: wolfSSL's default.
+pub(crate) const DATAGRAM_BYTES: usize = 1400;
+
 pub use lightseal_measure::Contender;
 
 /// How long a contender runs before it is the other's turn, enough for some handshakes.

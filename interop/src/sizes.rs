@@ -3,7 +3,8 @@
 
 use crate::certified_race::{self, Handshake, Wolfssl};
 use crate::chains::Chains;
-use crate::ours_race::{self, DATAGRAM_BYTES};
+use crate::ours_race;
+use crate::race::DATAGRAM_BYTES;
 use crate::wolfssl::{self, Group, Mode, Settings, Suite};
 use crate::{openssl_race, openssl_sizes, ours, pair};
 use lightseal_dtls::crypto::{NamedGroup, Provider};

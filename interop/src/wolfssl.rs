@@ -15,7 +15,7 @@ pub use certified::{Certified, RawKeys, Ticket};
 
 use callbacks::{client_key, client_key_12, cookie, receive, server_key, server_key_12, transmit};
 
-use crate::ours_race;
+use crate::race;
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_int, c_long, c_uint, c_void};
 use std::fmt;
@@ -279,7 +279,7 @@ impl Context {
             if self.role == Role::Server && !self.secrets.suite.is_of_13() {
                 sys::wolfSSL_CTX_SetGenCookie(context, Some(cookie));
             }
-            let datagram = ours_race::DATAGRAM_BYTES as u16;
+            let datagram = race::DATAGRAM_BYTES as u16;
             succeed("wolfSSL_CTX_dtls_set_mtu", sys::wolfSSL_CTX_dtls_set_mtu(context, datagram));
             sys::wolfSSL_CTX_SetIORecv(context, Some(receive));
             sys::wolfSSL_CTX_SetIOSend(context, Some(transmit));

@@ -8,9 +8,10 @@
 //! advances to that timer, or stands still if there is none. A longer step is as long as the runner
 //! says: it is there to let old keys expire.
 //!
-//! The runner's datagrams take no time, and a copy of an earlier one is then a copy that the network
-//! has made. Only in DTLS 1.2, after the handshake, a plaintext message that comes again arrives
-//! [`ROUND_TRIP`] later: it begins a retransmission of the runner's last flight.
+//! The first datagram that answers one of ours takes [`ROUND_TRIP`], so that timeouts are longer than
+//! the delay of ACKs. The runner's other datagrams take no time, and a copy of an earlier one is then
+//! a copy that the network has made. Only in DTLS 1.2, after the handshake, a plaintext message that comes again arrives
+//! [`REPETITION`] later: it begins a retransmission of the runner's last flight.
 
 use crate::Failure;
 use crate::association::{Association, Next};
@@ -23,9 +24,12 @@ use std::time::Duration;
 /// The longest timeout in BoringSSL's schedule.
 const LONGEST_STEP: Duration = Duration::from_secs(60);
 
-/// The round trip: shorter than all first timeouts of the suite, and longer than the shortest time
-/// between two transmissions of a flight.
-const ROUND_TRIP: Duration = Duration::from_millis(150);
+/// The round trip: shorter than all first timeouts of the suite.
+const ROUND_TRIP: Duration = Duration::from_millis(200);
+
+/// The time before a retransmission by the runner: longer than the time in which a repetition of the
+/// peer's flight gets no second answer.
+const REPETITION: Duration = Duration::from_millis(400);
 
 /// The number of steps of the schedule after which BoringSSL gives a handshake up.
 const STEPS: u32 = 13;
@@ -48,6 +52,9 @@ pub(crate) struct Exchange<'a> {
     association: &'a mut Association,
     wire: Wire,
     is_resumption: bool,
+    has_sent: bool,
+    /// A datagram was sent, and none has answered it.
+    awaits_first_answer: bool,
     /// The number and offset of the newest plaintext message.
     newest: Option<(u16, u32)>,
     /// The handshake is complete.
@@ -79,6 +86,8 @@ impl<'a> Exchange<'a> {
             association,
             wire,
             is_resumption,
+            has_sent: false,
+            awaits_first_answer: false,
             newest: None,
             is_connected: false,
             is_12: false,
@@ -96,6 +105,9 @@ impl<'a> Exchange<'a> {
             match self.wire.receive().map_err(io)? {
                 Frame::Datagram(mut datagram) => {
                     self.steps = 0;
+                    if std::mem::take(&mut self.awaits_first_answer) {
+                        self.association.wait(ROUND_TRIP);
+                    }
                     self.note_hello(&datagram);
                     self.note_repetition(&datagram);
                     self.association.receive(&mut datagram);
@@ -200,6 +212,8 @@ impl<'a> Exchange<'a> {
     fn transmit(&mut self, datagram: &[u8]) {
         self.note_hello(datagram);
         self.wire.send(datagram);
+        self.awaits_first_answer |= !self.has_sent;
+        self.has_sent = true;
     }
 
     /// Lets a round trip pass before a retransmission of the runner's last flight.
@@ -210,7 +224,7 @@ impl<'a> Exchange<'a> {
             return;
         };
         if self.is_connected && self.is_12 && self.newest.is_some_and(|newest| at <= newest) {
-            self.association.wait(ROUND_TRIP);
+            self.association.wait(REPETITION);
         }
         self.newest = Some(at);
     }

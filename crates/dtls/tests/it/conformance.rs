@@ -119,3 +119,28 @@ fn a_server_hello_that_was_acknowledged_is_not_sent_again() {
     });
     assert_eq!(hellos.count(), 1);
 }
+
+/// RFC 9147, section 7.2: the ServerHello acknowledges the ClientHello. That it comes again shows
+/// that the rest of the flight is missing, which an ACK tells the server.
+#[test]
+fn a_server_hello_that_comes_again_brings_an_ack_and_no_hello() {
+    let mut configs = Configs::new();
+    configs.server.cookies = CookiePolicy::ProvedBelow;
+    configs.server.settings.packing = Packing::RecordPerDatagram;
+    let mut pair = configs.pair(1).with_rule(move |direction, _, datagram| {
+        let is_protected = datagram[0] & 0xe0 == 0x20;
+        let after = |millis| (Duration::from_millis(millis), datagram.to_vec());
+        match direction {
+            Direction::ToClient if is_protected => vec![after(800)],
+            Direction::ToClient => vec![after(10), after(100), after(200)],
+            Direction::ToServer => vec![after(10)],
+        }
+    });
+    pair.run_for(Duration::from_millis(700));
+    let sent = pair.log.iter().filter(|(to, _)| *to == Direction::ToServer).map(|(_, d)| d);
+    let hellos = sent.clone().filter(|datagram| datagram[0] == ContentType::HANDSHAKE.0);
+    assert_eq!(hellos.count(), 1);
+    assert!(sent.clone().any(|datagram| datagram[0] & 0xe0 == 0x20), "an ACK");
+    pair.connect();
+    pair.assert_connected();
+}

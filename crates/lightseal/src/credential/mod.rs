@@ -16,11 +16,11 @@ use args::{CredentialArgs, Pin};
 use form::CredentialForm;
 use lightseal_dtls::crypto::Provider;
 use lightseal_dtls::{
-    CertificateVerifier, ClientAuthentication, ClientConfig, Identity, KeyStore, Negotiated, Psk,
-    PskStore, ServerConfig, Settings,
+    CertificateCompression, CertificateVerifier, ClientAuthentication, ClientConfig, Identity,
+    KeyStore, Negotiated, Psk, PskStore, ServerConfig, Settings,
 };
 use lightseal_pki::file::{KeyFiles, ReloadingKeys, ReloadingVerifier, TrustFiles};
-use lightseal_pki::{Clock, Settings as TrustSettings, SpkiHash};
+use lightseal_pki::{Clock, Settings as TrustSettings, SpkiHash, Zlib};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -186,8 +186,9 @@ impl Credentials {
         identity: Option<&str>,
         name: &str,
         verifier: Option<Arc<dyn CertificateVerifier>>,
-        settings: Settings,
+        mut settings: Settings,
     ) -> Result<ClientConfig, Failure> {
+        settings.certificate_compression = compressions();
         let psk = self.client_psk(identity)?;
         let config = match (psk, verifier) {
             (_, None) if self.keys.is_some() => return Err(Failure::new(NO_VERIFIER)),
@@ -217,8 +218,9 @@ impl Credentials {
         &self,
         clients: ClientPolicy,
         verifier: Option<Arc<dyn CertificateVerifier>>,
-        settings: Settings,
+        mut settings: Settings,
     ) -> Result<ServerConfig, Failure> {
+        settings.certificate_compression = compressions();
         let psks: Arc<dyn PskStore> = match (&self.psks, &self.list) {
             (Some(psks), Some(list)) => {
                 Arc::new(AllowedPsks { psks: Arc::clone(psks) as _, list: Arc::clone(list) })
@@ -249,8 +251,8 @@ impl Credentials {
     }
 
     /// Whether the peer of an association may still use it, after [`reload`](Self::reload) has
-    /// returned these changes. Of certificates only the hash of the key and the name are known any
-    /// more: a peer with a certificate has to show it again when the trusted authorities or the
+    /// returned these changes. Only the hash of the key and the name
+    /// are known of a certificate any more: a peer with a certificate has to show it again when the trusted authorities or the
     /// revocation lists have changed. A pinned key remains accepted as long as its pin is there.
     pub(crate) fn still_accepts(&self, agreed: &Negotiated, changes: &Changes) -> bool {
         let psk = std::str::from_utf8(&agreed.psk_identity);
@@ -368,3 +370,8 @@ pub(crate) fn shown(agreed: &Negotiated) -> String {
 
 /// A peer that did not authenticate itself. No identity has this form.
 pub(crate) const ANONYMOUS: &str = "anonymous";
+
+/// The algorithms with which peers may compress their certificates.
+fn compressions() -> Vec<Arc<dyn CertificateCompression>> {
+    vec![Arc::new(Zlib)]
+}

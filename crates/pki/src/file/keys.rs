@@ -33,6 +33,8 @@ impl KeyFiles {
 
     /// Reads the key and its certificates.
     ///
+    /// Certificates are compressed for peers that accept it, with the feature `zlib`.
+    ///
     /// # Errors
     /// Fails if a file is unreadable or unusable, if other users can read the private key, or if the
     /// first certificate is for another key.
@@ -43,13 +45,16 @@ impl KeyFiles {
             return raw_key(provider, &key).map_err(failed);
         };
         let certificates = read(path, false)?;
-        certified_key(provider, &certificates, &key).map_err(|error| {
+        let key = certified_key(provider, &certificates, &key).map_err(|error| {
             use crate::LoadError::{Certificates, ChainLength, OwnCertificate, WrongKey};
             let about_certificates =
                 matches!(error, Certificates(_) | ChainLength | OwnCertificate(_) | WrongKey);
             let path = if about_certificates { path } else { &self.key };
             FileError::new(path, Problem::Load(error))
-        })
+        })?;
+        #[cfg(feature = "zlib")]
+        let key = key.with_compression(&crate::Zlib);
+        Ok(key)
     }
 
     fn paths(&self) -> impl Iterator<Item = &Path> {

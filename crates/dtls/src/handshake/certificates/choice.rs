@@ -68,8 +68,8 @@ impl ChosenCertificate {
         Self::accepted_by(certificates, offer, accepted)
     }
 
-    /// Chooses for a ClientHello with these extensions. Of what the client accepts, the caller
-    /// states what differs between the versions.
+    /// Chooses for a ClientHello with these extensions. The caller states what the client accepts and
+    /// differs between the versions.
     pub(in crate::handshake) fn accepted_by(
         certificates: &ServerCertificates,
         offer: Extensions<'_>,

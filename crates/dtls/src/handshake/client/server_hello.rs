@@ -179,6 +179,8 @@ impl Offer {
         log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &random, &server);
         let agreed = negotiated_extensions::read_cid_answer(settings, hello.extensions, cid)?;
         channel.agree_on_cids(&agreed);
+        // The ServerHello acknowledges the ClientHello (RFC 9147, section 7.2).
+        channel.flight.complete();
         // The handshake epoch has the standard layout, whatever scheme is negotiated.
         channel.install(HANDSHAKE_EPOCH, suite, (&client, Scheme::Plain), (&server, Scheme::Plain));
         Ok(State::WaitEncryptedExtensions(
