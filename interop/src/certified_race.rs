@@ -76,6 +76,8 @@ pub struct Wolfssl {
     server: Rc<Context>,
     resumes: bool,
     ticket: Option<Ticket>,
+    /// How many more handshakes resume sessions before there is a full one, as in ours.
+    left: u16,
 }
 
 impl Wolfssl {
@@ -89,7 +91,7 @@ impl Wolfssl {
             let cid = handshake.cid.map(usize::from);
             Context::certified(role, &handshake.settings(), cid, certified)
         });
-        Self { client, server, resumes: handshake.resumed, ticket: None }
+        Self { client, server, resumes: handshake.resumed, ticket: None, left: 0 }
     }
 
     /// The lengths of a handshake's datagrams in bytes, in order. The datagrams of a ticket count.
@@ -107,8 +109,15 @@ impl Wolfssl {
 
     fn connect(&mut self, mut watch: impl FnMut(usize)) {
         let (mut client, mut server) = (self.client.peer(), self.server.peer());
-        if let Some(ticket) = &self.ticket {
-            client.resume(ticket);
+        match &self.ticket {
+            Some(ticket) if self.left > 0 => {
+                client.resume(ticket);
+                self.left -= 1;
+            }
+            _ => {
+                self.ticket = None;
+                self.left = ours_race::CLIENTS - 1;
+            }
         }
         let shaken = pair::shake_hands_watched(&mut client, &mut server, |sender| {
             sender.output_lengths().for_each(&mut watch);

@@ -27,8 +27,9 @@ pub struct Handshakes {
 
 /// How many clients a server serves before another one takes its place, if sessions are resumed. The
 /// first handshake with a server is a full one. A server without end would fill the memory, since
-/// nobody closes associations here, as nobody does in wolfSSL's handshakes.
-const CLIENTS: u16 = 256;
+/// nobody closes associations here, as nobody does in wolfSSL's handshakes, and wolfSSL counts a
+/// session's tickets in one byte.
+pub(crate) const CLIENTS: u16 = 128;
 
 impl Handshakes {
     /// Handshakes with these settings.

@@ -56,10 +56,10 @@ impl Description {
     pub fn of(certificate: &[u8]) -> Result<Self, BadCertificate> {
         let der = CertificateDer::from(certificate);
         let parsed = EndEntityCert::try_from(&der).map_err(reason)?;
-        let names = Names::of_parsed(&parsed);
-        let spki = SpkiHash::of(&parsed.subject_public_key_info());
         let certificate =
             Certificate::from_der(certificate).map_err(|_| BadCertificate::Malformed)?;
+        let names = Names::of_parsed(&parsed, Some(&certificate));
+        let spki = SpkiHash::of(&parsed.subject_public_key_info());
         let body = certificate.tbs_certificate();
         let addresses = names.addresses.iter().map(IpAddr::to_string);
         Ok(Self {

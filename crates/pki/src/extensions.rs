@@ -8,14 +8,25 @@ use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::crl::dp::IssuingDistributionPoint;
 use x509_cert::ext::pkix::{CrlDistributionPoints, KeyUsage};
 
+/// What was read in a path that is accepted, so that no certificate is parsed again.
+pub(crate) struct Checked {
+    /// The peer's certificate.
+    pub(crate) peer: Certificate,
+    /// When the first certificate of the path expires, in seconds since 1970-01-01.
+    #[cfg(feature = "std")]
+    pub(crate) valid_until: u64,
+}
+
 /// Checks a path that rustls-webpki accepts. `lists` are those by which the certificates' status was
 /// looked up, if it must be known.
 pub(crate) fn check(
     path: &VerifiedPath<'_>,
     only_peer: bool,
     lists: Option<&[&CertRevocationList<'_>]>,
-) -> Result<(), Error> {
+) -> Result<Checked, Error> {
     let peer = parsed(&path.end_entity().der())?;
+    #[cfg(feature = "std")]
+    let mut valid_until = end(&peer);
     // RFC 8446, section 4.4.2.2, and RFC 8422, section 5.3: the peer signs with its key.
     if key_usage(&peer)?.is_some_and(|usage| !usage.digital_signature()) {
         return Err(Error::CaUsedAsEndEntity);
@@ -31,22 +42,22 @@ pub(crate) fn check(
         if !only_peer {
             has_a_list(&issuer, lists)?;
         }
+        #[cfg(feature = "std")]
+        {
+            valid_until = valid_until.min(end(&issuer));
+        }
     }
-    Ok(())
+    Ok(Checked {
+        peer,
+        #[cfg(feature = "std")]
+        valid_until,
+    })
 }
 
-/// The time at which the first certificate of the path expires, in seconds since 1970-01-01.
+/// When a certificate expires, in seconds since 1970-01-01.
 #[cfg(feature = "std")]
-pub(crate) fn valid_until(path: &VerifiedPath<'_>) -> Option<u64> {
-    let end = |der: &[u8]| {
-        let validity = *parsed(der).ok()?.tbs_certificate().validity();
-        Some(validity.not_after.to_unix_duration().as_secs())
-    };
-    path.intermediate_certificates()
-        .map(|issuer| end(&issuer.der()))
-        .chain([end(&path.end_entity().der())])
-        .min()
-        .flatten()
+fn end(certificate: &Certificate) -> u64 {
+    certificate.tbs_certificate().validity().not_after.to_unix_duration().as_secs()
 }
 
 /// Until when a revocation list is in force, in seconds since 1970-01-01.

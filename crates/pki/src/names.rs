@@ -39,11 +39,14 @@ impl Names {
     /// # Errors
     /// It does not parse.
     pub fn of(certificate: &[u8]) -> Result<Self, BadCertificate> {
-        let certificate = CertificateDer::from(certificate);
-        Ok(Self::of_parsed(&EndEntityCert::try_from(&certificate).map_err(reason)?))
+        let der = CertificateDer::from(certificate);
+        let parsed = Certificate::from_der(certificate).ok();
+        Ok(Self::of_parsed(&EndEntityCert::try_from(&der).map_err(reason)?, parsed.as_ref()))
     }
 
-    pub(crate) fn of_parsed(certificate: &EndEntityCert<'_>) -> Self {
+    /// The names of a certificate that is parsed for both crates; `None`: x509-cert does not parse
+    /// it.
+    pub(crate) fn of_parsed(certificate: &EndEntityCert<'_>, parsed: Option<&Certificate>) -> Self {
         Self {
             dns: certificate.valid_dns_names().map(str::to_ascii_lowercase).collect(),
             uris: certificate
@@ -51,7 +54,7 @@ impl Names {
                 .filter(|uri| is_uri(uri))
                 .map(ToOwned::to_owned)
                 .collect(),
-            addresses: addresses(&certificate.der()),
+            addresses: parsed.map_or_else(Vec::new, addresses),
             subject: subject(certificate.subject()),
         }
     }
@@ -80,11 +83,8 @@ pub fn is_uri(text: &str) -> bool {
 
 /// The IP addresses among the subject's alternative names. rustls-webpki compares them and does not
 /// list them.
-fn addresses(certificate: &[u8]) -> Vec<IpAddr> {
-    let alternative = |certificate: &Certificate| {
-        certificate.tbs_certificate().get_extension::<SubjectAltName>().ok().flatten()
-    };
-    let names = Certificate::from_der(certificate).ok().as_ref().and_then(alternative);
+fn addresses(certificate: &Certificate) -> Vec<IpAddr> {
+    let names = certificate.tbs_certificate().get_extension::<SubjectAltName>().ok().flatten();
     let names = names.map_or_else(Vec::new, |(_, names)| names.0);
     let address = |name: &GeneralName| match name {
         GeneralName::IpAddress(bytes) => match bytes.as_bytes().len() {

@@ -13,6 +13,7 @@ use alloc::string::String;
 #[cfg(feature = "std")]
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::fmt;
 use lightseal_dtls::codepoints::CertificateType;
 use lightseal_dtls::crypto::Provider;
@@ -22,6 +23,7 @@ use webpki::{
     CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, RevocationCheckDepth,
     RevocationOptions, RevocationOptionsBuilder, UnknownStatusPolicy, VerifiedPath,
 };
+use x509_cert::Certificate;
 
 /// What a peer may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,7 +254,12 @@ impl X509Verifier {
             if presented.from_client { KeyUsage::client_auth() } else { KeyUsage::server_auth() };
         let revocation = self.settings.revocation.unwrap_or_default();
         let lists = Some(&crls[..]).filter(|_| !revocation.allow_unknown);
-        let check = |path: &VerifiedPath<'_>| extensions::check(path, revocation.only_peer, lists);
+        let checked = RefCell::new(None);
+        let check = |path: &VerifiedPath<'_>| {
+            let found = extensions::check(path, revocation.only_peer, lists)?;
+            checked.replace(Some(found));
+            Ok(())
+        };
         let path = peer.verify_for_usage(
             &self.settings.algorithms,
             &self.trust.authorities,
@@ -266,22 +273,24 @@ impl X509Verifier {
         if !self.has_required_key(&path) {
             return Err(BadCertificate::UnknownKey);
         }
+        // The last path that was checked is the one that is accepted.
+        let checked = checked.take().ok_or(BadCertificate::UnknownIssuer)?;
         let name = if presented.from_client {
-            Names::of_parsed(&peer).identity()
+            Names::of_parsed(&peer, Some(&checked.peer)).identity()
         } else {
-            self.server_name(&peer, presented.server_name)?
+            self.server_name(&peer, &checked.peer, presented.server_name)?
         };
         #[cfg(feature = "std")]
-        self.remember(&path, &spki, name.as_deref());
+        self.remember(&spki, name.as_deref(), checked.valid_until);
         Ok((spki.to_vec(), name))
     }
 
     #[cfg(feature = "std")]
-    fn remember(&self, path: &VerifiedPath<'_>, spki: &[u8], name: Option<&str>) {
-        let Some(chain) = extensions::valid_until(path) else { return };
+    fn remember(&self, spki: &[u8], name: Option<&str>, chain_valid_until: u64) {
         let expires = !self.settings.revocation.unwrap_or_default().allow_expired_lists;
         let lists = self.trust.crls_valid_until.filter(|_| expires);
-        self.accepted.insert(&SpkiHash::of(spki), name, chain.min(lists.unwrap_or(u64::MAX)));
+        let valid_until = chain_valid_until.min(lists.unwrap_or(u64::MAX));
+        self.accepted.insert(&SpkiHash::of(spki), name, valid_until);
     }
 
     /// Whether the peer was accepted by a chain that is still valid.
@@ -333,6 +342,7 @@ impl X509Verifier {
     fn server_name(
         &self,
         peer: &EndEntityCert<'_>,
+        parsed: &Certificate,
         asked: Option<&str>,
     ) -> Result<Option<String>, BadCertificate> {
         let is_valid_for = |identity: &ServerIdentity| match identity {
@@ -354,7 +364,7 @@ impl X509Verifier {
                     }
                 }
             }
-            ServerNames::Any => Ok(Names::of_parsed(peer).identity()),
+            ServerNames::Any => Ok(Names::of_parsed(peer, Some(parsed)).identity()),
         }
     }
 }

@@ -396,13 +396,20 @@ struct Own<'a> {
     credentials: &'a Credentials,
 }
 
+impl Own<'_> {
+    /// Whether it has nothing that proves an identity.
+    fn is_anonymous(&self) -> bool {
+        self.config.psk().is_none() && !self.credentials.has_keys()
+    }
+}
+
 impl std::fmt::Display for Own<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let psk = self.config.psk().map(|psk| Identity::Psk(psk.identity().to_vec()).to_string());
         let key =
             self.credentials.has_keys().then(|| "the certificate or key of this end".to_owned());
         let all: Vec<_> = psk.into_iter().chain(key).collect();
-        match all.is_empty() {
+        match self.is_anonymous() {
             true => f.write_str("this client without a certificate or key"),
             false => f.write_str(&all.join(" and ")),
         }
@@ -434,6 +441,12 @@ fn judge(
                 explained(address, &reason, list)
             );
             Ok(())
+        }
+        // A server of DTLS 1.2 that requires a certificate says no more than this.
+        Err(reason @ CloseReason::PeerAlert(AlertDescription::HANDSHAKE_FAILURE))
+            if own.is_anonymous() =>
+        {
+            Err(Failure::new(format_args!("{} refused {own}: {reason}", Named(address))))
         }
         Err(
             reason @ (CloseReason::Fault(_)
