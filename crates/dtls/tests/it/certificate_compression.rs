@@ -127,10 +127,11 @@ fn what_does_not_decompress_to_the_stated_length_is_a_bad_certificate() {
         }
         fn compress(&self, message: &[u8]) -> Option<Vec<u8>> {
             let mut content = toy(ZLIB).compress(message)?;
+            let whole = content.len();
             if self.0 {
-                content.extend([1, 0])
+                content.extend([1, 0]);
             } else {
-                content.truncate(content.len() - 2)
+                content.truncate(whole - 2);
             }
             Some(content)
         }

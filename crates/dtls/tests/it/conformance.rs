@@ -120,8 +120,8 @@ fn a_server_hello_that_was_acknowledged_is_not_sent_again() {
     assert_eq!(hellos.count(), 1);
 }
 
-/// RFC 9147, section 7.2: the ServerHello acknowledges the ClientHello. That it comes again shows
-/// that the rest of the flight is missing, which an ACK tells the server.
+/// RFC 9147, section 7.2: the ServerHello acknowledges the ClientHello. A second one shows that
+/// the server still waits for the client, which tells it by an ACK what is missing.
 #[test]
 fn a_server_hello_that_comes_again_brings_an_ack_and_no_hello() {
     let mut configs = Configs::new();
