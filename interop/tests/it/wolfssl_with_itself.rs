@@ -54,7 +54,7 @@ fn a_lost_flight_is_sent_again() {
     let settings = settings(Suite::Aes128Gcm, Mode::Psk, true);
     let (mut client, mut server) = Pair::new(&settings).peers();
     assert_eq!(client.handshake(), Ok(false));
-    assert_eq!(client.poll_transmit(&mut [0; 2000]), Some(200));
+    assert!(client.poll_transmit(&mut [0; 2000]).is_some(), "a ClientHello");
     assert!(!client.timeout().is_zero());
     client.handle_timeout().expect("there is something to send again");
     shake_hands(&mut client, &mut server).expect("the second ClientHello arrives");
