@@ -156,6 +156,8 @@ const FEATURE_SETS: &[(&str, &[&str])] = &[
             "client,dtls12,rustcrypto",
             "client,connection-ids,rustcrypto",
             "client,path-mtu,statistics,rustcrypto",
+            "certificates,client,rustcrypto",
+            "certificate-compression,dtls12,resumption,rustcrypto,server",
             "client,agg-sender,rustcrypto",
             "client,agg-sender,r2d2-sender,rustcrypto",
             "client,agg-sender,loss-reports,pacing,rustcrypto",

@@ -247,6 +247,10 @@ impl CertificateVerifier for AllowedPeers {
     fn authorities(&self) -> Vec<Vec<u8>> {
         self.verifier.authorities()
     }
+
+    fn authorities_in_hello(&self) -> Vec<Vec<u8>> {
+        self.verifier.authorities_in_hello()
+    }
 }
 
 #[cfg(test)]
