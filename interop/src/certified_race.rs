@@ -81,7 +81,7 @@ pub struct Wolfssl {
 }
 
 impl Wolfssl {
-    /// The same handshakes by wolfSSL.
+    /// Two ends of wolfSSL for handshakes of this kind, with these certificates.
     ///
     /// # Panics
     /// wolfSSL refuses the settings.
@@ -162,8 +162,9 @@ impl Dimpl {
         suite == Suite::Aes128Gcm && has_group && !resumed && !cookie && !raw && cid.is_none()
     }
 
-    /// The same handshakes by dimpl, in DTLS 1.3 over AES-128-GCM without a cookie. `provider` is
-    /// that of the application's verifier.
+    /// Two ends of dimpl for handshakes of this kind, which [`supports`](Self::supports) must accept,
+    /// with these certificates. dimpl leaves the check of certificates to the application: it is done
+    /// by our verifier, with the signature algorithms of `provider`.
     ///
     /// # Panics
     /// If dimpl refuses its own provider, or has no such handshake.

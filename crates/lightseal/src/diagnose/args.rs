@@ -36,14 +36,9 @@ Exit code: 0 if a signal stopped the server, or with --once if the association w
 order; 1 with --once if the handshake failed or the client ended the association with an alert;
 2 if this end could not do its work.";
 
+/// What either end has of its own.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = CLIENT_EXAMPLES)]
-pub(crate) struct SClientArgs {
-    /// The server.
-    #[arg(value_name = "HOST:PORT")]
-    pub(crate) server: String,
-    #[command(flatten)]
-    pub(crate) credentials: CredentialArgs,
+pub(crate) struct OwnArgs {
     /// Chain of X.509 certificates of this end: with --key, the same as --credential
     /// cert:FILE,key:FILE.
     #[arg(long, value_name = "FILE", help_heading = "Credentials", requires = "key")]
@@ -54,6 +49,18 @@ pub(crate) struct SClientArgs {
     /// Application protocols to offer or accept (ALPN, RFC 7301), best first, such as co for CoAP.
     #[arg(long, value_name = "PROTOCOL", value_delimiter = ',')]
     pub(crate) alpn: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(after_help = CLIENT_EXAMPLES)]
+pub(crate) struct SClientArgs {
+    /// The server.
+    #[arg(value_name = "HOST:PORT")]
+    pub(crate) server: String,
+    #[command(flatten)]
+    pub(crate) credentials: CredentialArgs,
+    #[command(flatten)]
+    pub(crate) own: OwnArgs,
     /// Name that the server's certificate must have, which is also sent to the server (SNI)
     /// [default: HOST].
     #[arg(long, value_name = "NAME", help_heading = "Credentials")]
@@ -97,16 +104,8 @@ pub(crate) struct SServerArgs {
     pub(crate) listen: String,
     #[command(flatten)]
     pub(crate) credentials: CredentialArgs,
-    /// Chain of X.509 certificates of this end: with --key, the same as --credential
-    /// cert:FILE,key:FILE.
-    #[arg(long, value_name = "FILE", help_heading = "Credentials", requires = "key")]
-    pub(crate) cert: Option<PathBuf>,
-    /// Private key of this end. Without --cert its public key is its own credential.
-    #[arg(long, value_name = "FILE", help_heading = "Credentials")]
-    pub(crate) key: Option<PathBuf>,
-    /// Application protocols to offer or accept (ALPN, RFC 7301), best first, such as co for CoAP.
-    #[arg(long, value_name = "PROTOCOL", value_delimiter = ',')]
-    pub(crate) alpn: Vec<String>,
+    #[command(flatten)]
+    pub(crate) own: OwnArgs,
     /// Ask clients without a PSK for a certificate or raw public key, and accept those that have
     /// none.
     #[arg(long, help_heading = "Credentials", conflicts_with = "require_client")]

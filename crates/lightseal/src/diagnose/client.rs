@@ -134,14 +134,14 @@ enum Outcome {
 ///
 /// If the settings, the key or the address are invalid, or a line could not be sent.
 pub(crate) async fn run(args: &SClientArgs, quiet: bool) -> Result<ExitCode, Failure> {
-    let mut settings = settings(&args.offer, args.max_datagram, &args.alpn, ID_BYTES)?;
+    let mut settings = settings(&args.offer, args.max_datagram, &args.own.alpn, ID_BYTES)?;
     let early = early_lines(args.early_data.as_deref())?;
     if args.early_data.is_some() {
         // The server says how much it accepts.
         settings.early_data = u32::MAX;
     }
     let server = address::well_formed(&args.server).map_err(Failure::new)?;
-    let credentials = credentials(&args.credentials, (&args.cert, &args.key), &settings)?;
+    let credentials = credentials(&args.credentials, (&args.own.cert, &args.own.key), &settings)?;
     let verifier = credentials.verifier().filter(|_| !args.no_verify);
     let witness = (verifier.is_some() || args.no_verify).then(|| Arc::new(Witness::new(verifier)));
     if args.no_verify {

@@ -202,12 +202,12 @@ type Server = Driver<Endpoint, ServerHost>;
 ///
 /// If the settings, the keys or the address are invalid.
 pub(crate) async fn run(args: &SServerArgs, quiet: bool) -> Result<ExitCode, Failure> {
-    let mut settings = settings(&args.offer, args.max_datagram, &args.alpn, ID_BYTES)?;
+    let mut settings = settings(&args.offer, args.max_datagram, &args.own.alpn, ID_BYTES)?;
     if let Some(Quantity(Bytes(bytes))) = args.early_data {
         settings.early_data = u32::try_from(bytes).unwrap_or(u32::MAX);
         settings.psk_tickets = settings.psk_tickets.max(1);
     }
-    let credentials = credentials(&args.credentials, (&args.cert, &args.key), &settings)?;
+    let credentials = credentials(&args.credentials, (&args.own.cert, &args.own.key), &settings)?;
     let witness = credentials.verifier().map(|verifier| Arc::new(Witness::new(Some(verifier))));
     let clients = match (args.require_client, args.request_client) {
         (true, _) => ClientPolicy::Required,
