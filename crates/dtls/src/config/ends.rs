@@ -198,7 +198,8 @@ impl ClientConfig {
     }
 
     /// The configuration with a cache of sessions. Each new association takes a session from it, and
-    /// puts those into it that it gets. A session set by [`with_session`](Self::with_session) goes
+    /// puts those of DTLS 1.3 into it that it gets. Sessions of DTLS 1.2 do not go there: the
+    /// application keeps them ([`Connection::session`](crate::Connection::session)). A session set by [`with_session`](Self::with_session) goes
     /// before the cache's.
     #[must_use]
     pub fn with_session_cache(self, cache: Arc<dyn SessionCache>) -> Self {
