@@ -199,8 +199,8 @@ impl ClientConfig {
 
     /// The configuration with a cache of sessions. Each new association takes a session from it, and
     /// puts those of DTLS 1.3 into it that it gets. Sessions of DTLS 1.2 do not go there: the
-    /// application keeps them ([`Connection::session`](crate::Connection::session)). A session set by [`with_session`](Self::with_session) goes
-    /// before the cache's.
+    /// application keeps them ([`Connection::session`](crate::Connection::session)). A session set by
+    /// [`with_session`](Self::with_session) goes before the cache's.
     #[must_use]
     pub fn with_session_cache(self, cache: Arc<dyn SessionCache>) -> Self {
         Self { cache: Some(cache), ..self }
