@@ -51,6 +51,16 @@ impl Connection {
         }
     }
 
+    /// Puts the DTLS 1.2 session of a client whose handshake has just been completed into its cache.
+    pub(super) fn cache_session_12(&self) {
+        let Role::Client(_, config) = &self.role else { return };
+        let session = self.session_12().filter(|session| session.is_resumable());
+        if let (Some(cache), Some(session)) = (&config.cache, session) {
+            let session = Session::of_12(session.clone());
+            cache.put(&config.session_key(self.path.to.peer), session, self.now);
+        }
+    }
+
     /// Sends the tickets of a server whose handshake has just been completed.
     pub(super) fn send_tickets(&mut self) {
         if parts::Resumption::INCLUDED.is_none() || !matches!(self.role, Role::Server(..)) {
@@ -86,9 +96,7 @@ impl Connection {
         let (Some(state), Role::Client(_, config)) = (resumption.get_mut(), &self.role) else {
             return Ok(());
         };
-        let own_keys =
-            config.certificates.get().and_then(|certificates| certificates.keys.as_ref());
-        let Some(session) = state.receive(self.now, own_keys, &ticket) else { return Ok(()) };
+        let Some(session) = state.receive(self.now, &ticket) else { return Ok(()) };
         if let Some(cache) = &config.cache {
             // The cache hands the ticket out, and nobody else does.
             drop(state.take());

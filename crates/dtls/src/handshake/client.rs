@@ -70,17 +70,13 @@ impl OfferedTicket {
         let fits = config.settings.resumption
             && now < session.expires
             && suites.any(|suite| suite.hash.is(algorithm))
-            && config.made(session);
+            && config.made(&session.owner);
         if fits {
             let mut psk = HandshakePsk::of_ticket(part, &session.psk, suite.hash);
             psk.identity.clone_from(&session.ticket);
             psk.age = session.obfuscated_age(now);
-            let agreed = Agreed {
-                suite: session.suite,
-                peer: session.peer.clone(),
-                server_name: session.server_name.clone(),
-                alpn: session.alpn.clone(),
-            };
+            let (owner, alpn) = (session.owner.clone(), session.alpn.clone());
+            let agreed = Agreed { suite: session.suite, owner, alpn };
             // RFC 8446, section 4.2.10: the server can accept it only under the session's suite.
             let most = config.settings.early_data.min(session.max_early_data);
             let suite = config.settings.ordered_suites().find(|suite| suite.id == session.suite);
@@ -231,10 +227,9 @@ impl WaitServerHello {
         });
         let verifies = certificates.get().is_some();
         let offer_12 = |highest, channel: &mut Channel| {
-            let owned = certificates.get().map(|certificates| &**certificates);
             let session = session.and_then(Session::dtls12).cloned().filter(|session| {
                 settings.resumption
-                    && session.owner.is_of_client(psk, owned)
+                    && config.made(&session.owner)
                     && settings.suites_12().any(|suite| suite.id == session.suite)
             });
             Box::new(dtls12::client::Offer::new(

@@ -25,4 +25,5 @@ mod proxy;
 mod proxy_credentials;
 mod proxy_first_use;
 mod proxy_overload;
+mod proxy_sessions;
 mod proxy_status;

@@ -13,7 +13,7 @@ use std::time::Duration;
 const OTHER: &str = "ff0102030405060708090a0b0c0d0e0f";
 
 /// Sends until the echo comes. A flow that the other end has just closed loses a message.
-fn echoes(application: &UdpSocket, proxy: &str, message: &[u8]) {
+pub(crate) fn echoes(application: &UdpSocket, proxy: &str, message: &[u8]) {
     let mut buf = [0; 2048];
     application.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     let len = eventually(|| {
@@ -24,7 +24,7 @@ fn echoes(application: &UdpSocket, proxy: &str, message: &[u8]) {
 }
 
 /// Whether a message comes back within a second.
-fn is_answered(application: &UdpSocket, proxy: &str) -> bool {
+pub(crate) fn is_answered(application: &UdpSocket, proxy: &str) -> bool {
     application.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     (0..5).any(|_| {
         application.send_to(b"?", proxy).unwrap();
@@ -33,12 +33,12 @@ fn is_answered(application: &UdpSocket, proxy: &str) -> bool {
 }
 
 /// Authorities, certificates and raw keys in a directory.
-struct Files {
-    dir: TempDir,
+pub(crate) struct Files {
+    pub(crate) dir: TempDir,
 }
 
 impl Files {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = TempDir::new();
         let root = dir.path("root");
         keygen(&["ca", &root, "--subject", "CN=Example Root"]);
@@ -47,29 +47,29 @@ impl Files {
         files
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.dir.path(name)
     }
 
     /// A certificate for `name` from the authority `ca`, as `--credential` takes it.
-    fn issue(&self, prefix: &str, ca: &str, role: &str, name: &str) -> String {
+    pub(crate) fn issue(&self, prefix: &str, ca: &str, role: &str, name: &str) -> String {
         let (path, ca) = (self.path(prefix), self.path(ca));
         keygen(&["certificate", &path, "--ca", &ca, "--for", role, "--name", name]);
         self.certificate(prefix)
     }
 
-    fn certificate(&self, prefix: &str) -> String {
+    pub(crate) fn certificate(&self, prefix: &str) -> String {
         format!("cert:{0}.pem,key:{0}.key", self.path(prefix))
     }
 
     /// A raw key, as `--credential` takes it, and its pin.
-    fn raw(&self, name: &str) -> (String, String) {
+    pub(crate) fn raw(&self, name: &str) -> (String, String) {
         let path = self.path(name);
         let pin = keygen(&["key", &path]);
         (format!("key:{path}"), pin)
     }
 
-    fn root(&self) -> String {
+    pub(crate) fn root(&self) -> String {
         self.path("root.pem")
     }
 }
@@ -82,7 +82,7 @@ fn certified_server(files: &Files, more: &[&str]) -> (Running, String) {
 }
 
 /// The flags of a client that expects that server.
-fn client_flags<'a>(credential: &'a str, root: &'a str) -> [&'a str; 6] {
+pub(crate) fn client_flags<'a>(credential: &'a str, root: &'a str) -> [&'a str; 6] {
     ["--credential", credential, "--ca", root, "--name", "server.example"]
 }
 

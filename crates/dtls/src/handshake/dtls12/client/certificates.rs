@@ -185,7 +185,7 @@ impl WaitHelloDone {
             HandshakeRole::Client,
             master,
             Some(group),
-            Owner::of_client(part.1, &certificates, peer),
+            Owner::of_client(&certificates, Some(peer)),
             session_id,
             settings,
             channel,
