@@ -309,8 +309,9 @@ impl SentFlight {
     ) -> State {
         let client_finished = self.client.finished_key().verify_data(&self.transcript.hash());
         let negotiated = &self.established.negotiated;
-        let issuer =
-            self.issuer.and_then(|issuer| issuer.limited(settings, &self.owner, negotiated.resumed));
+        let issuer = self
+            .issuer
+            .and_then(|issuer| issuer.limited(settings, &self.owner, negotiated.resumed));
         let alpn = negotiated.application_protocol().unwrap_or_default().to_vec();
         if let (Some(issuer), Some(part), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
             (issuer, parts::Resumption::INCLUDED, &mut self.established.keys)

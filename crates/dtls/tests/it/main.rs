@@ -6,6 +6,7 @@ mod alert_epochs;
 mod attack;
 mod attack_tags;
 mod certificate_compression;
+mod certificate_schemes;
 mod certificates;
 mod certificates12;
 mod certificates12_lossy;

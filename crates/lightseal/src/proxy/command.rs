@@ -18,9 +18,7 @@ use crate::signals::{Signal, Signals};
 use crate::statistics;
 use crate::units::Quantity;
 use lightseal_dtls::codepoints::AlertDescription;
-use lightseal_dtls::{
-    ClientConfig, CloseReason, Identity, MemorySessions, SessionSlots, Settings,
-};
+use lightseal_dtls::{ClientConfig, CloseReason, Identity, MemorySessions, SessionSlots, Settings};
 use lightseal_net::address::Named;
 use lightseal_net::names::Resolver;
 use lightseal_net::path_mtu;

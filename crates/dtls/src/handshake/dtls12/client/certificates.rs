@@ -136,6 +136,7 @@ impl WaitHelloDone {
             server_name: None,
             kinds: &[self.negotiation.kinds.client],
             schemes: &schemes,
+            certificate_schemes: &request.schemes,
             authorities: &request.authorities,
             compressions: &[],
             groups: &[],
