@@ -152,9 +152,9 @@ pub struct Settings {
     /// dropped and counted. `None`: without limit.
     pub max_age: Option<Duration>,
     /// How long nobody has used an association of an [`Endpoint`](crate::Endpoint) when it falls
-    /// asleep: from then on it takes some 300 bytes in place of some 3000 until it is used again,
-    /// which takes some microseconds more. `None`: never. By default it is one minute. Associations
-    /// with shared tags never sleep, nor do those of a build without the feature `sleep`.
+    /// asleep: until it is used again it takes a fraction of its memory, and then its keys are
+    /// derived anew. `None`: never. By default it is one minute. Associations with shared tags never
+    /// sleep, nor do those of a build without the feature `sleep`.
     pub sleep_after: Option<Duration>,
     /// The first retransmission timeout, at least one millisecond.
     pub initial_timeout: Duration,

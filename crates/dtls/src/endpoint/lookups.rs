@@ -62,7 +62,7 @@ impl Endpoint {
             self.local = local;
             self.greet(from, &hello, fingerprint, Admission::Open);
         }
-        let handles: Vec<Handle> = self.entries.keys().copied().collect();
+        let handles: Vec<Handle> = self.entries.iter().map(|(handle, _)| handle).collect();
         for handle in handles {
             let Some(entry) = self.entries.get_mut(&handle) else { continue };
             if entry.connection.awake().is_some_and(Connection::awaits_answer) {

@@ -6,6 +6,7 @@
 mod answers;
 mod association;
 mod connect;
+mod entries;
 mod guard;
 mod hello;
 mod hints;
@@ -35,6 +36,7 @@ pub use association::ConnectionRef;
 use connect::Queues;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+use entries::{AssociationRole, Entries, Entry};
 pub use guard::ConnectionMut;
 use hello::{Hellos, WholeHello};
 use hints::Hints;
@@ -97,56 +99,6 @@ pub struct EndpointStats {
     pub last_refusal: Option<(SocketAddr, Fault)>,
 }
 
-/// This endpoint's part in an association.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AssociationRole {
-    /// It accepted the client.
-    Server,
-    /// It began the association.
-    Client,
-    /// It is to begin the association when the handshake before it at its address has ended.
-    Waiting,
-}
-
-#[derive(Debug)]
-struct Entry {
-    connection: Association,
-    part: AssociationRole,
-    /// The fingerprint of the association's ClientHello, to tell its retransmission from a new
-    /// attempt.
-    hello: [u8; 32],
-    /// When the cookie of that hello was made, if it had one.
-    cookie: Option<Instant>,
-    /// While this handshake is not complete: the connected association whose peer has this address
-    /// too. It is the client's own older association, or that of another client which has moved to
-    /// the address.
-    replaces: Option<Handle>,
-    /// When the client was accepted: its handshake began.
-    began: Instant,
-    /// When the client was accepted, or when authenticated records came from it last.
-    heard: Instant,
-    /// When a datagram last came or went, or the application last used the association.
-    used: Instant,
-    /// When the endpoint next looks whether the association may sleep; [`Instant::MAX`] if nobody has
-    /// used it since it looked last.
-    look: Instant,
-    deadline: Option<Instant>,
-    ready: bool,
-}
-
-impl Entry {
-    /// Whether both associations are complete, have the same authenticated peer, and its address.
-    fn is_same_client(&self, other: &Self) -> bool {
-        self.connection.view().peer() == other.connection.view().peer() && self.has_same_peer(other)
-    }
-
-    /// Whether both associations are complete and have the same authenticated peer.
-    fn has_same_peer(&self, other: &Self) -> bool {
-        let agreed = self.connection.negotiated().zip(other.connection.negotiated());
-        agreed.is_some_and(|(own, other)| own.has_same_peer(&other))
-    }
-}
-
 /// Whether a client may be accepted at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Admission {
@@ -176,7 +128,7 @@ pub struct Endpoint {
     jar: CookieJar,
     sessions: Sessions,
     next_handle: u64,
-    entries: BTreeMap<Handle, Entry>,
+    entries: Entries,
     by_peer: BTreeMap<SocketAddr, Handle>,
     by_id: BTreeMap<ConnectionId, Handle>,
     deadlines: BTreeSet<(Instant, Handle)>,
@@ -215,7 +167,7 @@ impl Endpoint {
             jar,
             sessions: Sessions::new(),
             next_handle: 0,
-            entries: BTreeMap::new(),
+            entries: Entries::default(),
             by_peer: BTreeMap::new(),
             by_id: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -271,12 +223,12 @@ impl Endpoint {
 
     /// All associations, in order of acceptance.
     pub fn connections(&self) -> impl Iterator<Item = (Handle, ConnectionRef<'_>)> {
-        self.entries.iter().map(|(handle, entry)| (*handle, entry.connection.view()))
+        self.entries.iter().map(|(handle, entry)| (handle, entry.connection.view()))
     }
 
     /// The number of associations that sleep ([`Settings::sleep_after`](crate::Settings::sleep_after)).
     pub fn sleeping_connections(&self) -> usize {
-        self.entries.values().filter(|entry| entry.connection.awake().is_none()).count()
+        self.entries.iter().filter(|(_, entry)| entry.connection.awake().is_none()).count()
     }
 
     /// The number of associations, complete or not.
@@ -286,7 +238,7 @@ impl Endpoint {
 
     /// The size of payloads held in memory by all associations, in bytes.
     pub fn buffered_bytes(&self) -> usize {
-        self.entries.values().map(|entry| entry.connection.buffered_bytes()).sum()
+        self.entries.iter().map(|(_, entry)| entry.connection.buffered_bytes()).sum()
     }
 
     /// Counters of datagrams and clients that belong to no association, or not yet.
@@ -297,13 +249,13 @@ impl Endpoint {
     /// The sum of all associations' counters, including those that have ended.
     pub fn totals(&self) -> Stats {
         let mut totals = self.ended;
-        self.entries.values().for_each(|entry| totals += &entry.connection.stats());
+        self.entries.iter().for_each(|(_, entry)| totals += &entry.connection.stats());
         totals
     }
 
     /// Closes all associations.
     pub fn close_all(&mut self, now: Instant) {
-        let handles: Vec<_> = self.entries.keys().copied().collect();
+        let handles: Vec<_> = self.entries.iter().map(|(handle, _)| handle).collect();
         for handle in handles {
             if let Some(mut connection) = self.connection_mut(handle) {
                 connection.close(now);

@@ -1,8 +1,8 @@
 //! Associations that sleep.
 //!
 //! Most associations of a large server are idle. Such an association needs neither buffers nor
-//! expanded keys: its parameters, secrets and counters are written one after the other into a few
-//! hundred bytes, from which the association is made again when somebody uses it.
+//! expanded keys: its parameters, secrets and counters are written one after the other into bytes,
+//! from which the association is made again when somebody uses it.
 //!
 //! An association can sleep when nothing waits to be sent, acknowledged, reassembled or taken by the
 //! application, and no timer runs but that of [`Liveness`](super::liveness). Shared tags keep it
