@@ -351,7 +351,7 @@ mod tests {
             assert_eq!((r.varint(), r.is_empty()), (Ok(value), true));
         }
         assert_eq!(Reader::new(&[0x80]).varint(), Err(DecodeError::Short));
-        let too_long = [0xff; 9].into_iter().chain([2]).collect::<Vec<u8>>();
+        let too_long = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2];
         assert!(matches!(Reader::new(&too_long).varint(), Err(DecodeError::Invalid(_))));
         assert!(matches!(Reader::new(&[0xff; 11]).varint(), Err(DecodeError::Invalid(_))));
     }
