@@ -35,6 +35,17 @@ pub(crate) struct CredentialArgs {
     pub(crate) allow: Option<PathBuf>,
 }
 
+impl CredentialArgs {
+    /// Whether one of the flags is given.
+    pub(crate) const fn is_given(&self) -> bool {
+        !self.credential.is_empty()
+            || self.psk_file.is_some()
+            || !self.ca.is_empty()
+            || !self.pin.is_empty()
+            || self.allow.is_some()
+    }
+}
+
 /// Public keys that are accepted for themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pin {
