@@ -41,7 +41,8 @@ fn the_sample_says_what_the_defaults_are() {
     assert_eq!(whole.underlay, Underlay { interface: Some("eth0".into()), ..Underlay::default() });
     let gateway = &whole.gateway;
     assert_eq!(gateway.state.as_ref(), Some(&sample.state()));
-    let plain = Gateway { state: None, user: None, ..gateway.clone() };
+    let (ca, crl) = (Vec::new(), Vec::new());
+    let plain = Gateway { state: None, user: None, ca, crl, ..gateway.clone() };
     assert_eq!(plain, sample.gateway);
     assert_eq!(whole.metrics.unwrap().listen, "127.0.0.1:9431".parse().unwrap());
     assert_eq!(whole.peers[0].keepalive, Some(Duration::from_secs(25)));
@@ -73,7 +74,7 @@ fn a_mistake_is_one_line_with_field_and_line() {
         ("[underlay]\ninterface = \"a/b\"\n", "line 7: interface: \"a/b\" is no interface name"),
         ("[[peer]]\nname = \"b\"\npublic_key = \"AAAA\"\n", "line 8: public_key: not a public key"),
         ("[[peer]]\nname = \"b/c\"\n", "line 7: name: a name has"),
-        ("[[peer]]\nname = \"b\"\n", "missing field `public_key`"),
+        ("[[peer]]\nname = \"b\"\n", "missing field `public_key` or `identity`"),
         ("what\n", "line 6: "),
     ];
     for (more, expected) in cases {

@@ -1,8 +1,8 @@
 //! The flags for credentials, which all commands with DTLS have.
 
-use super::form::CredentialForm;
 use clap::Args;
 use lightseal_pki::SpkiHash;
+use lightseal_pki::file::CredentialForm;
 use std::path::PathBuf;
 
 /// What this end proves its identity with, and whom it accepts.

@@ -1,25 +1,22 @@
 //! Credentials of this end and whom it accepts, in one form for all commands with DTLS.
 //!
 //! - [`args`]: the flags;
-//! - [`form`]: a credential as users write it;
 //! - [`allow`]: the access list.
 
 pub(crate) mod allow;
 pub(crate) mod args;
-pub(crate) mod form;
 
 use crate::failure::{Context, Failure};
 use crate::keys::KeyFile;
 use crate::units::counted;
 use allow::{AccessList, AllowedPeers, AllowedPsks};
 use args::{CredentialArgs, Pin};
-use form::CredentialForm;
 use lightseal_dtls::crypto::Provider;
 use lightseal_dtls::{
     CertificateCompression, CertificateVerifier, ClientAuthentication, ClientConfig, Identity,
     KeyStore, Negotiated, PeerKey, Psk, PskStore, ServerConfig, Settings,
 };
-use lightseal_pki::file::{KeyFiles, ReloadingKeys, ReloadingVerifier, TrustFiles};
+use lightseal_pki::file::{CredentialForm, ReloadingKeys, ReloadingVerifier, TrustFiles};
 use lightseal_pki::{Clock, Settings as TrustSettings, SpkiHash, Zlib};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -115,13 +112,10 @@ impl Credentials {
         let mut psk_files: Vec<_> = args.psk_file.iter().collect();
         let mut key_files = Vec::new();
         for form in &args.credential {
-            match form {
-                CredentialForm::Psks(file) => psk_files.push(file),
-                CredentialForm::RawKey(key) => key_files.push(KeyFiles::raw(key)),
-                CredentialForm::Certificate { chain, key } => {
-                    key_files.push(KeyFiles::x509(key, chain));
-                }
+            if let CredentialForm::Psks(file) = form {
+                psk_files.push(file);
             }
+            key_files.extend(form.key_files());
         }
         if psk_files.len() > 1 {
             return Err(Failure::new("more than one file of pre-shared keys"));
