@@ -16,13 +16,14 @@ use rustls::pki_types::{
 };
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{
-    AlwaysResolvesServerRawPublicKeys, ClientHello, NoServerSessionStorage, ResolvesServerCert,
+    AlwaysResolvesServerRawPublicKeys, CertificateType, ClientHello, NoServerSessionStorage,
+    ResolvesServerCert,
 };
 use rustls::sign::{CertifiedKey, Signer, SigningKey, SingleCertAndKey};
 use rustls::{
-    AlertDescription, CertificateError, CertificateType, ClientConfig, CommonState,
-    DigitallySignedStruct, DistinguishedName, Error, OtherError, PeerIncompatible, ServerConfig,
-    SignatureAlgorithm, SignatureScheme,
+    AlertDescription, CertificateError, ClientConfig, CommonState, DigitallySignedStruct,
+    DistinguishedName, Error, OtherError, PeerIncompatible, ServerConfig, SignatureAlgorithm,
+    SignatureScheme,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -255,7 +256,8 @@ pub(super) fn describe_error(error: &std::io::Error) -> String {
             PeerIncompatible::NoKxGroupsInCommon | PeerIncompatible::NamedGroupsExtensionRequired,
         )) => "the peer does not offer the key exchange X25519MLKEM768".into(),
         Some(Error::AlertReceived(AlertDescription::HandshakeFailure)) => {
-            "the peer does not accept the key exchange X25519MLKEM768, or anything else we offer"
+            "the peer does not accept the key exchange X25519MLKEM768, the kind of our key or \
+             certificate, or anything else we offer"
                 .into()
         }
         Some(error) => format!("TLS: {error}"),

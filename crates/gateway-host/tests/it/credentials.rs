@@ -203,14 +203,14 @@ fn a_gateway_with_the_other_kind_of_credential_is_refused_and_told_why() {
         let (other, _) = files.raw("b.key");
         sites[1].config = config(&sites[1], &other, &root, &of_raw);
         sites.iter_mut().for_each(Site::start);
-        until_down(&sites[0], "where the other one expects");
+        until_down(&sites[0], "the kind of our key or certificate");
         // B has the certificate, and A expects its key.
         let key = format!("spki:{}", "5a".repeat(32));
         sites[1].config = sites[1].config.replace(&other, &certificate);
         sites[0].config = sites[0].config.replace(&of_certificate, &key);
         sites[1].reload(&sites[1].config);
         sites[0].reload(&sites[0].config);
-        until_down(&sites[0], "where the other one expects");
+        until_down(&sites[0], "the kind of our key or certificate");
         // An Ed25519 key is known by itself, not by its hash.
         let key = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
         let path = files.write("ed25519.key", &key.serialize_pem());
@@ -250,21 +250,21 @@ fn contradictions_are_named_with_their_lines() {
         ("credential = \"k\"\n", &hash, "line 3: credential: expected psk:FILE, key:FILE"),
         ("credential = \"key:k\"\ncrl = [\"c\"]\n", &hash, "line 4: crl: [gateway] ca is needed"),
         ("credential = \"key:k\"\n", "", "missing field `public_key` or `identity`"),
-        ("credential = \"key:k\"\n", "identity = \"b\"\n", "line 7: identity: an identity is psk:"),
+        ("credential = \"key:k\"\n", "identity = \"b\"\n", "line 8: identity: an identity is psk:"),
         (
             "credential = \"key:k\"\n",
             "identity = \"psk:b\"\n",
-            "line 7: identity: gateways have no",
+            "line 8: identity: gateways have no",
         ),
         (
             "credential = \"key:k\"\n",
             "identity = \"subject:b\"\n",
-            "line 7: identity: [gateway] ca is",
+            "line 8: identity: [gateway] ca is",
         ),
         (
             "credential = \"key:k\"\n",
             &format!("{ed25519}{hash}"),
-            "line 8: identity: there is a public_key",
+            "line 9: identity: there is a public_key",
         ),
     ];
     for (gateway, peer, expected) in cases {

@@ -97,12 +97,23 @@ impl Site {
         }
     }
 
-    /// The state of the gateway, as it reports it.
+    /// The state of the gateway, as it reports it once it runs.
     pub(crate) fn status(&self) -> GatewayStatus {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime
-            .block_on(async { StatusClient::open(&self.directory).await?.status().await })
-            .unwrap()
+        let until = Instant::now() + PATIENCE;
+        runtime.block_on(async {
+            loop {
+                let status = match StatusClient::open(&self.directory).await {
+                    Ok(mut client) => client.status().await,
+                    Err(error) => Err(error),
+                };
+                match status {
+                    Ok(status) => return status,
+                    Err(error) => assert!(Instant::now() < until, "{error}"),
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
     }
 
     pub(crate) fn stop(&mut self) {

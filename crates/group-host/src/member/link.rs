@@ -246,7 +246,9 @@ impl Link {
             done => done,
         };
         match (done, self.spare.take()) {
-            (Err(LinkError::Closed(reason)), Some(spare)) if is_unknown(&reason) => {
+            (Err(LinkError::Closed(reason)), Some(spare))
+                if is_unknown(&reason) && !self.needs_key =>
+            {
                 tracing::warn!(
                     "the controller does not know this device's key; it may have been restored from \
                      an older backup: the device asks for another key with its token"

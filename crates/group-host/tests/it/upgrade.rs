@@ -251,8 +251,15 @@ fn a_store_without_identities_opens_and_its_devices_get_credentials_and_keep_the
     assert_eq!((&**name, late.identities.contains(&key), late.key.is_none()), ("late", true, true));
     let log = registry.read_log(100, None, Some("switch")).unwrap();
     let events: Vec<_> = log.iter().map(|entry| &*entry.event).collect();
-    let expected =
-        ["enrolled", "token used", "joined", "credential replaced", "credential added", "revoked"];
+    let expected = [
+        "enrolled",
+        "token used",
+        "joined",
+        "credential replaced",
+        "credential added",
+        "revoked",
+        "left",
+    ];
     assert_eq!(events, expected);
 }
 

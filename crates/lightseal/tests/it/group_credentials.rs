@@ -107,7 +107,7 @@ fn members_with_tokens_raw_keys_and_certificates_are_one_group() {
     certified.enrol("lamp1", "--listener", &of_raw);
     certified.enrol("lamp2", "--listener", &of_certificate);
     let mut controller = certified.serve();
-    let _lamp1 = certified.listen("lamp1", 11, &raw);
+    let mut lamp1 = certified.listen("lamp1", 11, &raw);
     controller.wait_for(&format!("device \"lamp1\", {of_raw}"));
     let _lamp2 = certified.listen("lamp2", 12, &certificate);
     controller.wait_for("device \"lamp2\", subject:lamp-2.example");
@@ -120,6 +120,8 @@ fn members_with_tokens_raw_keys_and_certificates_are_one_group() {
     assert!(log.contains(&of_raw), "{log}");
 
     // The first join has stored where the controller is.
+    lamp1.signal("TERM");
+    assert_eq!(lamp1.wait(), Some(0));
     let line = certified.member("leave", "lamp1", 11, &raw, &[]);
     let at = line.iter().position(|word| word == "--controller").unwrap();
     let line: Vec<&str> = words(&line)
@@ -166,20 +168,26 @@ fn a_replaced_credential_is_refused_and_its_device_keeps_its_membership() {
     assert_eq!((certified.entry("lamp"), certified.site.roster().1), (before.clone(), epoch));
     all_answer(&application, &port, &["lamp"]);
 
-    // A new run of it must ask the controller, which knows neither its key nor its token.
+    // With its new credential it goes on where it was: no new epoch, and its place in the group.
+    lamp.signal("TERM");
+    assert_eq!(lamp.wait(), Some(0));
+    let mut lamp = certified.listen("lamp", 11, &raw);
+    controller.wait_for(&format!("device \"lamp\", {identity}"));
+    all_answer(&application, &port, &["lamp"]);
+    assert_eq!((certified.entry("lamp"), certified.site.roster().1), (before.clone(), epoch));
+
+    // The controller knows neither its token nor the key that it got for it.
     lamp.signal("TERM");
     assert_eq!(lamp.wait(), Some(0));
     let mut lamp = Running::start(&words(&by_token));
     lamp.wait_for("the peer does not know this PSK identity");
     lamp.signal("TERM");
     lamp.wait();
-    // With its new credential it goes on where it was: no new epoch, and the same place in the group.
     let mut lamp = certified.listen("lamp", 11, &raw);
     all_answer(&application, &port, &["lamp"]);
-    assert_eq!((certified.entry("lamp"), certified.site.roster().1), (before.clone(), epoch));
 
     // The next one is a certificate, added before the raw key is removed.
-    let (certificate, subject) = certified.certificate("lamp", "lamp.example", &[]);
+    let (certificate, subject) = certified.certificate("second", "lamp.example", &[]);
     certified.site.admin(&["add-credential", "lamp", &subject]);
     assert_eq!(certified.credentials("lamp"), [&*identity, &*subject]);
     all_answer(&application, &port, &["lamp"]);
@@ -253,19 +261,22 @@ fn a_certificate_that_still_verifies_does_not_outlive_its_device() {
     controller.wait_for("device \"lamp\", subject:lamp.example");
     certified.site.admin(&["revoke", "lamp"]);
     controller.wait_for("device \"lamp\": closed");
+    lamp.signal("TERM");
+    assert_eq!(lamp.wait(), Some(0));
+    let line = certified.member("listen", "lamp", 11, &certificate, &[]);
+    let mut lamp = Running::start(&words(&line));
     lamp.wait_for("it does not accept this device's credential");
     drop(lamp);
-    std::fs::remove_dir_all(certified.site.path("lamp")).ok();
     let line = certified.member("listen", "lamp-again", 11, &certificate, &[]);
     fails(&words(&line)[1..], &["it does not accept this device's credential"]);
     let said = controller.wait_for("refused: subject:lamp.example with spki:");
     assert!(said.contains("belongs to no device"), "{said}");
     assert_eq!(certified.site.roster().0, [""; 0]);
 
-    // The identity is free, and the name too: another device gets both.
-    certified.enrol("lamp", "--listener", &subject);
-    let _lamp = certified.listen("lamp-again", 11, &certificate);
-    eventually(|| (certified.site.roster().0 == ["lamp"]).then_some(()));
+    // The identity is free: another device gets it.
+    certified.enrol("lamp2", "--listener", &subject);
+    let _lamp2 = certified.listen("lamp2", 12, &certificate);
+    eventually(|| (certified.site.roster().0 == ["lamp2"]).then_some(()));
 }
 
 #[test]
@@ -409,8 +420,9 @@ fn a_key_of_a_file_and_an_access_list_work_with_groups_too() {
     fails(&words(&line)[1..], &["the peer does not know this PSK identity"]);
     // The list changes, and with it who may connect.
     std::fs::write(&list, "psk:switch\npsk:other\n").unwrap();
-    controller.wait_for("an access list of 2 identities again");
     controller.wait_for("device \"lamp\": closed");
+    let said = controller.wait_for("an access list of 2 identities again");
+    assert!(said.contains("1 association ended"), "{said}");
     let mut other = Running::start(&words(&line));
     other.wait_for("listening to");
 }
