@@ -38,8 +38,9 @@ pub enum AdminRequest {
     Enrol(Enrol),
     /// List devices with their credentials.
     Devices,
-    /// Let a device authenticate with one more credential, besides those that it has. Its name, its
-    /// memberships and its keys stay.
+    /// Let a device authenticate with one more credential.
+    ///
+    /// Its other credentials remain valid. Its name, its memberships and its keys stay.
     AddCredential {
         /// Name of the device.
         device: String,
@@ -47,17 +48,20 @@ pub enum AdminRequest {
         /// certificate, or `psk:IDENTITY` of a key in the controller's file of pre-shared keys.
         identity: Identity,
     },
-    /// Let a device authenticate with this credential alone: its token, its key and all other
-    /// credentials are void, and associations made with them end. Its name, its memberships and its
-    /// keys of groups stay.
+    /// Replace all credentials of a device by one.
+    ///
+    /// Its token, the key that it got for it and all other credentials are void, and associations made
+    /// with them end. Its name, its memberships and its keys of groups stay.
     ReplaceCredential {
         /// Name of the device.
         device: String,
         /// Identity that the new credential proves: `spki:HASH`, `subject:NAME` or `psk:IDENTITY`.
         identity: Identity,
     },
-    /// Refuse a credential of a device from now on, and end associations made with it. The device
-    /// stays a member of its groups, with their keys; `revoke` and `evict` end that.
+    /// Refuse a credential of a device from now on.
+    ///
+    /// Associations made with it end. The device stays a member of its groups, with their keys;
+    /// `revoke` and `evict` end that.
     RemoveCredential {
         /// Name of the device.
         device: String,

@@ -43,10 +43,12 @@ pub(crate) enum AdminCommand {
     /// Allow a device to join groups, and print the secret token with which it enrols.
     #[command(display_order = 4, mut_arg("expires_s", |time| time.value_parser(seconds)))]
     Enrol(Box<EnrolArgs>),
-    /// Replace all credentials of a device by a new secret token, which is printed. The old token and
-    /// the key that the device got for it are void, and associations made with them end. The
-    /// device's name, its memberships and its keys of groups stay.
-    #[command(display_order = 4, mut_arg("expires_s", |time| time.value_parser(seconds)))]
+    /// Replace all credentials of a device by a new secret token, which is printed.
+    ///
+    /// The old token, the key that the device got for it and all other credentials are void, and
+    /// associations made with them end. The device's name, its memberships and its keys of groups
+    /// stay.
+    #[command(display_order = 10, mut_arg("expires_s", |time| time.value_parser(seconds)))]
     NewToken(Box<NewTokenArgs>),
     /// Replace the store of a stopped controller by a copy. A device that was evicted after the
     /// copy was made is a member again.
