@@ -337,6 +337,11 @@ pub(crate) struct OfferedSchemes {
 }
 
 impl OfferedSchemes {
+    /// Whether neither direction may change its scheme.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.send.is_empty() && self.receive.is_empty()
+    }
+
     /// The client's lists for the directions in which a scheme was negotiated, without schemes that
     /// this build lacks.
     pub(crate) fn new(
