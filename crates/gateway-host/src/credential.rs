@@ -5,7 +5,6 @@
 //! what they are known by ([`KnownBy::id`]), so they must agree on it.
 
 use crate::ErrorLine;
-use crate::config::Config;
 use crate::identity::{Identity, PublicKey};
 use lightseal_dtls::{CertificateVerifier, CertifiedKey};
 use lightseal_dtls_aws_lc::PROVIDER;
@@ -14,7 +13,7 @@ use lightseal_pki::file::{CredentialForm, TrustFiles};
 use lightseal_pki::{Clock, Names, Settings, SpkiHash, X509Verifier};
 use sha2::{Digest, Sha256};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a gateway is known by to its peers.
@@ -110,16 +109,17 @@ impl From<Identity> for Credential {
 }
 
 impl Credential {
-    /// Reads the files that the configuration names.
+    /// Reads the file of an Ed25519 key, or, if there is a `form`, the files that it names.
     ///
     /// # Errors
     /// If a file cannot be read, is accessible to other users, or has no key; or if a certificate has
     /// no name.
-    pub fn load(config: &Config) -> Result<Self, ErrorLine> {
-        let gateway = &config.gateway;
-        let Some(form) = &gateway.credential else {
-            let file = gateway.identity.as_deref();
-            let file = file.ok_or_else(|| ErrorLine::new("[gateway] identity is missing"))?;
+    pub(crate) fn load(
+        identity: Option<&Path>,
+        form: Option<&CredentialForm>,
+    ) -> Result<Self, ErrorLine> {
+        let Some(form) = form else {
+            let file = identity.ok_or_else(|| ErrorLine::new("[gateway] identity is missing"))?;
             return Ok(Identity::load(file)?.into());
         };
         let failed = |error: &dyn fmt::Display| ErrorLine::of("[gateway] credential", error);
@@ -159,18 +159,20 @@ pub(crate) const NO_PSK: &str =
 pub struct Trust(Arc<X509Verifier>);
 
 impl Trust {
-    /// Reads the authorities and revocation lists; `None` if the configuration has no authorities.
+    /// Reads the authorities and revocation lists; `None` if there are no authorities.
     ///
     /// # Errors
     /// If a file cannot be read, or holds something else.
-    pub fn load(config: &Config) -> Result<Option<Self>, ErrorLine> {
-        let (authorities, revocation_lists) = (&config.gateway.ca, &config.gateway.crl);
+    pub(crate) fn load(
+        authorities: &[PathBuf],
+        revocation_lists: &[PathBuf],
+    ) -> Result<Option<Self>, ErrorLine> {
         if authorities.is_empty() {
             return Ok(None);
         }
         let files = TrustFiles {
-            authorities: authorities.clone(),
-            revocation_lists: revocation_lists.clone(),
+            authorities: authorities.to_vec(),
+            revocation_lists: revocation_lists.to_vec(),
             ..TrustFiles::default()
         };
         let trust = files.load().map_err(|error| ErrorLine::of("[gateway] ca, crl", error))?;
@@ -190,9 +192,4 @@ impl Trust {
         let (_, name) = self.0.verify(&presented)?;
         name.map(KnownBy::Subject).ok_or(BadCertificate::WrongName)
     }
-}
-
-/// The files that a configuration names for the gateway's own credential.
-pub(crate) fn own_files(config: &Config) -> (Option<&PathBuf>, Option<&CredentialForm>) {
-    (config.gateway.identity.as_ref(), config.gateway.credential.as_ref())
 }

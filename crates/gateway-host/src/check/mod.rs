@@ -4,7 +4,7 @@
 mod machine;
 
 use crate::config::{Config, sends_to};
-use crate::credential::{Credential, KnownBy, Trust};
+use crate::credential::KnownBy;
 use crate::status::{self, GatewayStatus, RequestError, StatusClient};
 use crate::{ErrorLine, privileges};
 use std::os::unix::net::SocketAddr;
@@ -78,8 +78,8 @@ pub async fn check(config: &Config) -> Vec<Finding> {
 }
 
 fn identity(config: &Config, findings: &mut Vec<Finding>) -> Option<KnownBy> {
-    findings.extend(Trust::load(config).err().map(Finding::error));
-    match Credential::load(config) {
+    findings.extend(config.load_trust().err().map(Finding::error));
+    match config.load_credential() {
         Err(error) => {
             findings.push(Finding::error(error));
             None

@@ -10,7 +10,7 @@ mod consistent;
 mod values;
 
 use crate::ErrorLine;
-use crate::credential::{KnownBy, NO_PSK};
+use crate::credential::{Credential, KnownBy, NO_PSK, Trust};
 use crate::identity::PublicKey;
 use crate::privileges::User;
 use lightseal_dtls::Identity;
@@ -406,6 +406,31 @@ impl Config {
             None => ErrorLine::of(name, what),
         })?;
         Ok(config)
+    }
+
+    /// Reads what the gateway proves its identity with.
+    ///
+    /// # Errors
+    /// If a file cannot be read, is accessible to other users, or has no key; or if a certificate has
+    /// no name.
+    pub fn load_credential(&self) -> Result<Credential, ErrorLine> {
+        let gateway = &self.gateway;
+        Credential::load(gateway.identity.as_deref(), gateway.credential.as_ref())
+    }
+
+    /// Reads the authorities and revocation lists with which certificates of peers are verified;
+    /// `None` if there are no authorities.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or holds something else.
+    pub fn load_trust(&self) -> Result<Option<Trust>, ErrorLine> {
+        Trust::load(&self.gateway.ca, &self.gateway.crl)
+    }
+
+    /// Whether the gateway's own credential is in the same files.
+    pub(crate) fn has_credential_of(&self, other: &Self) -> bool {
+        let (own, other) = (&self.gateway, &other.gateway);
+        (&own.identity, &own.credential) == (&other.identity, &other.credential)
     }
 
     /// Directory of the administrator's socket.

@@ -229,9 +229,9 @@ fn our_own_key_is_no_peer_s() {
     let own: PublicKey = KEYS[0].parse().unwrap();
     let peer = format!("[[peer]]\nname = \"b\"\npublic_key = \"{own}\"\n");
     let config = parse(&format!("{}{peer}", least())).unwrap();
-    let error = config.check_own_key(own).unwrap_err().to_string();
+    let error = config.check_own_key(&own.into()).unwrap_err().to_string();
     assert_eq!(error, "peer b: its key is our own");
-    config.check_own_key(KEYS[1].parse().unwrap()).unwrap();
+    config.check_own_key(&KEYS[1].parse::<PublicKey>().unwrap().into()).unwrap();
 }
 
 #[test]

@@ -26,7 +26,7 @@ mod task_queue;
 mod worker;
 
 use crate::config::Config;
-use crate::credential::{Credential, own_files};
+use crate::credential::Credential;
 use crate::privileges;
 use crate::service_manager::{self, Notice};
 use crate::status::{self, Request};
@@ -253,9 +253,9 @@ fn own_credential(
     before: &Config,
     new: &Config,
 ) -> Result<Credential, ErrorLine> {
-    match Credential::load(new) {
+    match new.load_credential() {
         Ok(credential) => Ok(credential),
-        Err(error) if own_files(before) == own_files(new) => {
+        Err(error) if new.has_credential_of(before) => {
             tracing::warn!(%error, "the present key stays in use");
             Ok(host_state.credential.clone())
         }

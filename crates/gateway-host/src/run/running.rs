@@ -15,7 +15,7 @@ use super::worker::Worker;
 use crate::ErrorLine;
 use crate::channel::{self, Channel, Event as ChannelEvent, SendError};
 use crate::config::Config;
-use crate::credential::{Credential, Trust};
+use crate::credential::Credential;
 use lightseal_gateway::control::{Control, Event, Output};
 use lightseal_gateway::counters::Reason;
 use lightseal_gateway::gateway::Gateway;
@@ -99,7 +99,7 @@ impl PreparedGateway {
         let timing = engine::timing(&config);
         let control = Control::new(Arc::clone(&gateway), provider, timing, random.fork());
         let control = control.map_err(refused)?;
-        let trust = Trust::load(&config)?;
+        let trust = config.load_trust()?;
         let settings = channel::ChannelSettings::from_config(&config, credential.clone(), trust);
         let management = host_state.management.try_clone();
         let management = management.map_err(|error| ErrorLine::of("management channel", error))?;

@@ -228,7 +228,7 @@ pub(super) fn test_shared(gateway: &str, sections: &str) -> GatewayShared {
     let now = lightseal_core::Instant::from_micros(1);
     let mut random = lightseal_core::Random::insecure(1);
     let engine = Gateway::new(
-        engine::settings(&config, &own, [2, 0, 0, 0, 0, 1]),
+        engine::settings(&config, &own.public_key().into(), [2, 0, 0, 0, 0, 1]),
         engine::links(&config),
         engine::scheme(&config, &mut random, now).unwrap(),
         &mut random,

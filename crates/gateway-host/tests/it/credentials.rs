@@ -2,7 +2,6 @@
 
 use crate::tunnel::{PATIENCE, Site, sites, until_it_crosses};
 use lightseal_gateway_host::config::Config;
-use lightseal_gateway_host::credential::{Credential, Trust};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
     IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, PublicKeyData, RevokedCertParams, SerialNumber,
@@ -283,16 +282,16 @@ fn files_that_cannot_be_used_are_an_error_of_one_line() {
     };
     let (certificate, _) = files.certificate("b.pem", "b.example", 7);
     let good = parse(&format!("credential = \"{certificate}\""));
-    let known_by = Credential::load(&good).unwrap().known_by();
+    let known_by = good.load_credential().unwrap().known_by();
     assert_eq!(known_by.to_string(), "subject:b.example");
     std::fs::set_permissions(files.path("b.pem"), std::fs::Permissions::from_mode(0o644)).unwrap();
-    let said = Credential::load(&good).map(drop).unwrap_err().to_string();
+    let said = good.load_credential().map(drop).unwrap_err().to_string();
     assert!(said.starts_with("[gateway] credential: ") && said.contains("b.pem"), "{said}");
     let missing = parse("credential = \"key:/does/not/exist\"");
-    let said = Credential::load(&missing).map(drop).unwrap_err().to_string();
+    let said = missing.load_credential().map(drop).unwrap_err().to_string();
     assert!(said.contains("/does/not/exist"), "{said}");
     let root = files.write("root.pem", "nothing");
-    let said = Trust::load(&parse(&format!("identity = \"k\"\nca = [\"{root}\"]")));
+    let said = parse(&format!("identity = \"k\"\nca = [\"{root}\"]")).load_trust();
     let said = said.map(drop).unwrap_err().to_string();
     assert!(said.starts_with("[gateway] ca, crl: "), "{said}");
 }

@@ -9,7 +9,6 @@
 use lightseal_core::{Encode, Random, Writer};
 use lightseal_gateway_host::check::check;
 use lightseal_gateway_host::config::Config;
-use lightseal_gateway_host::credential::Credential;
 use lightseal_gateway_host::identity::Identity;
 use lightseal_gateway_host::run::{GatewayHost, Order};
 use lightseal_gateway_host::status::{GatewayStatus, StatusClient};
@@ -54,7 +53,7 @@ impl Site {
     pub(crate) fn start(&mut self) {
         let config = Config::parse("test", &self.config).unwrap();
         let credential = match config.gateway.credential {
-            Some(_) => Credential::load(&config).unwrap(),
+            Some(_) => config.load_credential().unwrap(),
             None => identity(self.seed).into(),
         };
         let (orders, mut ordered) = mpsc::unbounded_channel();

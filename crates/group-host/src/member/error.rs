@@ -42,7 +42,9 @@ impl fmt::Display for MemberHostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(error) => error.fmt(f),
-            Self::NotEnrolled => f.write_str("this device is not enrolled: a token is needed"),
+            Self::NotEnrolled => {
+                f.write_str("this device is not enrolled: a token or another credential is needed")
+            }
             Self::NoController => {
                 f.write_str("the address of the controller is not known yet, and was not given")
             }

@@ -393,6 +393,31 @@ fn a_controller_reads_its_files_again_and_goes_on_with_the_old_ones_if_they_brea
     wrong(&["--credential", "key:/does/not/exist"], "/does/not/exist");
 }
 
+#[test]
+fn a_controller_with_a_certificate_is_known_by_its_name() {
+    if let Err(reason) = skip::multicast() {
+        return skip::test(reason);
+    }
+    let certified = Certified::new();
+    let (raw, of_raw) = certified.raw("lamp.key");
+    certified.enrol("lamp", "--listener", &of_raw);
+    let (path, root) = (certified.site.path("server"), certified.site.path("root"));
+    let name = "controller.example";
+    keygen(&["certificate", &path, "--ca", &root, "--for", "server", "--name", name]);
+    let own = format!("cert:{path}.pem,key:{path}.key");
+    let mut controller = certified.site.serve_with("controller", &["--credential", &own]);
+    let (root, at) = (format!("{root}.pem"), certified.site.controller());
+    let flags = ["--credential", &raw, "--ca", &root, "--controller", &at];
+    // Without a name it is the host in --controller, an address that is not in the certificate.
+    let line = certified.site.member("listen", "lamp", 11, &flags);
+    fails(&words(&line)[1..], &["the peer's certificate is for another name"]);
+    let line =
+        certified.site.member("listen", "lamp", 11, &[&flags[..], &["--name", name]].concat());
+    let mut lamp = Running::start(&words(&line));
+    lamp.wait_for("listening to");
+    controller.wait_for(&format!("device \"lamp\", {of_raw}"));
+}
+
 /// A key of a file of pre-shared keys, with an access list beside.
 #[test]
 fn a_key_of_a_file_and_an_access_list_work_with_groups_too() {

@@ -4,7 +4,6 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use lightseal_cli::failure::{Context, Failure};
 use lightseal_gateway_host::config::Config;
-use lightseal_gateway_host::credential::Credential;
 use lightseal_gateway_host::run::{GatewayHost, Order};
 use lightseal_gateway_papers::PaperScheme;
 use std::path::PathBuf;
@@ -32,7 +31,7 @@ pub(crate) fn run(args: &GatewayArgs) -> Result<(), Failure> {
 
 async fn carry(args: &GatewayArgs) -> Result<(), Failure> {
     let config = Config::load(&args.file).map_err(Failure::new)?;
-    let credential = Credential::load(&config).map_err(Failure::new)?;
+    let credential = config.load_credential().map_err(Failure::new)?;
     let (name, scheme) = (config.gateway.name.clone(), args.scheme);
     let listen = |kind| signal(kind).context("cannot listen for signals");
     let mut interrupt = listen(SignalKind::interrupt())?;
