@@ -6,7 +6,7 @@ use crate::setup::{defaults, pair, pass};
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::{
-    ClientConfig, Connection, ConnectionIds, CookiePolicy, ProtocolVersion, ServerConfig, Settings,
+    ClientConfig, ConnectionIds, CookiePolicy, ProtocolVersion, ServerConfig, Settings,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,7 +114,7 @@ pub fn replays(seed: u64, count: u64) -> Replays {
         pair.run_for(Duration::from_secs(90));
         let alive = pair.client.is_connected()
             && pair.handle == Some(live)
-            && pair.server.connection(live).is_some_and(Connection::is_connected);
+            && pair.server.connection(live).is_some_and(|connection| connection.is_connected());
         let heard = (pair.at_server.data.len(), pair.at_client.data.len());
         if !alive || heard != (said, said) {
             report.ended += 1;

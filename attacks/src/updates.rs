@@ -7,8 +7,8 @@ use lightseal_aggregation::scheme::Overprovision;
 use lightseal_core::{Instant, Random, Sent};
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::{
-    AggregationPolicy, CloseReason, Connection, Endpoint, EndpointEvent, Event, Handle, Negotiated,
-    Scheme,
+    AggregationPolicy, CloseReason, Connection, ConnectionRef, Endpoint, EndpointEvent, Event,
+    Handle, Negotiated, Scheme,
 };
 use lightseal_net::Either;
 use lightseal_net::impairment::{Impairments, Probability};
@@ -169,16 +169,16 @@ impl Association {
         self.run_until(self.network.now() + duration);
     }
 
-    fn connection(&self, side: usize) -> Option<&Connection> {
+    fn connection(&self, side: usize) -> Option<ConnectionRef<'_>> {
         match (side, self.network.engine(self.client), self.network.engine(self.server)) {
-            (0, Either::Left(client), _) => Some(client),
+            (0, Either::Left(client), _) => Some(client.into()),
             (_, _, Either::Right(server)) => server.connection(self.handle?),
             _ => None,
         }
     }
 
-    fn agreed(&self, side: usize) -> Option<&Negotiated> {
-        self.connection(side).and_then(Connection::negotiated)
+    fn agreed(&self, side: usize) -> Option<Negotiated> {
+        self.connection(side)?.negotiated().cloned()
     }
 
     /// Whether both ends have the same view of both directions.

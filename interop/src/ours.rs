@@ -6,8 +6,8 @@ use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup, Provider};
 use lightseal_dtls::{
-    ClientConfig, Connection, CookiePolicy, Endpoint, Handle, Negotiated, Psk, SendError,
-    ServerConfig, Settings,
+    ClientConfig, Connection, ConnectionRef, CookiePolicy, Endpoint, Handle, Negotiated, Psk,
+    SendError, ServerConfig, Settings,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -77,16 +77,16 @@ impl Ours {
     }
 
     /// The association, if there is one.
-    pub fn connection(&self) -> Option<&Connection> {
+    pub fn connection(&self) -> Option<ConnectionRef<'_>> {
         match self {
-            Self::Client(client) => Some(client),
+            Self::Client(client) => Some((&**client).into()),
             Self::Server(server, handle) => server.connection((*handle)?),
         }
     }
 
     /// The negotiated parameters, once the handshake is complete.
-    pub fn negotiated(&self) -> Option<&Negotiated> {
-        self.connection()?.negotiated()
+    pub fn negotiated(&self) -> Option<Negotiated> {
+        self.connection()?.negotiated().cloned()
     }
 
     /// Queues a payload.

@@ -130,6 +130,23 @@ impl<'a> Reader<'a> {
         Ok(u64::from_be_bytes(self.array()?))
     }
 
+    /// A number of up to 64 bits in groups of seven, the lowest first (LEB128).
+    pub fn varint(&mut self) -> Result<u64, DecodeError> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let group = u64::from(byte & 0x7f);
+            if group << shift >> shift != group {
+                break;
+            }
+            value |= group << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(DecodeError::Invalid("number of more than 64 bits"))
+    }
+
     /// A byte string after an 8-bit length.
     pub fn vec8(&mut self) -> Result<&'a [u8], DecodeError> {
         let n = self.u8()?;
@@ -241,6 +258,15 @@ impl<'a> Writer<'a> {
         self.bytes(&value.to_be_bytes())
     }
 
+    /// Appends a number in groups of seven bits, the lowest first (LEB128): 1 to 10 bytes.
+    pub fn varint(&mut self, mut value: u64) -> Result<(), BufferFull> {
+        while value >= 0x80 {
+            self.u8(value as u8 | 0x80)?;
+            value >>= 7;
+        }
+        self.u8(value as u8)
+    }
+
     /// Appends a value.
     pub fn put(&mut self, value: &impl Encode) -> Result<(), BufferFull> {
         value.write(self)
@@ -312,6 +338,22 @@ mod tests {
         assert_eq!(r.u64(), Ok(0x1112_1314_1516_1718));
         assert_eq!(r.finish(), Ok(()));
         assert_eq!(r.u8(), Err(DecodeError::Short));
+    }
+
+    #[test]
+    fn short_numbers_take_few_bytes_and_no_number_is_too_long() {
+        for (value, len) in [(0, 1), (0x7f, 1), (0x80, 2), (1 << 56, 9), (u64::MAX, 10)] {
+            let mut buf = [0; 10];
+            let mut w = Writer::new(&mut buf);
+            w.varint(value).unwrap();
+            assert_eq!(w.len(), len);
+            let mut r = Reader::new(w.finish());
+            assert_eq!((r.varint(), r.is_empty()), (Ok(value), true));
+        }
+        assert_eq!(Reader::new(&[0x80]).varint(), Err(DecodeError::Short));
+        let too_long = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2];
+        assert!(matches!(Reader::new(&too_long).varint(), Err(DecodeError::Invalid(_))));
+        assert!(matches!(Reader::new(&[0xff; 11]).varint(), Err(DecodeError::Invalid(_))));
     }
 
     #[test]

@@ -196,7 +196,9 @@ pub use connection::{Connection, Event, Watch, WhenRejected};
 pub use credential::{Identity, IdentityError};
 pub use crypto::ExportError;
 #[cfg(feature = "server")]
-pub use endpoint::{ConnectionMut, Endpoint, EndpointEvent, EndpointStats, Handle, Incoming};
+pub use endpoint::{
+    ConnectionMut, ConnectionRef, Endpoint, EndpointEvent, EndpointStats, Handle, Incoming,
+};
 pub use error::{
     AggregationError, BadCertificate, CloseReason, ConfigError, ConnectError,
     ConnectionIdLengthChanged, EarlyDataError, Fault, Incompatibility, Limit, Misbehaviour,

@@ -37,6 +37,8 @@ lightseal_core::parts! {
     CertificateCompression if feature = "certificate-compression";
     /// Connection IDs, and peers whose address changes.
     ConnectionIds if feature = "connection-ids";
+    /// Associations of an endpoint that sleep while nobody uses them.
+    Sleep if feature = "sleep";
     /// Path MTU discovery.
     PathMtu if feature = "path-mtu";
     /// Requests that the peer sends under another scheme.

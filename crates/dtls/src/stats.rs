@@ -1,6 +1,8 @@
 //! Counters of one association, by which dropped records can be diagnosed.
 
 use core::ops::AddAssign;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Reader, Writer};
 
 /// Declares counters that can be summed.
 macro_rules! counters {
@@ -15,6 +17,32 @@ macro_rules! counters {
 
         impl $name {
             const ZERO: Self = Self { $($field: 0,)* };
+
+            /// Writes which counters are not zero, in a bit each, and then those.
+            fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+                let mut present = 0_u64;
+                $(present = present << 1 | u64::from(self.$field > 0);)*
+                w.varint(present)?;
+                $(if self.$field > 0 {
+                    w.varint(self.$field)?;
+                })*
+                Ok(())
+            }
+
+            /// Reads what `write` has written.
+            fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                let count = [$(stringify!($field)),*].len();
+                let mut present = r.varint()? << (64 - count);
+                let mut counters = Self::ZERO;
+                $({
+                    if present >> 63 == 1 {
+                        counters.$field = r.varint()?;
+                    }
+                    present <<= 1;
+                })*
+                let _ = present;
+                Ok(counters)
+            }
         }
 
         impl AddAssign<&Self> for $name {
@@ -137,6 +165,19 @@ impl AddAssign<&Self> for Stats {
     }
 }
 
+impl Stats {
+    /// Writes the counters.
+    pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        self.received.write(w)?;
+        self.sent.write(w)
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { received: ReceiveStats::read(r)?, sent: SendStats::read(r)? })
+    }
+}
+
 /// The counters that an association keeps: none in a build without the feature `statistics`.
 #[derive(Debug)]
 pub(crate) struct Counters(#[cfg(feature = "statistics")] Stats);
@@ -149,6 +190,16 @@ impl Counters {
             #[cfg(feature = "statistics")]
             Self::ZERO,
         )
+    }
+
+    /// Goes on with these counts.
+    pub(crate) const fn restore(&mut self, stats: Stats) {
+        #[cfg(feature = "statistics")]
+        {
+            self.0 = stats;
+        }
+        #[cfg(not(feature = "statistics"))]
+        let _ = stats;
     }
 
     pub(crate) const fn get(&self) -> &Stats {

@@ -5,7 +5,8 @@ use crate::parts::{self, Part};
 use crate::tuning::{ACK_PATIENCE, MIN_TIMEOUT, REPEAT_INTERVAL};
 use core::num::NonZeroU64;
 use core::time::Duration;
-use lightseal_core::Instant;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Instant, Reader, Writer};
 
 /// What happens when a timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +96,8 @@ impl Timers {
         }
     }
 
-    fn deadline(&self, timer: Timer) -> Instant {
+    /// The deadline of a timer; [`Instant::MAX`] if it is not set.
+    pub(crate) fn deadline(&self, timer: Timer) -> Instant {
         self.0.get(timer.place()).copied().unwrap_or(Instant::MAX)
     }
 
@@ -115,6 +117,11 @@ impl Timers {
     /// Whether a timer runs.
     pub(crate) fn is_set(&self, timer: Timer) -> bool {
         self.deadline(timer) != Instant::MAX
+    }
+
+    /// Whether no timer runs but this one.
+    pub(crate) fn only(&self, timer: Timer) -> bool {
+        Timer::ALL.iter().all(|other| *other == timer || !self.is_set(*other))
     }
 
     /// The earliest deadline.
@@ -177,6 +184,18 @@ const fn nanos(duration: Duration) -> u64 {
 }
 
 impl RoundTrips {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        let (mean, variation) =
+            self.smoothed.map_or((0, 0), |(mean, variation)| (mean.0.get(), variation));
+        w.varint(mean)?;
+        w.varint(variation)
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (mean, variation) = (r.varint()?, r.varint()?);
+        Ok(Self { smoothed: NonZeroU64::new(mean).map(|mean| (Nanos(mean), variation)) })
+    }
+
     /// Takes a measurement and returns the retransmission timeout that follows from all of them.
     pub(crate) fn take(&mut self, round_trip: Duration) -> Duration {
         let round_trip = nanos(round_trip);
@@ -222,6 +241,20 @@ impl Retransmission {
             round_trips: RoundTrips::default(),
             allowed_from: Instant::ZERO,
         }
+    }
+
+    /// Writes the state.
+    pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.varint(self.timeout.get())?;
+        self.round_trips.write(w)?;
+        w.varint(self.allowed_from.as_micros())
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let timeout = Nanos::new(r.varint()?);
+        let round_trips = RoundTrips::read(r)?;
+        Ok(Self { timeout, round_trips, allowed_from: Instant::from_micros(r.varint()?) })
     }
 
     /// The current timeout.

@@ -114,6 +114,8 @@ pub const MAX_EARLY_BYTES: usize = 4 * 1024;
 /// How long the receive keys of the previous epoch are kept after the first use of the next epoch's
 /// keys (RFC 9147, section 8, asks for about one maximum segment lifetime at least).
 pub const OLD_EPOCH_LIFETIME: Duration = Duration::from_secs(120);
+/// How long nobody has used an association when it falls asleep.
+pub const SLEEP_AFTER: Duration = Duration::from_secs(60);
 /// How long the receive keys of the handshake are kept after it, so that a retransmitted last
 /// flight is still read and acknowledged: twice the default maximum segment lifetime (RFC 9147,
 /// section 5.8.1).

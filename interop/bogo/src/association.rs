@@ -231,7 +231,7 @@ impl Association {
         match &self.role {
             Role::Client(client) => client.as_deref().map(act),
             Role::Server { endpoint, handle, .. } => {
-                endpoint.as_ref()?.connection((*handle)?).map(act)
+                endpoint.as_ref()?.connection((*handle)?).map(|connection| act(&connection))
             }
         }
     }

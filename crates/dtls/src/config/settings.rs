@@ -151,6 +151,11 @@ pub struct Settings {
     /// How long a queued payload may wait, for example for the end of the handshake, before it is
     /// dropped and counted. `None`: without limit.
     pub max_age: Option<Duration>,
+    /// How long nobody has used an association of an [`Endpoint`](crate::Endpoint) when it falls
+    /// asleep: until it is used again it takes a fraction of its memory, and then its keys are
+    /// derived anew. `None`: never. By default it is one minute. Associations with shared tags never
+    /// sleep, nor do those of a build without the feature `sleep`.
+    pub sleep_after: Option<Duration>,
     /// The first retransmission timeout, at least one millisecond.
     pub initial_timeout: Duration,
     /// How long the acknowledgement of a message after the handshake may wait, so that one ACK
@@ -228,6 +233,7 @@ impl Settings {
             number_masks: NumberMasks::default(),
             max_wait: None,
             max_age: None,
+            sleep_after: Some(tuning::SLEEP_AFTER),
             initial_timeout: tuning::INITIAL_TIMEOUT,
             ack_delay: Duration::ZERO,
             handshake_deadline: tuning::HANDSHAKE_DEADLINE,

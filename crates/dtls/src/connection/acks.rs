@@ -40,6 +40,11 @@ impl Acks {
         self.due = true;
     }
 
+    /// Whether no record waits to be named.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.records.is_empty() && !self.due
+    }
+
     pub(super) const fn is_due(&self) -> bool {
         self.due
     }

@@ -9,6 +9,8 @@ use crate::timer::Timer;
 use crate::tuning::{
     DEADLINES_WITHOUT_ACK, MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR,
 };
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Reader, Writer};
 
 /// Shows that the server has our Finished although no ACK of it comes.
 #[derive(Debug, Default)]
@@ -34,6 +36,18 @@ impl FinishedProgress {
     /// A record of an application epoch was authenticated.
     pub(super) const fn heard_application(&mut self) {
         self.heard_application = true;
+    }
+
+    /// Writes the state.
+    pub(super) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.u8(self.heard_application.into())?;
+        w.u8(self.deadlines)
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    pub(super) fn read(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
+        (self.heard_application, self.deadlines) = (r.u8()? != 0, r.u8()?);
+        Ok(())
     }
 
     fn deadline_passed(&mut self) -> FinishedFate {

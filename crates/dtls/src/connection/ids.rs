@@ -18,7 +18,7 @@ use lightseal_core::{Decode, Encode, Instant};
 /// Connection IDs to be given to the peer and requested of it, once there are any.
 pub(super) type Ids = PartState<parts::ConnectionIds, IdExchange>;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct IdExchange {
     /// The number of IDs to give, and when the peer is to use them.
     give: Option<(usize, ConnectionIdUsage)>,

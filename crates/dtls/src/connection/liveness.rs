@@ -36,7 +36,7 @@ pub struct Watch {
 }
 
 /// The state of a watched association. Each time is that of the last such event.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Liveness {
     watch: Watch,
     /// When watching began; after the handshake, when the association began.

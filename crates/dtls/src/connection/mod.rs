@@ -1,6 +1,7 @@
 //! One association, as client or server.
 //!
 //! - `stage`: the handshake, whose memory is given back, and the session that remains of it;
+//! - `asleep`: associations of an endpoint that nobody uses for a while;
 //! - `early`: records that arrived before their keys;
 //! - `early_data`: data in the client's first flight;
 //! - `receive`: parses datagrams into verified payloads and handshake messages;
@@ -23,6 +24,7 @@
 
 mod acks;
 mod adapt;
+mod asleep;
 mod deadlines;
 mod dtls12;
 mod early;
@@ -44,6 +46,7 @@ mod tickets;
 mod transmit;
 mod update;
 
+pub(crate) use asleep::Asleep;
 pub use early_data::WhenRejected;
 pub use event::Event;
 pub(crate) use liveness::HINT_EPOCH;
@@ -152,7 +155,7 @@ impl AdmittedClient<'_> {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Role {
     Client(parts::Client, Arc<ClientConfig>),
     Server(parts::Server, Arc<ServerConfig>),

@@ -42,7 +42,7 @@ pub(super) fn begin(settings: &Settings) -> PathMtu {
 }
 
 /// What is known of the path. Lengths are bytes of UDP payload.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PathSearch {
     /// The length that is assumed to arrive without a probe.
     base: usize,
@@ -62,7 +62,7 @@ pub(super) struct PathSearch {
 }
 
 /// Probes of one or two lengths, sent up to [`MAX_MTU_PROBES`] times.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ProbeRound {
     lengths: Vec<usize>,
     /// The probes that are to be sent now.
@@ -83,6 +83,11 @@ impl PathSearch {
             demand: 0,
             round: None,
         }
+    }
+
+    /// Whether no search is in progress.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.round.is_none()
     }
 
     /// Whether no probe is due.

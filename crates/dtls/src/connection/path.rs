@@ -67,6 +67,11 @@ impl Path {
         self.allowance = hello.map(|hello| hello.saturating_mul(AMPLIFICATION));
     }
 
+    /// Whether the peer has proved its address, and no other one is being checked.
+    pub(super) fn is_settled(&self) -> bool {
+        self.allowance.is_none() && self.check.get().is_none()
+    }
+
     /// Whether no path message is due.
     pub(super) fn is_quiet(&self) -> bool {
         let is_due = |candidate: &Candidate| candidate.challenge_due;

@@ -69,6 +69,13 @@ impl AggregationUpdates {
             && !self.ended.get().is_some_and(|ended| ended.telling == ReportProgress::Due)
     }
 
+    /// Whether no change is in progress, and nothing is kept of earlier ones.
+    pub(super) fn is_over(&self) -> bool {
+        let Self { wanted, asked, begun, unanswered, ended } = self;
+        let in_progress = wanted.is_some() || asked.is_some() || begun.is_some() || *unanswered;
+        !in_progress && ended.get().is_none()
+    }
+
     /// An old handshake message was retransmitted.
     pub(super) fn repeated(&mut self, kind: HandshakeType, sequence: u16) {
         if let Some(ended) = self.ended.get_mut()

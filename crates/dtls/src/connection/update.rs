@@ -17,7 +17,8 @@ use crate::tuning::{
     REPORT_RENEWAL, SHORT_NUMBER_LOSS, UNSETTLED_RECORDS,
 };
 use alloc::vec::Vec;
-use lightseal_core::{Decode, DecodeError, Instant, Reader};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Instant, Reader, Writer};
 
 /// The progress of our own KeyUpdate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,23 @@ impl KeyUpdateState {
     /// Whether no KeyUpdate is in progress.
     pub(super) fn is_idle(&self) -> bool {
         self.phase == KeyUpdatePhase::Idle
+    }
+
+    /// Whether neither end is to change its keys.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.is_idle() && !self.request
+    }
+
+    /// Writes what is kept [at rest](Self::is_at_rest).
+    pub(super) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        // Epoch 0 has no keys.
+        w.varint(self.requested_for.unwrap_or(0))
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    pub(super) fn read(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
+        self.requested_for = Some(r.varint()?).filter(|epoch| *epoch > 0);
+        Ok(())
     }
 
     pub(super) fn is_switch_due(&self) -> bool {
@@ -313,7 +331,7 @@ impl Connection {
 }
 
 /// The loss rates of both directions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LossMeter {
     /// The number of arrived records, and the next expected number, at the last measurement.
     arrivals: u64,

@@ -8,6 +8,9 @@
 //! fail. Neither sees the other's count, so a limit on the sum is split between them: if each end
 //! stays within its part, the sum stays within the limit.
 
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Reader, Writer};
+
 /// The limits of one key. `u64::MAX` stands for no limit of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -151,6 +154,18 @@ impl SealUsage {
         Self { limits, records: 0, blocks: 0 }
     }
 
+    /// Writes the counts.
+    pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.varint(self.records)?;
+        w.varint(self.blocks)
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    pub(crate) fn read(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
+        (self.records, self.blocks) = (r.varint()?, r.varint()?);
+        Ok(())
+    }
+
     /// Counts a sealed record.
     pub(crate) const fn add(&mut self, header_len: usize, content_len: usize) {
         self.add_by(1, header_len, content_len);
@@ -181,6 +196,19 @@ pub(crate) struct OpenUsage {
 impl OpenUsage {
     pub(crate) const fn new(limits: &'static Limits) -> Self {
         Self { limits, records: 0, blocks: 0, failed: 0 }
+    }
+
+    /// Writes the counts.
+    pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.varint(self.records)?;
+        w.varint(self.blocks)?;
+        w.varint(self.failed)
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    pub(crate) fn read(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
+        (self.records, self.blocks, self.failed) = (r.varint()?, r.varint()?, r.varint()?);
+        Ok(())
     }
 
     /// See [`Usage::add_evaluated`].

@@ -332,7 +332,7 @@ impl TrafficSecret {
         Self(self.0.derive(b"traffic upd", &[]))
     }
 
-    /// The bytes of the secret, for a key log only.
+    /// The bytes of the secret, for a key log and for associations that sleep.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0.bytes
     }
@@ -377,7 +377,12 @@ impl BinderKey {
 pub struct ExporterSecret(Secret);
 
 impl ExporterSecret {
-    /// The bytes of the secret, for a key log only.
+    /// The secret with these bytes, as many as a hash value has.
+    pub(crate) fn new(hash: &'static dyn Hash, secret: &[u8]) -> Self {
+        Self(TrafficSecret::new(hash, secret).0)
+    }
+
+    /// The bytes of the secret, for a key log and for associations that sleep.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0.bytes
     }

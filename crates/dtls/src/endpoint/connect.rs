@@ -4,6 +4,7 @@
 //! carry none, so that only the address tells to which association they belong: with each address
 //! there is at most one handshake at a time, and at most one association without connection IDs.
 
+use super::association::Association;
 use super::hello::Hellos;
 use super::slots::ClientProof;
 use super::{AssociationRole, Endpoint, Entry, Handle};
@@ -88,13 +89,15 @@ impl Endpoint {
             self.by_id.insert(id, handle);
         }
         let entry = Entry {
-            connection,
+            connection: Association::Awake(connection),
             part: AssociationRole::Waiting,
             hello: [0; 32],
             cookie: None,
             replaces: None,
             began: self.now,
             heard: self.now,
+            used: self.now,
+            look: Instant::MAX,
             deadline: None,
             ready: false,
         };
@@ -125,9 +128,13 @@ impl Endpoint {
         match there {
             None => AddressUse::Free,
             Some(Entry { connection, .. }) if !connection.is_connected() => AddressUse::Busy,
-            Some(Entry { connection, .. }) if !connection.has_own_ids() => AddressUse::Taken,
+            Some(Entry { connection, .. }) if !connection.view().has_own_ids() => AddressUse::Taken,
             Some(Entry { part: AssociationRole::Server, .. }) => AddressUse::Free,
-            Some(Entry { connection, .. }) if !connection.is_acknowledged() => AddressUse::Busy,
+            Some(Entry { connection, .. })
+                if !connection.awake().is_none_or(Connection::is_acknowledged) =>
+            {
+                AddressUse::Busy
+            }
             Some(_) => AddressUse::Free,
         }
     }
@@ -151,13 +158,13 @@ impl Endpoint {
             let Some(entry) = self.entries.get_mut(&handle).filter(waiting) else { continue };
             if place == AddressUse::Taken {
                 let fault = Fault::Limit(Limit::AddressInUse);
-                entry.connection.abandon(CloseReason::Fault(fault));
+                entry.connection.wake().abandon(CloseReason::Fault(fault));
                 self.touch(handle);
                 continue;
             }
             entry.part = AssociationRole::Client;
-            (entry.began, entry.heard) = (now, now);
-            entry.connection.begin_handshake(now);
+            (entry.began, entry.heard, entry.used) = (now, now, now);
+            entry.connection.wake().begin_handshake(now);
             self.by_peer.insert(peer, handle);
             self.touch(handle);
         }
@@ -168,7 +175,7 @@ impl Endpoint {
         if self.queues.0.is_empty() {
             return;
         }
-        if let Some(peer) = self.entries.get(&handle).map(|entry| entry.connection.peer()) {
+        if let Some(peer) = self.entries.get(&handle).map(|entry| entry.connection.view().peer()) {
             self.begin_next(peer);
         }
     }

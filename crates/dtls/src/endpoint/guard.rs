@@ -22,7 +22,7 @@ pub struct ConnectionMut<'a> {
 
 impl ConnectionMut<'_> {
     fn connection(&mut self) -> &mut Connection {
-        &mut self.endpoint.entries.get_mut(&self.handle).expect(EXISTS).connection
+        self.endpoint.entries.get_mut(&self.handle).expect(EXISTS).connection.wake()
     }
 
     /// The handle of the association.
@@ -108,13 +108,15 @@ impl ConnectionMut<'_> {
 }
 
 /// Why the association of a guard is found.
-const EXISTS: &str = "the guard borrows the endpoint, so that no association is removed";
+const EXISTS: &str =
+    "the guard borrows the endpoint, so that no association is removed or falls asleep";
 
 impl Deref for ConnectionMut<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
-        &self.endpoint.entries.get(&self.handle).expect(EXISTS).connection
+        let entry = self.endpoint.entries.get(&self.handle);
+        entry.and_then(|entry| entry.connection.awake()).expect(EXISTS)
     }
 }
 

@@ -37,11 +37,12 @@ impl Endpoint {
             fresh.push(cid);
         }
         let Some(entry) = self.entries.get_mut(&handle) else { return };
-        let before: Vec<_> = entry.connection.own_ids().collect();
-        entry.connection.give_ids(&fresh);
+        let connection = entry.connection.wake();
+        let before: Vec<_> = connection.own_ids().collect();
+        connection.give_ids(&fresh);
         // IDs that the association has retired, and IDs that it did not take, are free again.
         for cid in before.iter().chain(&fresh) {
-            if !entry.connection.own_ids().any(|own| own == *cid) {
+            if !connection.own_ids().any(|own| own == *cid) {
                 self.by_id.remove(cid);
             }
         }

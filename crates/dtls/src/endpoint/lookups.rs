@@ -2,6 +2,7 @@
 
 use super::hello::WholeHello;
 use super::{Admission, Endpoint, Handle};
+use crate::connection::Connection;
 use crate::tuning::MAX_WAITING_HELLOS;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -61,13 +62,14 @@ impl Endpoint {
             self.local = local;
             self.greet(from, &hello, fingerprint, Admission::Open);
         }
-        let handles: Vec<Handle> = self.entries.keys().copied().collect();
+        let handles: Vec<Handle> = self.entries.iter().map(|(handle, _)| handle).collect();
         for handle in handles {
             let Some(entry) = self.entries.get_mut(&handle) else { continue };
-            if entry.connection.awaits_answer() {
-                entry.connection.lookups_answered(now);
+            if entry.connection.awake().is_some_and(Connection::awaits_answer) {
+                let connection = entry.connection.wake();
+                connection.lookups_answered(now);
                 // The client's Finished may have arrived before.
-                if entry.connection.negotiated().is_some() {
+                if connection.negotiated().is_some() {
                     self.handshake_complete(handle);
                 }
                 self.touch(handle);

@@ -4,7 +4,9 @@
 //! answers first ClientHellos without keeping any state (RFC 9147, section 5.1).
 
 mod answers;
+mod association;
 mod connect;
+mod entries;
 mod guard;
 mod hello;
 mod hints;
@@ -29,9 +31,12 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use association::Association;
+pub use association::ConnectionRef;
 use connect::Queues;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+use entries::{AssociationRole, Entries, Entry};
 pub use guard::ConnectionMut;
 use hello::{Hellos, WholeHello};
 use hints::Hints;
@@ -94,51 +99,6 @@ pub struct EndpointStats {
     pub last_refusal: Option<(SocketAddr, Fault)>,
 }
 
-/// This endpoint's part in an association.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AssociationRole {
-    /// It accepted the client.
-    Server,
-    /// It began the association.
-    Client,
-    /// It is to begin the association when the handshake before it at its address has ended.
-    Waiting,
-}
-
-#[derive(Debug)]
-struct Entry {
-    connection: Box<Connection>,
-    part: AssociationRole,
-    /// The fingerprint of the association's ClientHello, to tell its retransmission from a new
-    /// attempt.
-    hello: [u8; 32],
-    /// When the cookie of that hello was made, if it had one.
-    cookie: Option<Instant>,
-    /// While this handshake is not complete: the connected association whose peer has this address
-    /// too. It is the client's own older association, or that of another client which has moved to
-    /// the address.
-    replaces: Option<Handle>,
-    /// When the client was accepted: its handshake began.
-    began: Instant,
-    /// When the client was accepted, or when authenticated records came from it last.
-    heard: Instant,
-    deadline: Option<Instant>,
-    ready: bool,
-}
-
-impl Entry {
-    /// Whether both associations are complete, have the same authenticated peer, and its address.
-    fn is_same_client(&self, other: &Self) -> bool {
-        self.connection.peer() == other.connection.peer() && self.has_same_peer(other)
-    }
-
-    /// Whether both associations are complete and have the same authenticated peer.
-    fn has_same_peer(&self, other: &Self) -> bool {
-        let agreed = self.connection.negotiated().zip(other.connection.negotiated());
-        agreed.is_some_and(|(own, other)| own.has_same_peer(other))
-    }
-}
-
 /// Whether a client may be accepted at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Admission {
@@ -168,7 +128,7 @@ pub struct Endpoint {
     jar: CookieJar,
     sessions: Sessions,
     next_handle: u64,
-    entries: BTreeMap<Handle, Entry>,
+    entries: Entries,
     by_peer: BTreeMap<SocketAddr, Handle>,
     by_id: BTreeMap<ConnectionId, Handle>,
     deadlines: BTreeSet<(Instant, Handle)>,
@@ -207,7 +167,7 @@ impl Endpoint {
             jar,
             sessions: Sessions::new(),
             next_handle: 0,
-            entries: BTreeMap::new(),
+            entries: Entries::default(),
             by_peer: BTreeMap::new(),
             by_id: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -242,24 +202,33 @@ impl Endpoint {
         Ok(())
     }
 
-    /// An association; `None` if the handle is not valid.
-    pub fn connection(&self, handle: Handle) -> Option<&Connection> {
-        self.entries.get(&handle).map(|entry| &*entry.connection)
+    /// An association, to be read; `None` if the handle is not valid.
+    pub fn connection(&self, handle: Handle) -> Option<ConnectionRef<'_>> {
+        self.entries.get(&handle).map(|entry| entry.connection.view())
     }
 
-    /// An association, to send on it or to change it; `None` if the handle is not valid.
+    /// An association, to send on it or to change it; `None` if the handle is not valid. If it
+    /// sleeps it wakes up.
     pub fn connection_mut(&mut self, handle: Handle) -> Option<ConnectionMut<'_>> {
-        self.entries.contains_key(&handle).then_some(ConnectionMut { endpoint: self, handle })
+        let entry = self.entries.get_mut(&handle)?;
+        entry.connection.wake();
+        entry.used = self.now;
+        Some(ConnectionMut { endpoint: self, handle })
     }
 
     #[cfg(test)]
     pub(crate) fn inner_mut(&mut self, handle: Handle) -> &mut Connection {
-        &mut self.entries.get_mut(&handle).expect("an association").connection
+        self.entries.get_mut(&handle).expect("an association").connection.wake()
     }
 
     /// All associations, in order of acceptance.
-    pub fn connections(&self) -> impl Iterator<Item = (Handle, &Connection)> {
-        self.entries.iter().map(|(handle, entry)| (*handle, &*entry.connection))
+    pub fn connections(&self) -> impl Iterator<Item = (Handle, ConnectionRef<'_>)> {
+        self.entries.iter().map(|(handle, entry)| (handle, entry.connection.view()))
+    }
+
+    /// The number of associations that sleep ([`Settings::sleep_after`](crate::Settings::sleep_after)).
+    pub fn sleeping_connections(&self) -> usize {
+        self.entries.iter().filter(|(_, entry)| entry.connection.awake().is_none()).count()
     }
 
     /// The number of associations, complete or not.
@@ -269,7 +238,7 @@ impl Endpoint {
 
     /// The size of payloads held in memory by all associations, in bytes.
     pub fn buffered_bytes(&self) -> usize {
-        self.entries.values().map(|entry| entry.connection.buffered_bytes()).sum()
+        self.entries.iter().map(|(_, entry)| entry.connection.buffered_bytes()).sum()
     }
 
     /// Counters of datagrams and clients that belong to no association, or not yet.
@@ -280,13 +249,13 @@ impl Endpoint {
     /// The sum of all associations' counters, including those that have ended.
     pub fn totals(&self) -> Stats {
         let mut totals = self.ended;
-        self.entries.values().for_each(|entry| totals += entry.connection.stats());
+        self.entries.iter().for_each(|(_, entry)| totals += &entry.connection.stats());
         totals
     }
 
     /// Closes all associations.
     pub fn close_all(&mut self, now: Instant) {
-        let handles: Vec<_> = self.entries.keys().copied().collect();
+        let handles: Vec<_> = self.entries.iter().map(|(handle, _)| handle).collect();
         for handle in handles {
             if let Some(mut connection) = self.connection_mut(handle) {
                 connection.close(now);
@@ -306,7 +275,7 @@ impl Endpoint {
             }
             // The server has not heard of it.
             entry.part = AssociationRole::Client;
-            entry.connection.abandon(CloseReason::Local);
+            entry.connection.wake().abandon(CloseReason::Local);
         }
         if !entry.ready {
             entry.ready = true;
@@ -411,7 +380,8 @@ impl Endpoint {
     /// record was authenticated.
     fn deliver(&mut self, handle: Handle, from: SocketAddr, datagram: &mut [u8]) -> bool {
         let Some(entry) = self.entries.get_mut(&handle) else { return false };
-        let connection = &mut entry.connection;
+        entry.used = self.now;
+        let connection = entry.connection.wake();
         let old = connection.peer();
         let was_connected = connection.negotiated().is_some();
         let way = AddressPair { peer: from, local: self.local };
@@ -473,10 +443,22 @@ impl Endpoint {
             self.enter(handle, room, proof);
         }
         self.by_id.extend(connection.own_ids().map(|cid| (cid, handle)));
-        let (began, heard, deadline, ready) = (self.now, self.now, None, false);
-        let part = AssociationRole::Server;
-        let entry =
-            Entry { connection, part, hello, cookie, replaces, began, heard, deadline, ready };
+        let (connection, part) = (Association::Awake(connection), AssociationRole::Server);
+        let (now, deadline, ready) = (self.now, None, false);
+        let (began, heard, used, look) = (now, now, now, Instant::MAX);
+        let entry = Entry {
+            connection,
+            part,
+            hello,
+            cookie,
+            replaces,
+            began,
+            heard,
+            used,
+            look,
+            deadline,
+            ready,
+        };
         self.entries.insert(handle, entry);
         self.by_peer.insert(from, handle);
         self.touch(handle);
@@ -509,16 +491,17 @@ impl Endpoint {
         self.set_deadline(handle, None);
         self.slots.release(handle);
         let entry = self.entries.remove(&handle)?;
-        self.ended += entry.connection.stats();
-        for cid in entry.connection.own_ids() {
+        let connection = entry.connection.view();
+        self.ended += connection.stats();
+        for cid in connection.own_ids() {
             self.by_id.remove(&cid);
         }
         // The ID that a server was offered may not be among them.
-        let offered = entry.connection.offered_id();
+        let offered = connection.offered_id();
         if self.by_id.get(&offered) == Some(&handle) {
             self.by_id.remove(&offered);
         }
-        let peer = entry.connection.peer();
+        let peer = connection.peer();
         if self.by_peer.get(&peer) != Some(&handle) {
             self.adopt_slot(peer, handle);
             return Some(peer);
@@ -527,10 +510,31 @@ impl Endpoint {
         // A handshake failed that was to replace an older association at this address: datagrams
         // from the address go to the older association again.
         let older = entry.replaces.and_then(|old| Some((old, self.entries.get(&old)?)));
-        if let Some((old, _)) = older.filter(|(_, old)| old.connection.peer() == peer) {
+        if let Some((old, _)) = older.filter(|(_, old)| old.connection.view().peer() == peer) {
             self.by_peer.insert(peer, old);
         }
         Some(peer)
+    }
+
+    /// Lets an association that has nothing to do before `deadline` sleep, if nobody has used it for
+    /// long. Returns when the endpoint has to see to it next.
+    fn rest(&mut self, handle: Handle, deadline: Option<Instant>) -> Option<Instant> {
+        let entry = self.entries.get_mut(&handle)?;
+        let Some(after) = entry.connection.awake().and_then(Connection::sleep_after) else {
+            return deadline;
+        };
+        let at = entry.used + after;
+        if self.now >= at {
+            entry.look = Instant::MAX;
+            entry.connection.sleep();
+            return deadline;
+        }
+        // A look that is due earlier than necessary comes once in a while; another deadline for each
+        // datagram would cost more.
+        if entry.look <= self.now || entry.look == Instant::MAX {
+            entry.look = at;
+        }
+        Some(deadline.map_or(entry.look, |deadline| deadline.min(entry.look)))
     }
 
     /// The next step of any association; `None` when all are idle.
@@ -540,21 +544,26 @@ impl Endpoint {
                 self.ready.pop_front();
                 continue;
             };
-            entry.connection.switch_if_closed();
-            if let Some(count) = entry.connection.ids_wanted() {
+            let connection = entry.connection.wake();
+            connection.switch_if_closed();
+            if let Some(count) = connection.ids_wanted() {
                 self.supply_ids(handle, count);
                 continue;
             }
-            let deadline = match entry.connection.step(buf) {
+            let deadline = match connection.step(buf) {
                 Step::WakeAt(at) => Some(at),
                 Step::Idle => None,
-                step => return Some((handle, step)),
+                step => {
+                    entry.used = self.now;
+                    return Some((handle, step));
+                }
             };
             entry.ready = false;
             self.ready.pop_front();
-            if entry.connection.is_closed() {
+            if connection.is_closed() {
                 self.remove(handle);
             } else {
+                let deadline = self.rest(handle, deadline);
                 self.set_deadline(handle, deadline);
             }
         }
@@ -616,7 +625,7 @@ impl Engine for Endpoint {
             }
             self.set_deadline(handle, None);
             if let Some(entry) = self.entries.get_mut(&handle) {
-                entry.connection.handle_timeout(now);
+                entry.connection.wake().handle_timeout(now);
                 self.touch(handle);
                 self.begin_after(handle);
             }
@@ -649,14 +658,17 @@ impl Engine for Endpoint {
                 .map_or(Output::Idle, |(deadline, _)| Output::WakeAt(*deadline)),
             Some((handle, step)) => {
                 let Some(entry) = self.entries.get(&handle) else { return (Output::Idle, None) };
-                let peer = entry.connection.peer();
+                let Some(connection) = entry.connection.awake() else {
+                    return (Output::Idle, None);
+                };
+                let peer = connection.peer();
                 match step {
                     Step::Datagram { len, to } => {
                         let payload = buf.get(..len).unwrap_or_default();
                         return (Output::Datagram { to: to.peer, payload }, to.local);
                     }
                     Step::BufferTooSmall(needed) => Output::BufferTooSmall { needed },
-                    step => entry.connection.event(step).map_or(Output::Idle, |event| {
+                    step => connection.event(step).map_or(Output::Idle, |event| {
                         Output::Event(EndpointEvent { handle, peer, event })
                     }),
                 }

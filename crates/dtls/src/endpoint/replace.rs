@@ -4,6 +4,7 @@
 
 use super::slots::ClientProof;
 use super::{Endpoint, Entry, Handle, begins_in_clear};
+use crate::connection::Connection;
 use crate::error::CloseReason;
 use crate::tuning::MAX_PAST_HELLOS;
 use core::net::SocketAddr;
@@ -16,7 +17,7 @@ impl Endpoint {
     pub(super) fn has_newer_at(&self, from: SocketAddr, cookie: Option<Instant>) -> bool {
         let entry = self.by_peer.get(&from).and_then(|handle| self.entries.get(handle));
         entry.is_some_and(|entry| {
-            entry.connection.has_proved_key()
+            entry.connection.awake().is_none_or(Connection::has_proved_key)
                 && entry.connection.is_open()
                 && cookie.is_some_and(|made| entry.cookie.is_some_and(|newer| made < newer))
         })
@@ -54,7 +55,7 @@ impl Endpoint {
     /// Ends an association that was replaced by another one.
     pub(super) fn replace(&mut self, handle: Handle) {
         if let Some(entry) = self.entries.get_mut(&handle) {
-            entry.connection.abandon(CloseReason::Replaced);
+            entry.connection.wake().abandon(CloseReason::Replaced);
             self.touch(handle);
         }
     }
@@ -67,7 +68,7 @@ impl Endpoint {
         let (Some(entry), Some(older)) = (self.entries.get(&handle), self.entries.get(&old)) else {
             return;
         };
-        if !older.connection.has_own_ids() || entry.is_same_client(older) {
+        if !older.connection.view().has_own_ids() || entry.is_same_client(older) {
             self.replace(old);
         }
     }
@@ -101,7 +102,7 @@ impl Endpoint {
         if !entry.connection.is_open() || entry.connection.is_connected() {
             return;
         }
-        let proof = match entry.connection.has_proved_key() {
+        let proof = match entry.connection.awake().is_none_or(Connection::has_proved_key) {
             true => ClientProof::Complete,
             false => ClientProof::Missing,
         };
@@ -109,7 +110,7 @@ impl Endpoint {
             Some(room) => self.enter(handle, room, proof),
             None => {
                 if let Some(entry) = self.entries.get_mut(&handle) {
-                    entry.connection.abandon(CloseReason::Crowded);
+                    entry.connection.wake().abandon(CloseReason::Crowded);
                     self.touch(handle);
                 }
             }

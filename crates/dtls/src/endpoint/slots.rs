@@ -149,7 +149,7 @@ impl Endpoint {
             && let Some(oldest) = self.slots.unproved.first().copied()
             && let Some(entry) = self.entries.get_mut(&oldest)
         {
-            entry.connection.abandon(CloseReason::Crowded);
+            entry.connection.wake().abandon(CloseReason::Crowded);
             self.touch(oldest);
         }
         self.slots.begin(handle, proof);
@@ -159,14 +159,12 @@ impl Endpoint {
     /// another client's slot if necessary.
     pub(super) fn completed(&mut self, handle: Handle) {
         self.replace_older(handle);
-        let Some(entry) = self.entries.get(&handle).filter(|entry| entry.connection.is_open())
-        else {
-            return;
-        };
+        let open = |entry: &&mut Entry| entry.connection.is_open();
+        let Some(entry) = self.entries.get_mut(&handle).filter(open) else { return };
         // A resumed session stays stored for its original lifetime, or is in its ticket; the
         // session ID beside a ticket is chosen by the client.
         let resumed = entry.connection.negotiated().is_some_and(|agreed| agreed.resumed);
-        let session = entry.connection.session_12().filter(|_| !resumed).cloned();
+        let session = entry.connection.wake().take_session_12().filter(|_| !resumed);
         if self.take_slot(handle)
             && let Some(session) = session
         {
@@ -182,7 +180,7 @@ impl Endpoint {
                 let Some(evicted) = self.own_former(handle).or_else(|| self.candidate()) else {
                     self.stats.full += 1;
                     if let Some(entry) = self.entries.get_mut(&handle) {
-                        entry.connection.turn_away(Fault::Limit(Limit::SessionSlots));
+                        entry.connection.wake().turn_away(Fault::Limit(Limit::SessionSlots));
                     }
                     return false;
                 };
@@ -197,7 +195,7 @@ impl Endpoint {
     /// Ends an association in favour of another one, and sends its peer an alert.
     fn dismiss(&mut self, handle: Handle, alert: AlertDescription, reason: CloseReason) {
         if let Some(entry) = self.entries.get_mut(&handle) {
-            entry.connection.farewell(alert, reason);
+            entry.connection.wake().farewell(alert, reason);
             self.touch(handle);
         }
         // The slot is free immediately, whether or not the alert can be sent.

@@ -87,6 +87,16 @@ impl Flight {
         }
     }
 
+    /// A flight after those that [`next_number`](Self::next_number) messages belonged to.
+    pub(crate) fn after(next_number: u32) -> Self {
+        Self { next_sequence: next_number, ..Self::starting_at(0) }
+    }
+
+    /// The number of the next message, valid or not.
+    pub(crate) const fn next_number(&self) -> u32 {
+        self.next_sequence
+    }
+
     fn messages(&self) -> &[OutgoingMessage] {
         self.unfinished.as_ref().map_or(&[], |unfinished| &unfinished.messages)
     }

@@ -5,6 +5,8 @@ use crate::codepoints::HandshakeType;
 use crate::messages::Fragment;
 use crate::tuning::{MAX_MESSAGES_AHEAD, longest_message};
 use alloc::vec::Vec;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Reader, Writer};
 
 #[derive(Debug)]
 struct PartialMessage {
@@ -71,6 +73,22 @@ impl Reassembly {
     /// Expects the message with sequence number `next` first.
     pub(crate) fn starting_at(next: u16) -> Self {
         Self { next: next.into(), partial: Vec::new(), clear: ClearMessages::InOrder }
+    }
+
+    /// Expects what the reassembly expected that [`write`](Self::write) has written.
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let next = u32::try_from(r.varint()?).map_err(|_| DecodeError::Invalid("number"))?;
+        let clear = match r.u8()? {
+            0 => ClearMessages::InOrder,
+            _ => ClearMessages::AnyOrder,
+        };
+        Ok(Self { next, partial: Vec::new(), clear })
+    }
+
+    /// Writes what is expected, without the parts of messages.
+    pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.varint(self.next.into())?;
+        w.u8((self.clear == ClearMessages::AnyOrder).into())
     }
 
     /// Sets which plaintext messages are accepted. Stored messages that are not accepted any more

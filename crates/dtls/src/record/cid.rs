@@ -5,7 +5,7 @@ use crate::codepoints::ContentType;
 use crate::parts::{self, Part};
 use core::fmt;
 use core::ops::Deref;
-use lightseal_core::{Random, Reader};
+use lightseal_core::{DecodeError, Random, Reader};
 
 /// A connection ID of at most [`ConnectionId::MAX_LEN`] bytes. An empty one stands for no
 /// connection ID.
@@ -27,6 +27,11 @@ impl ConnectionId {
         let mut id = Self { len: bytes.len() as u8, ..Self::EMPTY };
         id.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(id)
+    }
+
+    /// A connection ID after its 8-bit length.
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Self::new(r.vec8()?).ok_or(DecodeError::Invalid("connection ID"))
     }
 
     /// A random connection ID of `len` bytes, at most [`Self::MAX_LEN`].

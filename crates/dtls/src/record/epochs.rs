@@ -35,6 +35,11 @@ impl SendEpochs {
         self.0.push(epoch);
     }
 
+    /// All epochs, oldest first.
+    pub(crate) fn all(&self) -> &[SendEpoch] {
+        &self.0
+    }
+
     /// The epoch with this number.
     pub fn get(&mut self, epoch: u64) -> Option<&mut SendEpoch> {
         self.0.iter_mut().find(|e| e.epoch() == epoch)
@@ -97,6 +102,16 @@ impl ReceiveEpochs {
     /// Whether there are epochs besides the newest one.
     pub fn has_old(&self) -> bool {
         self.0.len() > 1
+    }
+
+    /// All epochs, oldest first.
+    pub(crate) fn all(&self) -> &[ReceiveEpoch] {
+        &self.0
+    }
+
+    /// The newest epoch, to be changed.
+    pub(crate) fn newest_mut(&mut self) -> Option<&mut ReceiveEpoch> {
+        self.0.last_mut()
     }
 
     /// The newest epoch.

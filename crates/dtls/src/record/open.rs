@@ -14,7 +14,8 @@ use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
 use lightseal_aggregation::choice::RecordFate;
 use lightseal_aggregation::{ClosingTag, Scheme};
-use lightseal_core::ReplayWindow;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Reader, ReplayWindow, Writer};
 
 enum RecordProtection {
     Dtls12 { keys: Keys12, window: ReplayWindow },
@@ -132,6 +133,37 @@ impl ReceiveEpoch {
             _ => opening.late_below(),
         };
         fates.next(limit, |number| opening.stands(number))
+    }
+
+    /// Writes how far the epoch has come: what its secret does not give. `false` if there is more to
+    /// it: its records share tags, are watched, or the peer has reported the epoch's end.
+    pub(crate) fn write_progress(&self, w: &mut Writer<'_>) -> Result<bool, BufferFull> {
+        self.tally.write(w)?;
+        let (limit, window) = match &self.layout {
+            RecordProtection::Dtls12 { window, .. } => (self.limit, window),
+            RecordProtection::Dtls13(Opening::Standard(standard)) => standard.progress(),
+            RecordProtection::Dtls13(Opening::Aggregated(_)) => return Ok(false),
+        };
+        w.varint(limit as u64)?;
+        w.varint(window.next())?;
+        let seen = window.seen();
+        w.varint(seen as u64)?;
+        w.varint((seen >> 64) as u64)?;
+        Ok(!self.is_watched() && self.records.is_none())
+    }
+
+    /// Goes on where the epoch was that [`write_progress`](Self::write_progress) has written.
+    pub(crate) fn read_progress(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
+        self.tally.read(r)?;
+        self.limit(r.varint()? as usize);
+        let next = r.varint()?;
+        let seen = u128::from(r.varint()?) | u128::from(r.varint()?) << 64;
+        let restored = ReplayWindow::restore(next, seen);
+        match &mut self.layout {
+            RecordProtection::Dtls12 { window, .. } => *window = restored,
+            RecordProtection::Dtls13(opening) => opening.set_window(restored),
+        }
+        Ok(())
     }
 
     /// The epoch's number.

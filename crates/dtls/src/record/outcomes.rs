@@ -7,6 +7,8 @@ use crate::crypto::OpenUsage;
 use crate::parts::{Adaptation, PartState};
 use crate::stats::ReceiveStats;
 use core::ops::AddAssign;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Reader, Writer};
 
 /// An authenticated record that the connection has to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +116,23 @@ pub(super) struct ArrivalCounts {
 impl ArrivalCounts {
     pub(super) const fn new(usage: OpenUsage) -> Self {
         Self { usage, arrivals: 0, authentic: 0, unsettled: 0, fates: PartState::EMPTY }
+    }
+
+    /// Writes the counts.
+    pub(super) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        self.usage.write(w)?;
+        w.varint(self.arrivals)?;
+        w.varint(self.authentic)?;
+        w.varint(self.unsettled)
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    pub(super) fn read(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
+        self.usage.read(r)?;
+        self.arrivals = r.varint()?;
+        self.authentic = r.varint()?;
+        self.unsettled = r.varint()?;
+        Ok(())
     }
 
     /// Notes what is now known of a record whose payload has `payload_len` bytes.

@@ -4,6 +4,8 @@ use super::cid::ConnectionId;
 use crate::parts::{self, PartState};
 use crate::tuning::{MAX_OWN_IDS, MAX_SPARE_IDS};
 use alloc::vec::Vec;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Reader, Writer};
 
 /// The connection IDs accepted in records to this end, oldest first.
 #[derive(Debug)]
@@ -29,6 +31,26 @@ impl OwnIds {
             own.0.set(part, Accepted { ids: alloc::vec![cid], in_use: 0 });
         }
         own
+    }
+
+    /// Writes the IDs.
+    pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.varint(self.ids().len() as u64)?;
+        w.varint(self.0.get().map_or(0, |accepted| accepted.in_use as u64))?;
+        self.ids().iter().try_for_each(|id| w.vec8(|w| w.bytes(id)))
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (count, in_use) = (r.varint()?, r.varint()? as usize);
+        let ids = (0..count).map(|_| ConnectionId::read(r)).collect::<Result<Vec<_>, _>>()?;
+        let mut own = Self::NONE;
+        if let Some(part) = parts::ConnectionIds::INCLUDED
+            && !ids.is_empty()
+        {
+            own.0.set(part, Accepted { ids, in_use });
+        }
+        Ok(own)
     }
 
     /// Whether records of the peer carry no connection ID.

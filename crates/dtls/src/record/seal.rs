@@ -9,8 +9,8 @@ use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, SealUsage, Traff
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
 use lightseal_aggregation::{ClosingTag, Scheme};
-use lightseal_core::Writer;
 use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Reader, Writer};
 
 pub use super::shape::{HeaderFormat, NumberLength, SealError, Sealed};
 
@@ -83,6 +83,20 @@ impl SendEpoch {
         if let RecordProtection::Dtls13(sealing) = &mut self.layout {
             sealing.cid = cid;
         }
+    }
+
+    /// Writes how far the epoch has come: what its secret does not give. `false` if its records
+    /// share tags, so that there is more to it.
+    pub(crate) fn write_progress(&self, w: &mut Writer<'_>) -> Result<bool, BufferFull> {
+        w.varint(self.next)?;
+        self.usage.write(w)?;
+        Ok(self.layout.dtls13().is_none_or(Sealing::is_standard))
+    }
+
+    /// Goes on where the epoch was that [`write_progress`](Self::write_progress) has written.
+    pub(crate) fn read_progress(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
+        self.next = r.varint()?;
+        self.usage.read(r)
     }
 
     /// The epoch's number.

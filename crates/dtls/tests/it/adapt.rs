@@ -1,7 +1,7 @@
 //! A receiver that chooses the aggregation scheme by itself.
 
 use lightseal_core::Random;
-use lightseal_dtls::{Adapt, AdaptRule, AggregationPolicy, Connection, Family, Scheme};
+use lightseal_dtls::{Adapt, AdaptRule, AggregationPolicy, ConnectionRef, Family, Scheme};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ fn send(pair: &mut Pair<'_>, numbers: std::ops::Range<u32>) {
     }
 }
 
-fn server<'a>(pair: &'a Pair<'_>) -> &'a Connection {
+fn server<'a>(pair: &'a Pair<'_>) -> ConnectionRef<'a> {
     pair.server.connection(pair.handle.expect("connected")).unwrap()
 }
 

@@ -329,7 +329,8 @@ fn the_smallest_datagrams_hold_records_with_the_longest_ids() {
         pair.connect().assert_connected();
         exchange(&mut pair);
         let handle = pair.handle.unwrap();
-        let agreed = pair.server.connection(handle).unwrap().negotiated().unwrap();
+        let connection = pair.server.connection(handle).unwrap();
+        let agreed = connection.negotiated().unwrap();
         assert!(agreed.send_cid.is_empty() && agreed.receive_cid.is_empty());
     }
 }

@@ -88,7 +88,7 @@ fn early_data_arrives_half_a_round_trip_after_the_start() {
     assert!(pair.run_until(|pair| pair.at_server.early_data.len() == 2));
     assert!(pair.at_server.connected.is_none() && pair.at_server.data.is_empty());
     let (handle, at_server) = pair.server.connections().last().unwrap();
-    assert_eq!(early_exported(&pair.client), early_exported(at_server));
+    assert_eq!(early_exported(&pair.client), early_exported(&at_server));
     assert!(pair.server.connection(handle).unwrap().negotiated().is_none());
     pair.connect().assert_connected();
     assert!(accepted(&pair));
@@ -96,7 +96,7 @@ fn early_data_arrives_half_a_round_trip_after_the_start() {
     assert_eq!(pair.at_server.early_data, [b"one", b"two"]);
     assert_eq!(pair.at_server.data, [b"three"], "early data is not sent again");
     let at_server = pair.server.connection(pair.handle.unwrap()).unwrap();
-    assert_eq!(early_exported(&pair.client), early_exported(at_server));
+    assert_eq!(early_exported(&pair.client), early_exported(&at_server));
     let mut late = [0; 32];
     pair.client.export_keying_material(b"label", b"context", &mut late).unwrap();
     assert_ne!(late, early_exported(&pair.client));

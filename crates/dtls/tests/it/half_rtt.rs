@@ -92,7 +92,7 @@ fn data_arrives_with_the_flight_and_the_finished_is_still_acknowledged() {
             connection.export_keying_material(b"label", b"", &mut out).unwrap();
             out
         };
-        assert_eq!(exported(&pair.client), exported(pair.server.connection(handle).unwrap()));
+        assert_eq!(exported(&pair.client), exported(&pair.server.connection(handle).unwrap()));
     }
 }
 

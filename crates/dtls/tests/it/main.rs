@@ -43,6 +43,7 @@ mod resumption;
 mod resumption13;
 mod schemes;
 mod signatures;
+mod sleep;
 mod slots;
 mod suites;
 mod suites12;

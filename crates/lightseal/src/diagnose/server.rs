@@ -117,7 +117,7 @@ impl ServerHost {
             let (began, number) = (self.association(handle).began, self.association(handle).number);
             let cost = HandshakeCost::new(began, at, connection.stats());
             let summary = Box::new(Summary::new(peer, &agreed, cost));
-            match Exported::of(&self.exporters, connection) {
+            match Exported::of(&self.exporters, &connection) {
                 Ok(exported) => {
                     self.inbox.put(number, Happening::Connected(summary, exported));
                     let presented = agreed.peer_key().zip(self.witness.as_ref());

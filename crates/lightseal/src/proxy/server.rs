@@ -219,7 +219,7 @@ impl EngineHost<Endpoint> for ServerHost {
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
         for handle in std::mem::take(&mut self.opening) {
-            let residues = endpoint.connection(handle).and_then(loops::residues);
+            let residues = endpoint.connection(handle).and_then(|of| loops::residues(&of));
             match self.open(handle, residues) {
                 Ok(()) => self.totals.opened.one(),
                 Err(error) => {
@@ -518,7 +518,7 @@ impl ServerProxy {
             let peers = endpoint.connections().map(|(handle, connection)| {
                 let association = host.associations.get(&handle);
                 let idle = association.map(|of| now.saturating_since(of.active_at));
-                let mut peer = Peer::of(connection, idle.unwrap_or_default());
+                let mut peer = Peer::of(&connection, idle.unwrap_or_default());
                 let service = association.and_then(|of| of.service.as_ref());
                 let local = service.and_then(|service| service.socket.local_addr().ok());
                 peer.service_port = local.map(|local| local.port());
@@ -532,7 +532,7 @@ impl ServerProxy {
     pub(crate) fn standing(&self) -> FlowStates {
         self.outer.call(|endpoint, _, _| {
             let mut standing = FlowStates::new(endpoint.totals());
-            endpoint.connections().for_each(|(_, connection)| standing.add(connection));
+            endpoint.connections().for_each(|(_, connection)| standing.add(&connection));
             standing
         })
     }

@@ -10,8 +10,8 @@ pub use secrets::LoggedSecrets;
 
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{
-    ClientConfig, Connection, Delivery, Endpoint, Event, Handle, Negotiated, Scheme, SendError,
-    Sent, ServerConfig, Stats,
+    ClientConfig, Connection, ConnectionRef, Delivery, Endpoint, Event, Handle, Negotiated, Scheme,
+    SendError, Sent, ServerConfig, Stats,
 };
 use lightseal_net::delay_line::DelayLine;
 use std::net::SocketAddr;
@@ -412,10 +412,10 @@ impl<'a> Pair<'a> {
     }
 
     /// The client, or the newest association of the server.
-    fn receiver(&self, direction: Direction) -> Option<&Connection> {
+    fn receiver(&self, direction: Direction) -> Option<ConnectionRef<'_>> {
         match direction {
             Direction::ToServer => self.server.connection(self.handle?),
-            Direction::ToClient => Some(&self.client),
+            Direction::ToClient => Some((&self.client).into()),
         }
     }
 
@@ -455,8 +455,8 @@ impl<'a> Pair<'a> {
     }
 
     /// The counters of the receiver of `direction`.
-    pub fn stats(&self, direction: Direction) -> Option<&Stats> {
-        self.receiver(direction).map(Connection::stats)
+    pub fn stats(&self, direction: Direction) -> Option<Stats> {
+        self.receiver(direction).map(|receiver| *receiver.stats())
     }
 
     /// The events of the receiver of `direction`.

@@ -79,6 +79,13 @@ impl Opening {
         }
     }
 
+    /// Sets which records count as received, where each has a tag of its own.
+    pub(in crate::record) const fn set_window(&mut self, window: ReplayWindow) {
+        if let Self::Standard(standard) = self {
+            standard.window = window;
+        }
+    }
+
     /// One more than the highest authenticated record number.
     pub(in crate::record) fn expected(&self) -> u64 {
         match self {
@@ -230,6 +237,11 @@ pub(in crate::record) struct Standard {
 }
 
 impl Standard {
+    /// The longest content of a record, and which records were received.
+    pub(in crate::record) const fn progress(&self) -> (usize, &ReplayWindow) {
+        (self.limit, &self.window)
+    }
+
     fn open<'a>(
         &mut self,
         record: Record<'_>,

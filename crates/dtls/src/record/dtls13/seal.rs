@@ -53,6 +53,11 @@ impl Sealing {
         Self { cid: ConnectionId::EMPTY, tags }
     }
 
+    /// Whether each record has a tag of its own.
+    pub(in crate::record) const fn is_standard(&self) -> bool {
+        matches!(self.tags, Tags::Standard { .. })
+    }
+
     /// The overhead in bytes of record `number` beside its content, without padding.
     pub(in crate::record) fn overhead(
         &self,

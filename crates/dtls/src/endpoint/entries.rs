@@ -1,0 +1,89 @@
+//! The associations of an endpoint, and what it knows of each.
+
+use super::Handle;
+use super::association::Association;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use lightseal_core::Instant;
+
+/// This endpoint's part in an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AssociationRole {
+    /// It accepted the client.
+    Server,
+    /// It began the association.
+    Client,
+    /// It is to begin the association when the handshake before it at its address has ended.
+    Waiting,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) connection: Association,
+    pub(super) part: AssociationRole,
+    /// The fingerprint of the association's ClientHello, to tell its retransmission from a new
+    /// attempt.
+    pub(super) hello: [u8; 32],
+    /// When the cookie of that hello was made, if it had one.
+    pub(super) cookie: Option<Instant>,
+    /// While this handshake is not complete: the connected association whose peer has this address
+    /// too. It is the client's own older association, or that of another client which has moved to
+    /// the address.
+    pub(super) replaces: Option<Handle>,
+    /// When the client was accepted: its handshake began.
+    pub(super) began: Instant,
+    /// When the client was accepted, or when authenticated records came from it last.
+    pub(super) heard: Instant,
+    /// When a datagram last came or went, or the application last used the association.
+    pub(super) used: Instant,
+    /// When the endpoint next looks whether the association may sleep; [`Instant::MAX`] if nobody has
+    /// used it since it looked last.
+    pub(super) look: Instant,
+    pub(super) deadline: Option<Instant>,
+    pub(super) ready: bool,
+}
+
+impl Entry {
+    /// Whether both associations are complete, have the same authenticated peer, and its address.
+    pub(super) fn is_same_client(&self, other: &Self) -> bool {
+        self.connection.view().peer() == other.connection.view().peer() && self.has_same_peer(other)
+    }
+
+    /// Whether both associations are complete and have the same authenticated peer.
+    pub(super) fn has_same_peer(&self, other: &Self) -> bool {
+        let agreed = self.connection.negotiated().zip(other.connection.negotiated());
+        agreed.is_some_and(|(own, other)| own.has_same_peer(&other))
+    }
+}
+
+/// All associations of an endpoint. They are in boxes, because handles only grow, which leaves the
+/// nodes of the map half empty.
+#[derive(Debug, Default)]
+pub(super) struct Entries(BTreeMap<Handle, Box<Entry>>);
+
+impl Entries {
+    pub(super) fn insert(&mut self, handle: Handle, entry: Entry) {
+        self.0.insert(handle, Box::new(entry));
+    }
+
+    pub(super) fn get(&self, handle: &Handle) -> Option<&Entry> {
+        self.0.get(handle).map(|entry| &**entry)
+    }
+
+    pub(super) fn get_mut(&mut self, handle: &Handle) -> Option<&mut Entry> {
+        self.0.get_mut(handle).map(|entry| &mut **entry)
+    }
+
+    pub(super) fn remove(&mut self, handle: &Handle) -> Option<Box<Entry>> {
+        self.0.remove(handle)
+    }
+
+    /// In order of acceptance.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Handle, &Entry)> {
+        self.0.iter().map(|(handle, entry)| (*handle, &**entry))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
