@@ -54,11 +54,11 @@ impl Connection {
     }
 
     /// Puts the DTLS 1.2 session of a client whose handshake has just been completed into its cache.
+    /// Tickets of DTLS 1.3 come later.
     pub(super) fn cache_session_12(&self) {
         let Role::Client(_, config) = &self.role else { return };
-        let session = self.session_12().filter(|session| session.is_resumable());
-        if let (Some(cache), Some(session)) = (&config.cache, session) {
-            let session = Session::of_12(session.clone());
+        let Some(cache) = &config.cache else { return };
+        if let Some(session) = self.session().filter(|session| session.dtls12().is_some()) {
             cache.put(&config.session_key(self.path.to.peer), session, self.now);
         }
     }
