@@ -15,12 +15,22 @@ use lightseal_core::{Instant, Random, Reader, Writer};
 pub(crate) use session::{Owner, PskOwner, Session12 as Session, Ticket};
 use zeroize::Zeroizing;
 
-/// The length in bytes of the session IDs that this crate assigns.
-const ID_LEN: usize = 16;
+/// The length in bytes of the session IDs that a server assigns. Clients of wolfSSL 5.9 compare this
+/// many bytes, so that they do not recognise a session with a shorter ID, and no handshake completes.
+const ID_LEN: usize = 32;
 
-/// A fresh session ID.
+/// The length in bytes of the ID by which a client recognises that its ticket is accepted (RFC 5077,
+/// section 3.4).
+const TICKET_ID_LEN: usize = 16;
+
+/// A fresh session ID of a server.
 pub(crate) fn fresh_id(rng: &mut Random) -> Vec<u8> {
     rng.array::<ID_LEN>().to_vec()
+}
+
+/// A fresh session ID for a hello with a ticket.
+pub(crate) fn fresh_ticket_id(rng: &mut Random) -> Vec<u8> {
+    rng.array::<TICKET_ID_LEN>().to_vec()
 }
 
 /// The first byte of the content of a DTLS 1.2 ticket:

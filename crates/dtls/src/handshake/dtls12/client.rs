@@ -10,7 +10,7 @@ use crate::crypto::{CipherSuite12, Exchange12, NamedGroup, PremasterSecret, Shar
 use crate::error::{Fault, Misbehaviour};
 use crate::handshake::certificates::offer::{Kinds, is_offered};
 use crate::handshake::reassembly::Message;
-use crate::handshake::session::{Owner, Session, Ticket, fresh_id};
+use crate::handshake::session::{Owner, Session, Ticket, fresh_ticket_id};
 use crate::handshake::{
     Channel, Established, State, expect_epoch, message_body, negotiated_extensions,
 };
@@ -67,7 +67,7 @@ impl Offer {
         channel: &mut Channel,
     ) -> Self {
         let session_id = match &session {
-            Some(Session { ticket: Some(_), .. }) => fresh_id(&mut channel.rng),
+            Some(Session { ticket: Some(_), .. }) => fresh_ticket_id(&mut channel.rng),
             Some(session) => session.id.clone(),
             None => Vec::new(),
         };
@@ -158,8 +158,9 @@ impl Offer {
                     certificates.is_some_and(|offered| is_offered(offered, kind))
                         && content.is_empty()
                 }
+                // wolfSSL also answers these when it resumes a session; they then say nothing.
                 ExtensionType::CLIENT_CERTIFICATE_TYPE | ExtensionType::SERVER_CERTIFICATE_TYPE => {
-                    kinds.is_some_and(|offered| is_offered(offered, kind))
+                    certificates.is_some_and(|offered| is_offered(offered, kind))
                 }
                 kind => negotiated_extensions::is_offered(settings, version, self.cid, kind),
             };
