@@ -172,6 +172,7 @@ impl Dimpl {
         assert!(Self::supports(handshake), "dimpl has no such handshake");
         let group = match handshake.group {
             Group::P256 => dimpl::NamedGroup::Secp256r1,
+            Group::P384 => dimpl::NamedGroup::Secp384r1,
             Group::X25519 => dimpl::NamedGroup::X25519,
             Group::X25519MlKem768 => panic!("dimpl has no ML-KEM"),
         };

@@ -118,7 +118,8 @@ pub fn meet(client: Side, server: Side, folder: &Path) -> Result<Option<u16>, St
     let datagrams = tap.map(|tap| tap.datagrams());
     let datagrams = datagrams.unwrap_or_default();
     let fail = |reason: &str| Err(format!("{reason}\n{}", wire::told(&datagrams)));
-    match (back, wire::shown(&datagrams).agreed) {
+    let agreed = wire::shown(&datagrams).agreed.map(|hello| (hello.version, hello.suite));
+    match (back, agreed) {
         (Some(back), _) if back != content.as_bytes() => {
             fail("a different representation came back")
         }

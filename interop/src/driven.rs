@@ -48,7 +48,18 @@ enum State {
 impl Driven {
     /// A client of `server`. It sends its hello when it is first polled.
     pub fn client(context: &Rc<Context>, server: SocketAddr, now: Instant) -> Self {
+        Self::client_with(context, server, now, |_| {})
+    }
+
+    /// As [`Self::client`], after a call of `prepare`.
+    pub fn client_with(
+        context: &Rc<Context>,
+        server: SocketAddr,
+        now: Instant,
+        prepare: impl FnOnce(&mut Peer),
+    ) -> Self {
         let mut client = Self::new(context, Some(server));
+        prepare(&mut client.peer);
         client.go_on(now);
         client
     }

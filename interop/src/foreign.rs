@@ -1,7 +1,7 @@
-//! Peers in Go and Java, in the folder `peers/` of this package. They are built when first needed,
-//! from packages that are fetched then, and kept in the target folder.
+//! Peers in Go, Java and C, in the folder `peers/` of this package. They are built when first needed,
+//! from packages that are fetched then or installed, and kept in the target folder.
 //!
-//! Both programs take the same arguments and print the same lines. Their sources describe them.
+//! The programs take the same arguments and print the same lines. Their sources describe them.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use std::fmt::Write as _;
@@ -16,6 +16,8 @@ pub enum Foreign {
     Pion,
     /// Scandium, in Java: <https://eclipse.dev/californium>.
     Scandium,
+    /// NSS of the system, in C: <https://firefox-source-docs.mozilla.org/security/nss>.
+    Nss,
 }
 
 /// The Maven goal that fetches the jars. Its version is pinned, so that all machines run the same.
@@ -27,22 +29,27 @@ const MIN_JAVA: u32 = 17;
 
 impl Foreign {
     /// Every peer in another language.
-    pub const ALL: [Self; 2] = [Self::Pion, Self::Scandium];
+    pub const ALL: [Self; 3] = [Self::Pion, Self::Scandium, Self::Nss];
 
     /// The implementation's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pion => "pion",
             Self::Scandium => "Scandium",
+            Self::Nss => "NSS",
         }
     }
 
-    /// The pinned version.
+    /// The pinned version, or that of the system's library.
     ///
     /// # Panics
     /// The package's own files do not name the version.
     pub fn version(self) -> String {
         let (file, before, after) = match self {
+            Self::Nss => {
+                let version = said(Command::new("pkg-config").args(["--modversion", "nss"]));
+                return version.unwrap_or_else(|| "not installed".into());
+            }
             Self::Pion => ("go.mod", "github.com/pion/dtls/v3 v", "\n"),
             Self::Scandium => ("pom.xml", "<artifactId>scandium</artifactId>", "</version>"),
         };
@@ -70,6 +77,7 @@ impl Foreign {
         match self {
             Self::Pion => self.build_pion()?,
             Self::Scandium => self.build_scandium()?,
+            Self::Nss => self.build_nss()?,
         }
         fs::write(&stamp, made_of).map_err(|error| format!("{}: {error}", stamp.display()))
     }
@@ -79,6 +87,7 @@ impl Foreign {
         let folder = self.folder();
         match self {
             Self::Pion => Command::new(folder.join("pion")),
+            Self::Nss => Command::new(folder.join("nss")),
             Self::Scandium => {
                 let mut java = Command::new("java");
                 // The program is small and runs for seconds, so it should start fast and take
@@ -96,6 +105,7 @@ impl Foreign {
         let folder = match self {
             Self::Pion => "pion",
             Self::Scandium => "scandium",
+            Self::Nss => "nss",
         };
         Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(folder)
     }
@@ -115,8 +125,17 @@ impl Foreign {
         let files: &[&str] = match self {
             Self::Pion => &["go.mod", "go.sum", "main.go"],
             Self::Scandium => &["pom.xml", "jars.sha256", "ScandiumPeer.java"],
+            Self::Nss => &["nss.c"],
         };
         files.iter().map(|file| read(&self.sources().join(file))).collect()
+    }
+
+    fn build_nss(self) -> Result<(), String> {
+        let flags = said(Command::new("pkg-config").args(["--cflags", "--libs", "nss"]));
+        let flags = flags.ok_or("needs NSS with its headers (Debian: libnss3-dev)")?;
+        let mut compile = Command::new("cc");
+        compile.args(["-O1", "-Wall", "-Wextra"]).arg(self.sources().join("nss.c"));
+        run(compile.arg("-o").arg(self.folder().join("nss")).args(flags.split_whitespace()))
     }
 
     fn build_pion(self) -> Result<(), String> {

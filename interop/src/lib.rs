@@ -1,7 +1,7 @@
 //! Lightseal with other implementations of DTLS, and compared with them.
 //!
 //! - [`wolfssl`]: DTLS 1.3 and 1.2 by wolfSSL, in memory, one object for each end;
-//! - [`foreign`]: DTLS 1.2 by pion and Scandium, programs in Go and Java;
+//! - [`foreign`]: DTLS 1.2 by pion, Scandium and NSS, programs in Go, Java and C;
 //! - [`driven`]: wolfSSL behind our engine contract;
 //! - [`ours`]: Lightseal with the settings of a wolfSSL peer;
 //! - [`peers`]: programs of others and of ours that meet over sockets, and the cells of the matrix;
@@ -18,6 +18,7 @@
 //! - [`coap`]: libcoap's client and server, and a forwarder that counts messages;
 //! - [`coaps`]: libcoap over its own DTLS with our proxy in the place of either end;
 //! - [`trial`]: CoAP through such a tunnel;
+//! - [`webrtc`]: the handshakes of WebRTC data channels with browsers;
 //! - [`captures`]: the lab's captures in Wireshark's tshark.
 //!
 //! This package serves tests and measurements and is never published, because wolfSSL is under the
@@ -46,4 +47,5 @@ pub mod race;
 pub mod sizes;
 pub mod trial;
 pub mod tunnel;
+pub mod webrtc;
 pub mod wolfssl;

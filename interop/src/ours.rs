@@ -47,6 +47,7 @@ pub(crate) fn common(settings: &wolfssl::Settings, provider: &'static Provider) 
             common.groups = vec![match group {
                 Group::X25519 => NamedGroup::X25519,
                 Group::P256 => NamedGroup::P256,
+                Group::P384 => NamedGroup::P384,
                 Group::X25519MlKem768 => NamedGroup::X25519_MLKEM768,
             }];
         }

@@ -64,6 +64,18 @@ pub enum Suite {
     EcdhePskAes128Gcm,
     /// TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256.
     EcdheEcdsaAes128Gcm,
+    /// TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384.
+    EcdheEcdsaAes256Gcm,
+    /// TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256.
+    EcdheEcdsaChacha20Poly1305,
+    /// TLS_ECDHE_ECDSA_WITH_AES_128_CCM.
+    EcdheEcdsaAes128Ccm,
+    /// TLS_ECDHE_ECDSA_WITH_AES_128_CCM_8.
+    EcdheEcdsaAes128Ccm8,
+    /// TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256.
+    EcdheRsaAes128Gcm,
+    /// TLS_AES_256_GCM_SHA384, of DTLS 1.3.
+    Aes256Gcm,
 }
 
 impl Suite {
@@ -85,6 +97,12 @@ impl Suite {
             Self::PskAes128Ccm8 => 0xc0a8,
             Self::EcdhePskAes128Gcm => 0xd001,
             Self::EcdheEcdsaAes128Gcm => 0xc02b,
+            Self::EcdheEcdsaAes256Gcm => 0xc02c,
+            Self::EcdheEcdsaChacha20Poly1305 => 0xcca9,
+            Self::EcdheEcdsaAes128Ccm => 0xc0ac,
+            Self::EcdheEcdsaAes128Ccm8 => 0xc0ae,
+            Self::EcdheRsaAes128Gcm => 0xc02f,
+            Self::Aes256Gcm => 0x1302,
         }
     }
 
@@ -107,6 +125,12 @@ impl Suite {
             Self::PskAes128Ccm8 => c"PSK-AES128-CCM-8",
             Self::EcdhePskAes128Gcm => c"ECDHE-PSK-AES128-GCM-SHA256",
             Self::EcdheEcdsaAes128Gcm => c"ECDHE-ECDSA-AES128-GCM-SHA256",
+            Self::EcdheEcdsaAes256Gcm => c"ECDHE-ECDSA-AES256-GCM-SHA384",
+            Self::EcdheEcdsaChacha20Poly1305 => c"ECDHE-ECDSA-CHACHA20-POLY1305",
+            Self::EcdheEcdsaAes128Ccm => c"ECDHE-ECDSA-AES128-CCM",
+            Self::EcdheEcdsaAes128Ccm8 => c"ECDHE-ECDSA-AES128-CCM-8",
+            Self::EcdheRsaAes128Gcm => c"ECDHE-RSA-AES128-GCM-SHA256",
+            Self::Aes256Gcm => c"TLS13-AES256-GCM-SHA384",
         }
     }
 }
@@ -133,6 +157,8 @@ pub enum Group {
     X25519,
     /// secp256r1.
     P256,
+    /// secp384r1.
+    P384,
     /// X25519MLKEM768.
     X25519MlKem768,
 }
@@ -299,6 +325,12 @@ impl Context {
             }
         }
         if !self.secrets.suite.is_of_13() {
+            if self.mode == Mode::PskWith(Group::P384) && self.role == Role::Server {
+                // SAFETY: `context` is valid. A server's group of DTLS 1.2 follows from the key length.
+                succeed("wolfSSL_CTX_SetTmpEC_DHE_Sz", unsafe {
+                    sys::wolfSSL_CTX_SetTmpEC_DHE_Sz(context, 48)
+                });
+            }
             return;
         }
         match self.mode {
@@ -310,6 +342,7 @@ impl Context {
                 let mut groups = [match group {
                     Group::X25519 => sys::WOLFSSL_ECC_X25519 as c_int,
                     Group::P256 => sys::WOLFSSL_ECC_SECP256R1 as c_int,
+                    Group::P384 => sys::WOLFSSL_ECC_SECP384R1 as c_int,
                     Group::X25519MlKem768 => sys::WOLFSSL_X25519MLKEM768 as c_int,
                 }];
                 // SAFETY: `context` is valid, and the array of one is read during the call.

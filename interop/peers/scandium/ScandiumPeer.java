@@ -1,34 +1,56 @@
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.security.KeyFactory;
+import java.security.PrivateKey;
+import java.security.PublicKey;
+import java.security.cert.Certificate;
+import java.security.cert.CertificateFactory;
+import java.security.spec.PKCS8EncodedKeySpec;
+import java.security.spec.X509EncodedKeySpec;
 import java.util.HashMap;
 import java.util.HexFormat;
+import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.eclipse.californium.elements.AddressEndpointContext;
 import org.eclipse.californium.elements.RawData;
+import org.eclipse.californium.elements.auth.RawPublicKeyIdentity;
+import org.eclipse.californium.elements.config.CertificateAuthenticationMode;
 import org.eclipse.californium.elements.config.Configuration;
 import org.eclipse.californium.scandium.DTLSConnector;
 import org.eclipse.californium.scandium.config.DtlsConfig;
 import org.eclipse.californium.scandium.config.DtlsConfig.DtlsRole;
 import org.eclipse.californium.scandium.config.DtlsConnectorConfig;
+import org.eclipse.californium.scandium.dtls.CertificateType;
 import org.eclipse.californium.scandium.dtls.ConnectionId;
 import org.eclipse.californium.scandium.dtls.DTLSContext;
 import org.eclipse.californium.scandium.dtls.ExtendedMasterSecretMode;
 import org.eclipse.californium.scandium.dtls.Handshaker;
 import org.eclipse.californium.scandium.dtls.SessionAdapter;
+import org.eclipse.californium.scandium.dtls.SignatureAndHashAlgorithm;
 import org.eclipse.californium.scandium.dtls.cipher.CipherSuite;
+import org.eclipse.californium.scandium.dtls.cipher.XECDHECryptography.SupportedGroup;
 import org.eclipse.californium.scandium.dtls.pskstore.AdvancedSinglePskStore;
+import org.eclipse.californium.scandium.dtls.x509.SingleCertificateProvider;
+import org.eclipse.californium.scandium.dtls.x509.StaticNewAdvancedCertificateVerifier;
 
 /**
- * A peer for Lightseal's tests: DTLS 1.2 with a pre-shared key, implemented by Eclipse Californium.
+ * A peer for Lightseal's tests: DTLS 1.2 with a pre-shared key, certificates or raw public keys, implemented by
+ * Eclipse Californium.
  *
  * <pre>
  * serve ADDR    echoes what it receives
- * connect ADDR  sends each line of its standard input
+ * connect ADDR  sends each line of its standard input; after the line "reconnect" it resumes its session
  * </pre>
  *
  * It prints one line for each event: "ready PORT", "connected SUITE send N receive N"
@@ -37,6 +59,8 @@ import org.eclipse.californium.scandium.dtls.pskstore.AdvancedSinglePskStore;
  */
 final class ScandiumPeer {
     private static final int HANDSHAKE_TIMEOUT_SECONDS = 60;
+    /** The name in the server's certificate. */
+    private static final String SERVER_NAME = "server.example";
 
     private final CountDownLatch connected = new CountDownLatch(1);
     private volatile Throwable failure;
@@ -51,13 +75,16 @@ final class ScandiumPeer {
         }
     }
 
-    private void run(String[] arguments) throws IOException, InterruptedException {
+    private void run(String[] arguments)
+            throws IOException, InterruptedException, GeneralSecurityException {
         if (arguments.length < 2 || arguments.length % 2 != 0) {
             throw new IllegalArgumentException(
                 "usage: serve|connect ADDR --suite NAME --identity ID --key-hex K --cid LEN|none");
         }
         Map<String, String> flags = new HashMap<>(Map.of(
-            "--suite", "TLS_PSK_WITH_AES_128_CCM_8", "--identity", "", "--key-hex", "", "--cid", "none"));
+            "--suite", "TLS_PSK_WITH_AES_128_CCM_8", "--identity", "", "--key-hex", "", "--cid", "none",
+            "--credential", "psk", "--files", "", "--group", "x25519", "--mutual", "no", "--resumed", "no"));
+        flags.put("--retried", "no");
         for (int i = 2; i < arguments.length; i += 2) {
             if (flags.replace(arguments[i], arguments[i + 1]) == null) {
                 throw new IllegalArgumentException("no such flag: " + arguments[i]);
@@ -73,7 +100,8 @@ final class ScandiumPeer {
         }
     }
 
-    private void serve(InetSocketAddress address, Map<String, String> flags) throws IOException {
+    private void serve(InetSocketAddress address, Map<String, String> flags)
+            throws IOException, GeneralSecurityException {
         DTLSConnector connector = connector(address, DtlsRole.SERVER_ONLY, flags);
         connector.setRawDataReceiver(received -> {
             print(received);
@@ -88,7 +116,7 @@ final class ScandiumPeer {
     }
 
     private void connect(InetSocketAddress peer, Map<String, String> flags)
-            throws IOException, InterruptedException {
+            throws IOException, InterruptedException, GeneralSecurityException {
         InetSocketAddress any = new InetSocketAddress(peer.getAddress(), 0);
         DTLSConnector connector = connector(any, DtlsRole.CLIENT_ONLY, flags);
         connector.setRawDataReceiver(ScandiumPeer::print);
@@ -96,8 +124,13 @@ final class ScandiumPeer {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         // The first payload starts the handshake.
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            if (line.equals("reconnect")) {
+                connector.forceResumeSessionFor(peer);
+                continue;
+            }
             byte[] payload = line.getBytes(StandardCharsets.UTF_8);
-            connector.send(RawData.outbound(payload, new AddressEndpointContext(peer), null, false));
+            String name = flags.get("--credential").equals("psk") ? null : SERVER_NAME;
+            connector.send(RawData.outbound(payload, new AddressEndpointContext(peer, name, null), null, false));
             if (!connected.await(HANDSHAKE_TIMEOUT_SECONDS, TimeUnit.SECONDS)) {
                 throw new IOException("the handshake takes too long");
             }
@@ -109,7 +142,8 @@ final class ScandiumPeer {
         connector.destroy();
     }
 
-    private DTLSConnector connector(InetSocketAddress address, DtlsRole role, Map<String, String> flags) {
+    private DTLSConnector connector(InetSocketAddress address, DtlsRole role, Map<String, String> flags)
+            throws IOException, GeneralSecurityException {
         DtlsConfig.register();
         CipherSuite suite = CipherSuite.getTypeByName(flags.get("--suite"));
         if (suite == null) {
@@ -118,7 +152,6 @@ final class ScandiumPeer {
         byte[] key = HexFormat.of().parseHex(flags.get("--key-hex"));
         DtlsConnectorConfig.Builder builder = DtlsConnectorConfig.builder(new Configuration())
             .setAddress(address)
-            .setAdvancedPskStore(new AdvancedSinglePskStore(flags.get("--identity"), key))
             .setSessionListener(new Listener())
             .set(DtlsConfig.DTLS_ROLE, role)
             .set(DtlsConfig.DTLS_RECOMMENDED_CIPHER_SUITES_ONLY, false)
@@ -128,10 +161,71 @@ final class ScandiumPeer {
             .set(DtlsConfig.DTLS_MAX_CONNECTIONS, 100)
             .set(DtlsConfig.DTLS_RECEIVER_THREAD_COUNT, 1)
             .set(DtlsConfig.DTLS_CONNECTOR_THREAD_COUNT, 1);
+        if (flags.get("--credential").equals("psk")) {
+            builder.setAdvancedPskStore(new AdvancedSinglePskStore(flags.get("--identity"), key));
+        } else {
+            certify(builder, role, flags);
+        }
         if (!flags.get("--cid").equals("none")) {
             builder.set(DtlsConfig.DTLS_CONNECTION_ID_LENGTH, Integer.parseInt(flags.get("--cid")));
         }
         return new DTLSConnector(builder.build());
+    }
+
+    /** Gives one end its key and what it accepts of the other one. */
+    private static void certify(DtlsConnectorConfig.Builder builder, DtlsRole role, Map<String, String> flags)
+            throws IOException, GeneralSecurityException {
+        boolean isServer = role == DtlsRole.SERVER_ONLY;
+        boolean raw = flags.get("--credential").equals("raw-key");
+        boolean mutual = flags.get("--mutual").equals("yes");
+        String own = flags.get("--credential") + (isServer ? "-server" : "-client");
+        String other = flags.get("--credential") + (isServer ? "-client" : "-server");
+        String algorithm = switch (flags.get("--credential")) {
+            case "rsa" -> "RSA";
+            case "ed25519" -> "Ed25519";
+            default -> "EC";
+        };
+        Path files = Path.of(flags.get("--files"));
+        KeyFactory keys = KeyFactory.getInstance(algorithm);
+        if (isServer || mutual) {
+            PrivateKey key = keys.generatePrivate(new PKCS8EncodedKeySpec(Files.readAllBytes(files.resolve(own + ".der"))));
+            builder.setCertificateIdentityProvider(raw
+                ? new SingleCertificateProvider(key, publicKey(keys, files.resolve(own + ".spki")))
+                : new SingleCertificateProvider(
+                    key, new Certificate[] {certificate(files.resolve(own + ".crt"))}, CertificateType.X_509));
+        }
+        if (!isServer || mutual) {
+            StaticNewAdvancedCertificateVerifier.Builder verifier = StaticNewAdvancedCertificateVerifier.builder();
+            builder.setAdvancedCertificateVerifier(raw
+                ? verifier.setTrustedRPKs(
+                    new RawPublicKeyIdentity(publicKey(keys, files.resolve(other + ".spki")))).build()
+                : verifier.setTrustedCertificates(certificate(files.resolve("authority.crt"))).build());
+        }
+        SupportedGroup group = SupportedGroup.valueOf(flags.get("--group").replace("x25519", "X25519"));
+        // The groups of DTLS 1.2 are those of certificates too (RFC 8422, section 5.1).
+        Set<SupportedGroup> groups = new LinkedHashSet<>(
+            List.of(group, SupportedGroup.X25519, SupportedGroup.secp256r1, SupportedGroup.secp384r1));
+        if (isServer) {
+            builder.set(DtlsConfig.DTLS_CLIENT_AUTHENTICATION_MODE,
+                mutual ? CertificateAuthenticationMode.NEEDED : CertificateAuthenticationMode.NONE);
+        }
+        builder.set(DtlsConfig.DTLS_CURVES, List.copyOf(groups))
+            .set(DtlsConfig.DTLS_RECOMMENDED_CURVES_ONLY, false)
+            .set(DtlsConfig.DTLS_RECOMMENDED_SIGNATURE_AND_HASH_ALGORITHMS_ONLY, false)
+            .set(DtlsConfig.DTLS_USE_SERVER_NAME_INDICATION, true)
+            .setAsList(DtlsConfig.DTLS_SIGNATURE_AND_HASH_ALGORITHMS,
+                SignatureAndHashAlgorithm.SHA256_WITH_ECDSA, SignatureAndHashAlgorithm.SHA384_WITH_ECDSA,
+                SignatureAndHashAlgorithm.INTRINSIC_WITH_ED25519, SignatureAndHashAlgorithm.SHA256_WITH_RSA);
+    }
+
+    private static PublicKey publicKey(KeyFactory keys, Path file) throws IOException, GeneralSecurityException {
+        return keys.generatePublic(new X509EncodedKeySpec(Files.readAllBytes(file)));
+    }
+
+    private static Certificate certificate(Path file) throws IOException, GeneralSecurityException {
+        try (InputStream stream = Files.newInputStream(file)) {
+            return CertificateFactory.getInstance("X.509").generateCertificate(stream);
+        }
     }
 
     private static void print(RawData received) {

@@ -3,6 +3,8 @@
 use clap::Parser;
 use interop::peers::matrix::{self, OURSELVES, Outcome, Result};
 use interop::peers::{self, Peer};
+use interop::webrtc::{self, Browser};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -73,11 +75,23 @@ fn run(arguments: &Arguments) -> std::result::Result<bool, String> {
         }
     };
     let results = matrix::hold(&meetings, &told);
-    let seconds = started.elapsed().as_secs();
-    let [met, failed, impossible] = matrix::count(&results);
-    if arguments.json {
-        println!("{}", matrix::json(&results));
+    let browsers = if arguments.peer.is_none() && arguments.only.is_none() {
+        calls(program.parent().unwrap_or(Path::new(".")))
     } else {
+        Vec::new()
+    };
+    let seconds = started.elapsed().as_secs();
+    let count = count(&results, &browsers);
+    let [met, failed, impossible] = count;
+    if arguments.json {
+        let mut json = matrix::json(&results);
+        json["met"] = met.into();
+        json["failed"] = failed.into();
+        json["impossible"] = impossible.into();
+        json["browsers"] = browsers.clone().into();
+        println!("{json}");
+    } else {
+        browsers.iter().for_each(|result| println!("{}", webrtc::line(result)));
         for result in &results {
             if matches!(result.outcome, Outcome::CannotBe(_)) {
                 println!("{}", matrix::line(result));
@@ -86,32 +100,68 @@ fn run(arguments: &Arguments) -> std::result::Result<bool, String> {
         println!("{met} ok, {failed} failed, {impossible} not possible, in {seconds} s");
     }
     if let Some(file) = &arguments.write {
-        std::fs::write(file, page(&peers, &results, seconds))
+        std::fs::write(file, page(&peers, &results, &browsers, seconds))
             .map_err(|error| format!("{}: {error}", file.display()))?;
     }
     Ok(failed == 0)
 }
 
+/// The results of the browsers, or why there are none.
+fn calls(programs: &Path) -> Vec<Value> {
+    webrtc::results(programs).unwrap_or_else(|reason| {
+        eprintln!("browsers: {reason}");
+        Browser::ALL
+            .map(|browser| json!({ "browser": browser.name(), "impossible": reason }))
+            .into()
+    })
+}
+
+/// The numbers of successful, failed and impossible meetings and calls.
+fn count(results: &[Result<'_>], browsers: &[Value]) -> [usize; 3] {
+    let [mut met, mut failed, mut impossible] = matrix::count(results);
+    for result in browsers {
+        match (result["failed"].is_string(), result["impossible"].is_string()) {
+            (true, _) => failed += 1,
+            (false, true) => impossible += 1,
+            (false, false) => met += 1,
+        }
+    }
+    [met, failed, impossible]
+}
+
 /// The page with all results.
-fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>], seconds: u64) -> String {
-    let [met, failed, impossible] = matrix::count(results);
+fn page(
+    peers: &[Box<dyn Peer>],
+    results: &[Result<'_>],
+    browsers: &[Value],
+    seconds: u64,
+) -> String {
+    let [met, failed, impossible] = count(results, browsers);
     let mut text = format!(
         "# DTLS with others\n\n\
          Lightseal and other implementations of DTLS meet in both roles, over UDP sockets of the loopback\n\
          interface. A cell that says ok means: the handshake completed, a payload arrived at the server and\n\
          another one at the client, both unaltered, and the datagrams on the way had the suite, the version\n\
-         and the connection IDs (CIDs) that were asked for. With loss, an eighth of the datagrams in each\n\
+         and the connection IDs (CIDs) that were asked for. With certificates and raw keys, the group of the key\n\
+         exchange is checked as well, the HelloRetryRequest, and that the second connection resumes the session\n\
+         of the first; the client checks the server's chain and name, and the server the client's chain. With loss, an eighth of the datagrams in each\n\
          direction is lost, a tenth arrives twice and a tenth late. Rebinding is what a NAT does: the client\n\
          gets another port after the first payloads, and then another payload arrives in each direction.\n\n\
          Tables have the meetings that took place. What a peer cannot do is listed once below its tables; a\n\
          dash stands for such a case. Lightseal is a library in Rust and has no C interface so far: these\n\
          programs in C, Go and Java are tried over the network.\n\n\
-         Written by `cargo xtask interop --write docs/interop.md`, {} at commit {}: {met} ok, {failed} failed,\n\
+         Written by `cargo xtask interop --store`, {} at commit {}: {met} ok, {failed} failed,\n\
          {impossible} not possible, in {seconds} s.\n",
         words("date", &["-u", "+%Y-%m-%d"]),
         words("git", &["rev-parse", "--short", "HEAD"]),
     );
-    text.push_str(&matrix::page(peers, results));
+    text.push_str(&peers::page(peers, results));
+    text.push_str(
+        "\n## Browsers\n\nA page in the browser opens a WebRTC data channel with Lightseal, which answers connectivity\n\
+         checks as ICE lite (RFC 8445) and SCTP until the page says that its channel is open. Each end knows the\n\
+         other by the fingerprint of its certificate. Chromium's DTLS is BoringSSL's, Firefox's that of NSS.\n\n",
+    );
+    text.push_str(&webrtc::page(browsers));
     text.push_str(
         "\n## Among themselves\n\nThe other implementations also meet each other. These meetings check the test itself.\n\n",
     );

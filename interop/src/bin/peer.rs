@@ -2,8 +2,9 @@
 
 use clap::{Parser, ValueEnum};
 use interop::library::{self, Settings};
-use interop::peers::{Role, Suite};
+use interop::peers::{Credential, Group, Role, Suite};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Serves or connects with DTLS by one library.
@@ -27,6 +28,24 @@ struct Arguments {
     /// Length in bytes of the connection ID to receive with, or none not to offer the extension.
     #[arg(long, default_value = "none")]
     cid: String,
+    /// What both ends prove their identity with.
+    #[arg(long, default_value = "psk")]
+    credential: String,
+    /// The folder with keys and certificates.
+    #[arg(long, default_value = "")]
+    files: PathBuf,
+    /// The server's only group.
+    #[arg(long, default_value = "x25519")]
+    group: String,
+    /// Whether the client has a certificate or raw public key as well.
+    #[arg(long, default_value = "no")]
+    mutual: Flag,
+    /// Whether the client's first share is for another group.
+    #[arg(long, default_value = "no")]
+    retried: Flag,
+    /// Whether the client connects again when it is told so, with the session of its first connection.
+    #[arg(long, default_value = "no")]
+    resumed: Flag,
     /// Put one handshake message in each record, if the library can choose.
     #[arg(long)]
     single: bool,
@@ -34,10 +53,17 @@ struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Library {
+    Dimpl,
     Lightseal,
     Mbedtls,
     Tinydtls,
     Wolfssl,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Flag {
+    Yes,
+    No,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -70,21 +96,41 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let suite = Suite::named(&arguments.suite).ok_or("a suite that the matrix does not have")?;
     let single = arguments.single;
     let key = from_hex(&arguments.key_hex).ok_or("the key is not in hex")?;
-    let settings =
-        Settings { suite, identity: arguments.identity.clone().into(), key, cid, single };
+    let credential = Credential::named(&arguments.credential).ok_or("no such credential")?;
+    let group = Group::named(&arguments.group).ok_or("no such group")?;
+    let settings = Settings {
+        suite,
+        identity: arguments.identity.clone().into(),
+        key,
+        cid,
+        single,
+        credential,
+        files: arguments.files.clone(),
+        group,
+        mutual: arguments.mutual == Flag::Yes,
+        retried: arguments.retried == Flag::Yes,
+        resumed: arguments.resumed == Flag::Yes,
+    };
     match arguments.library {
-        Library::Lightseal => library::run(role, arguments.address, |address| {
-            library::lightseal::end(role, &settings, address)
-        }),
-        Library::Mbedtls => library::run(role, arguments.address, |address| {
-            library::mbedtls::end(role, &settings, address)
-        }),
-        Library::Tinydtls => library::run(role, arguments.address, |address| {
+        Library::Dimpl => {
+            let make = library::dimpl::ends(role, &settings)?;
+            library::run(role, arguments.address, make)
+        }
+        Library::Lightseal => {
+            let make = library::lightseal::ends(role, &settings)?;
+            library::run(role, arguments.address, make)
+        }
+        Library::Mbedtls => {
+            let make = library::mbedtls::ends(role, &settings)?;
+            library::run(role, arguments.address, make)
+        }
+        Library::Tinydtls => library::run(role, arguments.address, |address, _, _| {
             library::tinydtls::end(role, &settings, address)
         }),
-        Library::Wolfssl => library::run(role, arguments.address, |address| {
-            library::wolfssl::end(role, &settings, address)
-        }),
+        Library::Wolfssl => {
+            let make = library::wolfssl::ends(role, &settings)?;
+            library::run(role, arguments.address, make)
+        }
     }
 }
 

@@ -1,19 +1,34 @@
 //! Mbed TLS as a peer.
 
-use super::{End, Settings};
+use super::{End, Make, Settings};
 use crate::driven::Event;
-use crate::peers::{Role, Suite};
+use crate::peers::files::SERVER_NAME;
+use crate::peers::{Credential, Group, Role, Suite};
 use lightseal_core::{Engine, Instant, Output};
 use mbedtls_rs_sys as sys;
+use std::cell::{Cell, UnsafeCell};
 use std::collections::VecDeque;
-use std::ffi::{c_int, c_uchar, c_void};
+use std::ffi::{CString, c_int, c_uchar, c_void};
 use std::net::SocketAddr;
 use std::ptr;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Whether Mbed TLS has the suite. Its ECDHE_PSK suites have only CBC and ChaCha20.
 pub const fn has(suite: Suite) -> bool {
-    matches!(suite, Suite::PskCcm8 | Suite::PskCcm | Suite::PskGcm | Suite::PskChacha)
+    matches!(
+        suite,
+        Suite::PskCcm8
+            | Suite::PskCcm
+            | Suite::PskGcm
+            | Suite::PskChacha
+            | Suite::EcdsaGcm
+            | Suite::EcdsaGcm256
+            | Suite::EcdsaChacha
+            | Suite::EcdsaCcm
+            | Suite::EcdsaCcm8
+            | Suite::RsaGcm
+    )
 }
 
 /// The version of Mbed TLS.
@@ -30,9 +45,26 @@ pub struct Mbed {
     state: State,
     /// Whether the other end may change its address, because it is known by a connection ID.
     follows: bool,
+    /// Keeps what the C structures point to.
+    _resumption: Option<Rc<Resumption>>,
+}
+
+/// What outlives the connections of one program, so that sessions can be resumed.
+struct Resumption {
+    /// The session of a client's last connection.
+    session: UnsafeCell<sys::mbedtls_ssl_session>,
+    /// The sessions of a server.
+    cache: UnsafeCell<sys::mbedtls_ssl_cache_context>,
+    /// Whether the client has a session.
+    is_set: Cell<bool>,
 }
 
 struct Parts {
+    own: sys::mbedtls_x509_crt,
+    authority: sys::mbedtls_x509_crt,
+    key: sys::mbedtls_pk_context,
+    /// A list that ends with a zero.
+    groups: [u16; 4],
     ssl: sys::mbedtls_ssl_context,
     config: sys::mbedtls_ssl_config,
     cookies: sys::mbedtls_ssl_cookie_ctx,
@@ -56,41 +88,102 @@ enum State {
     Closed,
 }
 
-/// One end of a connection by Mbed TLS.
+/// What makes ends of connections by Mbed TLS with these settings.
 ///
 /// # Errors
 /// The settings that do not fit.
-pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Mbed, String> {
+pub fn ends(role: Role, settings: &Settings) -> Result<impl Make<Mbed> + use<>, String> {
     if !has(settings.suite) {
         return Err("not a suite of this peer".into());
     }
+    let settings = settings.clone();
+    let resumption = settings.resumed.then(|| Rc::new(Resumption::new()));
+    Ok(move |address: SocketAddr, now: Instant, before: Option<&mut Mbed>| {
+        if let (Some(resumption), Some(before)) = (&resumption, before) {
+            // SAFETY: the connection is valid, and the session belongs to this thread alone.
+            let answer = unsafe {
+                sys::mbedtls_ssl_get_session(&before.parts.ssl, resumption.session.get())
+            };
+            resumption.is_set.set(answer == 0);
+        }
+        end(role, &settings, resumption.clone(), address, now)
+    })
+}
+
+impl Resumption {
+    fn new() -> Self {
+        // SAFETY: these C structures consist of numbers and pointers. All zeros are a valid value until
+        // they are initialised.
+        let (mut session, mut cache) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        // SAFETY: both structures may be written.
+        unsafe {
+            sys::mbedtls_ssl_session_init(&mut session);
+            sys::mbedtls_ssl_cache_init(&mut cache);
+        }
+        Self {
+            session: UnsafeCell::new(session),
+            cache: UnsafeCell::new(cache),
+            is_set: Cell::new(false),
+        }
+    }
+}
+
+impl Drop for Resumption {
+    fn drop(&mut self) {
+        // SAFETY: both structures were initialised.
+        unsafe {
+            sys::mbedtls_ssl_session_free(self.session.get());
+            sys::mbedtls_ssl_cache_free(self.cache.get());
+        }
+    }
+}
+
+/// One end of a connection.
+fn end(
+    role: Role,
+    settings: &Settings,
+    resumption: Option<Rc<Resumption>>,
+    address: SocketAddr,
+    now: Instant,
+) -> Result<Mbed, String> {
     // SAFETY: these C structures consist of numbers and pointers. All zeros are a valid value until
     // `set_up` fills them.
     let mut parts: Box<Parts> = Box::new(unsafe {
         Parts {
+            own: std::mem::zeroed(),
+            authority: std::mem::zeroed(),
+            key: std::mem::zeroed(),
+            groups: [0; 4],
             ssl: std::mem::zeroed(),
             config: std::mem::zeroed(),
             cookies: std::mem::zeroed(),
             suites: [c_int::from(settings.suite.code()), 0],
-            line: Line {
-                inbound: VecDeque::new(),
-                outbound: VecDeque::new(),
-                now: Instant::ZERO,
-                timer: None,
-            },
+            line: Line { inbound: VecDeque::new(), outbound: VecDeque::new(), now, timer: None },
         }
     });
-    set_up(&mut parts, role, settings)?;
+    set_up(&mut parts, role, settings, resumption.as_deref())?;
     let to = (role == Role::Client).then_some(address);
     let follows = settings.cid.is_some_and(|bytes| bytes > 0);
-    let mut end = Mbed { parts, to, events: VecDeque::new(), state: State::Handshake, follows };
+    let mut end = Mbed {
+        parts,
+        to,
+        events: VecDeque::new(),
+        state: State::Handshake,
+        follows,
+        _resumption: resumption,
+    };
     if role == Role::Client {
         end.go_on();
     }
     Ok(end)
 }
 
-fn set_up(parts: &mut Parts, role: Role, settings: &Settings) -> Result<(), String> {
+fn set_up(
+    parts: &mut Parts,
+    role: Role,
+    settings: &Settings,
+    resumption: Option<&Resumption>,
+) -> Result<(), String> {
     let line: *mut c_void = (&raw mut parts.line).cast();
     let cookies: *mut c_void = (&raw mut parts.cookies).cast();
     let endpoint = match role {
@@ -113,14 +206,26 @@ fn set_up(parts: &mut Parts, role: Role, settings: &Settings) -> Result<(), Stri
         );
         succeed("mbedtls_ssl_config_defaults", answer)?;
         sys::mbedtls_ssl_conf_rng(&mut parts.config, Some(random), ptr::null_mut());
-        let answer = sys::mbedtls_ssl_conf_psk(
-            &mut parts.config,
-            key.as_ptr(),
-            key.len(),
-            identity.as_ptr(),
-            identity.len(),
-        );
-        succeed("mbedtls_ssl_conf_psk", answer)?;
+        if settings.credential == Credential::Psk {
+            let answer = sys::mbedtls_ssl_conf_psk(
+                &mut parts.config,
+                key.as_ptr(),
+                key.len(),
+                identity.as_ptr(),
+                identity.len(),
+            );
+            succeed("mbedtls_ssl_conf_psk", answer)?;
+        } else {
+            set_up_certificates(parts, role, settings)?;
+        }
+        if let (Some(resumption), Role::Server) = (resumption, role) {
+            sys::mbedtls_ssl_conf_session_cache(
+                &mut parts.config,
+                resumption.cache.get().cast(),
+                Some(sys::mbedtls_ssl_cache_get),
+                Some(sys::mbedtls_ssl_cache_set),
+            );
+        }
         sys::mbedtls_ssl_conf_ciphersuites(&mut parts.config, parts.suites.as_ptr());
         if role == Role::Server {
             sys::mbedtls_ssl_cookie_init(&mut parts.cookies);
@@ -140,6 +245,15 @@ fn set_up(parts: &mut Parts, role: Role, settings: &Settings) -> Result<(), Stri
         succeed("mbedtls_ssl_conf_cid", answer)?;
         sys::mbedtls_ssl_init(&mut parts.ssl);
         succeed("mbedtls_ssl_setup", sys::mbedtls_ssl_setup(&mut parts.ssl, &parts.config))?;
+        if settings.credential != Credential::Psk && role == Role::Client {
+            let name = CString::new(SERVER_NAME).expect("no zero in a name");
+            let answer = sys::mbedtls_ssl_set_hostname(&mut parts.ssl, name.as_ptr());
+            succeed("mbedtls_ssl_set_hostname", answer)?;
+        }
+        if let Some(resumption) = resumption.filter(|resumption| resumption.is_set.get()) {
+            let answer = sys::mbedtls_ssl_set_session(&mut parts.ssl, resumption.session.get());
+            succeed("mbedtls_ssl_set_session", answer)?;
+        }
         sys::mbedtls_ssl_set_bio(&mut parts.ssl, line, Some(transmit), Some(receive), None);
         sys::mbedtls_ssl_set_timer_cb(&mut parts.ssl, line, Some(set_timer), Some(get_timer));
     }
@@ -150,6 +264,59 @@ fn set_up(parts: &mut Parts, role: Role, settings: &Settings) -> Result<(), Stri
         let answer =
             unsafe { sys::mbedtls_ssl_set_cid(&mut parts.ssl, enabled, cid.as_ptr(), own) };
         succeed("mbedtls_ssl_set_cid", answer)?;
+    }
+    Ok(())
+}
+
+/// Gives one end its certificate and the authority whose certificates it accepts.
+fn set_up_certificates(parts: &mut Parts, role: Role, settings: &Settings) -> Result<(), String> {
+    let (certificate, key) = (settings.file(role, "crt")?, settings.file(role, "der")?);
+    let authority = settings.authority("crt")?;
+    // The groups of DTLS 1.2 are those of certificates too (RFC 8422, section 5.1).
+    let mut groups = settings.groups(role);
+    groups.extend([Group::P256, Group::P384]);
+    for (place, group) in parts.groups.iter_mut().zip(groups) {
+        *place = group.code();
+    }
+    // SAFETY: all structures are in a box that lives as long as the connection, and the files are copied
+    // during the calls.
+    unsafe {
+        sys::mbedtls_x509_crt_init(&mut parts.own);
+        sys::mbedtls_x509_crt_init(&mut parts.authority);
+        sys::mbedtls_pk_init(&mut parts.key);
+        sys::mbedtls_ssl_conf_groups(&mut parts.config, parts.groups.as_ptr());
+        if role == Role::Server || settings.mutual {
+            let (start, length) = (certificate.as_ptr(), certificate.len());
+            let answer = sys::mbedtls_x509_crt_parse(&mut parts.own, start, length);
+            succeed("mbedtls_x509_crt_parse", answer)?;
+            let (start, length) = (key.as_ptr(), key.len());
+            let answer = sys::mbedtls_pk_parse_key(
+                &mut parts.key,
+                start,
+                length,
+                ptr::null(),
+                0,
+                Some(random),
+                ptr::null_mut(),
+            );
+            succeed("mbedtls_pk_parse_key", answer)?;
+            let answer =
+                sys::mbedtls_ssl_conf_own_cert(&mut parts.config, &mut parts.own, &mut parts.key);
+            succeed("mbedtls_ssl_conf_own_cert", answer)?;
+        }
+        let mut verifies = sys::MBEDTLS_SSL_VERIFY_NONE;
+        if role == Role::Client || settings.mutual {
+            verifies = sys::MBEDTLS_SSL_VERIFY_REQUIRED;
+            let (start, length) = (authority.as_ptr(), authority.len());
+            let answer = sys::mbedtls_x509_crt_parse(&mut parts.authority, start, length);
+            succeed("mbedtls_x509_crt_parse", answer)?;
+            sys::mbedtls_ssl_conf_ca_chain(
+                &mut parts.config,
+                &mut parts.authority,
+                ptr::null_mut(),
+            );
+        }
+        sys::mbedtls_ssl_conf_authmode(&mut parts.config, verifies as c_int);
     }
     Ok(())
 }
@@ -224,6 +391,9 @@ impl Drop for Mbed {
             sys::mbedtls_ssl_free(&mut self.parts.ssl);
             sys::mbedtls_ssl_config_free(&mut self.parts.config);
             sys::mbedtls_ssl_cookie_free(&mut self.parts.cookies);
+            sys::mbedtls_x509_crt_free(&mut self.parts.own);
+            sys::mbedtls_x509_crt_free(&mut self.parts.authority);
+            sys::mbedtls_pk_free(&mut self.parts.key);
         }
     }
 }
@@ -238,6 +408,13 @@ impl End for Mbed {
             return Ok(());
         }
         Err(format!("mbedtls_ssl_write: {answer}"))
+    }
+
+    fn close(&mut self, now: Instant) {
+        self.parts.line.now = now;
+        // SAFETY: the connection is valid. An error means that the other end has closed before.
+        let _ = unsafe { sys::mbedtls_ssl_close_notify(&mut self.parts.ssl) };
+        self.state = State::Closed;
     }
 }
 

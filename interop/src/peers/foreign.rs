@@ -1,15 +1,47 @@
 //! Peers in other languages, as [`crate::foreign`] builds them.
 
-use super::{Cell, IDENTITY, KEY_HEX, Peer, Program, Role, Suite, Version};
+use super::{
+    Again, Cell, Cid, Credential, Files, Group, Peer, Program, Role, Suite, Version, arguments,
+};
 use crate::foreign::Foreign;
 use std::net::SocketAddr;
 
-fn program(peer: Foreign, end: &str, address: SocketAddr, role: Role, cell: &Cell) -> Program {
+fn program(peer: Foreign, address: SocketAddr, role: Role, cell: &Cell, files: &Files) -> Program {
     let mut command = peer.command();
-    command.args([end, &address.to_string(), "--suite", cell.suite.name()]);
-    let cid = cell.cid.of(role).map_or_else(|| "none".into(), |bytes| bytes.to_string());
-    command.args(["--identity", IDENTITY, "--key-hex", KEY_HEX, "--cid", &cid]);
-    Program { command, echoes: role == Role::Server }
+    command.args([if role == Role::Server { "serve" } else { "connect" }, &address.to_string()]);
+    command.args(arguments(cell, role, files));
+    Program { command, echoes: role == Role::Server, again: Again::Line }
+}
+
+/// Whether pion or Scandium has what a cell with certificates or raw public keys asks for.
+fn certified(peer: Foreign, role: Role, cell: &Cell) -> Result<(), &'static str> {
+    match (peer, cell.credential, cell.group) {
+        (Foreign::Pion, ..) if cell.resumed && cell.mutual && role == Role::Server => {
+            Err("pion's server does not store sessions of clients with certificates")
+        }
+        (Foreign::Pion, Credential::RawKey, _) => Err("pion has no raw public keys"),
+        (Foreign::Scandium, ..) if cell.suite == Suite::EcdsaChacha => {
+            Err("not a suite of Scandium")
+        }
+        (_, _, Group::X25519MlKem768) => Err("not a group of DTLS 1.2"),
+        _ => Ok(()),
+    }
+}
+
+/// Whether NSS has what the cell asks for.
+fn nss(cell: &Cell) -> Result<(), &'static str> {
+    match (cell.credential, cell.suite) {
+        (_, suite) if suite.version() == Version::Dtls13 => {
+            Err("this NSS has a draft of DTLS 1.3 alone (its hello offers version 7f2b)")
+        }
+        _ if cell.cid != Cid::None => Err("NSS has no connection IDs"),
+        (Credential::Psk, _) => Err("NSS has no PSKs in DTLS 1.2"),
+        (Credential::RawKey, _) => Err("NSS has no raw public keys"),
+        (Credential::Ed25519, _) => Err("this NSS has no Ed25519"),
+        (_, Suite::EcdsaCcm | Suite::EcdsaCcm8) => Err("not a suite of NSS"),
+        _ if cell.group == Group::X25519MlKem768 => Err("this NSS has no X25519MLKEM768"),
+        _ => Ok(()),
+    }
 }
 
 impl Peer for Foreign {
@@ -22,6 +54,7 @@ impl Peer for Foreign {
         match self {
             Self::Pion => format!("pion/dtls {version}"),
             Self::Scandium => format!("Eclipse Californium Scandium {version}"),
+            Self::Nss => format!("NSS {version}"),
         }
     }
 
@@ -29,11 +62,18 @@ impl Peer for Foreign {
         self.build()
     }
 
-    fn supports(&self, _: Role, cell: &Cell) -> Result<(), &'static str> {
+    fn supports(&self, role: Role, cell: &Cell) -> Result<(), &'static str> {
+        if *self == Self::Nss {
+            return nss(cell);
+        }
+        if cell.suite.version() == Version::Dtls12 && cell.credential != Credential::Psk {
+            return certified(*self, role, cell);
+        }
         match (self, cell.suite) {
             (_, suite) if suite.version() == Version::Dtls13 => match self {
                 Self::Pion => Err("pion has no DTLS 1.3"),
                 Self::Scandium => Err("Scandium has no DTLS 1.3"),
+                Self::Nss => Ok(()),
             },
             (Self::Pion, Suite::EcdhePskGcm | Suite::EcdhePskCcm8) => {
                 Err("not a suite of pion, which has ECDHE_PSK with ChaCha20 and CBC alone")
@@ -43,11 +83,11 @@ impl Peer for Foreign {
         }
     }
 
-    fn serve(&self, at: SocketAddr, cell: &Cell) -> Program {
-        program(*self, "serve", at, Role::Server, cell)
+    fn serve(&self, at: SocketAddr, cell: &Cell, files: &Files) -> Program {
+        program(*self, at, Role::Server, cell, files)
     }
 
-    fn connect(&self, to: SocketAddr, cell: &Cell) -> Program {
-        program(*self, "connect", to, Role::Client, cell)
+    fn connect(&self, to: SocketAddr, cell: &Cell, files: &Files) -> Program {
+        program(*self, to, Role::Client, cell, files)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::running::server_address;
 use super::wire::{self, Tap, WireObservations};
-use super::{Cell, Network, Peer, Role, Running};
+use super::{Again, Cell, Credential, Files, Network, Peer, Program, RECONNECT, Role, Running};
 use crate::process::is_bound;
 use lightseal_net::relay::{Relay, RelaySettings};
 use lightseal_net::{Impairments, Probability, socket};
@@ -40,6 +40,10 @@ impl MeetingTimeouts {
 
 /// The interval after which a payload that has not arrived is sent again.
 const AGAIN: Duration = Duration::from_millis(700);
+/// A line that the client sends while it waits for a payload.
+const NUDGE: &str = "go on";
+/// How long a client may take to close its connection.
+const CLOSING: Duration = Duration::from_secs(5);
 /// How often the output of the peers is checked.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -72,12 +76,13 @@ pub fn meet(
     client: &dyn Peer,
     server: &dyn Peer,
     cell: &Cell,
+    files: &Files,
     seed: u64,
 ) -> Result<Meeting, Failure> {
     let early = |reason: String| Failure { reason, trace: String::new() };
     let patience = MeetingTimeouts::of(cell);
     let at = server_address();
-    let mut serving = Running::start(server.serve(at, cell))
+    let mut serving = Running::start(server.serve(at, cell, files))
         .map_err(|error| early(format!("the server does not start: {error}")))?;
     wait_for_server(&mut serving, at, patience.start).map_err(|reason| Failure {
         reason,
@@ -85,7 +90,7 @@ pub fn meet(
     })?;
     let line = (cell.network != Network::Good).then(|| Line::start(at, cell.network, seed));
     let tap = Tap::start(line.as_ref().map_or(at, Line::address));
-    let connecting = Running::start(client.connect(tap.address(), cell))
+    let connecting = Running::start(client.connect(tap.address(), cell, files))
         .map_err(|error| early(format!("the client does not start: {error}")))?;
     let mut both = BothEnds { client: connecting, server: serving };
     let started = Instant::now();
@@ -95,6 +100,12 @@ pub fn meet(
         outcome = both
             .exchange(!seed, Instant::now() + patience.rebound)
             .map_err(|reason| format!("after a change of the client's port: {reason}"));
+    }
+    if outcome.is_ok() && cell.resumed {
+        outcome = both
+            .connect_again(|| client.connect(tap.address(), cell, files))
+            .and_then(|()| both.exchange(!seed, Instant::now() + patience.meeting))
+            .map_err(|reason| format!("at the second connection: {reason}"));
     }
     let took = started.elapsed();
     let datagrams = tap.datagrams();
@@ -142,6 +153,19 @@ struct BothEnds {
 }
 
 impl BothEnds {
+    /// Lets the client connect with its session. `start` is the program of the client.
+    fn connect_again(&mut self, start: impl FnOnce() -> Program) -> Result<(), String> {
+        match self.client.again {
+            Again::Line => self.client.tell(RECONNECT),
+            Again::ByItself => {}
+            Again::Restart => {
+                self.client.finish(CLOSING)?;
+                self.client = Running::start(start()).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Exchanges a payload in each direction, sent again until it has arrived.
     fn exchange(&mut self, seed: u64, deadline: Instant) -> Result<(), String> {
         let there = payload(seed, Role::Server);
@@ -176,7 +200,13 @@ impl BothEnds {
             if now >= next {
                 next = now + AGAIN;
                 let by_client = to == Role::Server || self.server.echoes;
-                if by_client { &mut self.client } else { &mut self.server }.tell(payload);
+                if by_client {
+                    self.client.tell(payload);
+                } else {
+                    self.server.tell(payload);
+                    // OpenSSL's server reads its input only after a datagram has arrived.
+                    self.client.tell(NUDGE);
+                }
             }
             thread::sleep(LOOK);
         }
@@ -198,13 +228,19 @@ fn payload(seed: u64, to: Role) -> String {
 
 /// Checks that the datagrams show the parameters of the cell.
 fn judge(shown: &WireObservations, cell: &Cell) -> Result<(), String> {
-    let wanted = (cell.suite.version(), cell.suite.code());
-    match shown.agreed {
-        None => return Err("no ServerHello was seen".into()),
-        Some(agreed) if agreed == wanted => {}
-        Some((version, suite)) => {
-            return Err(format!("they agreed on DTLS {version} and suite {suite:#06x}"));
-        }
+    let Some(hello) = &shown.agreed else { return Err("no ServerHello was seen".into()) };
+    let (version, suite) = (hello.version, hello.suite);
+    if (version, suite) != (cell.suite.version(), cell.suite.code()) {
+        return Err(format!("they agreed on DTLS {version} and suite {suite:#06x}"));
+    }
+    if cell.credential != Credential::Psk && shown.group != Some(cell.group.code()) {
+        return Err(format!("they agreed on the group {:#06x?}", shown.group));
+    }
+    if cell.retried && shown.asked_for != Some(cell.group.code()) {
+        return Err("no HelloRetryRequest asked for the group".into());
+    }
+    if cell.resumed && !shown.resumed {
+        return Err("the second connection did not resume the session of the first".into());
     }
     for role in Role::BOTH {
         let wanted = cell.cid.reaches(role);

@@ -7,17 +7,25 @@
 //! datagrams, by [`wire`].
 
 mod cell;
+pub mod files;
 mod foreign;
 pub mod gnutls;
 pub mod library;
 pub mod matrix;
 mod meet;
 pub mod openssl;
+mod page;
+mod plan;
 mod running;
 pub mod wire;
 
-pub use cell::{CID_BYTES, Cell, Cid, IDENTITY, KEY_HEX, Network, Role, Suite, Version};
+pub use cell::{
+    CID_BYTES, Cell, Cid, Credential, Group, IDENTITY, KEY_HEX, Network, Role, Suite, Version,
+};
+pub use files::Files;
 pub use meet::{Failure, Meeting, MeetingTimeouts, meet};
+pub use page::page;
+pub use plan::cells;
 pub use running::{Running, server_address};
 
 use crate::foreign::Foreign;
@@ -51,11 +59,11 @@ pub trait Peer: Sync {
         false
     }
 
-    /// The program that serves clients at the address `at`.
-    fn serve(&self, at: SocketAddr, cell: &Cell) -> Program;
+    /// The program that serves clients at the address `at`. `files` has the keys and certificates.
+    fn serve(&self, at: SocketAddr, cell: &Cell, files: &Files) -> Program;
 
-    /// The program that connects to the address `to`.
-    fn connect(&self, to: SocketAddr, cell: &Cell) -> Program;
+    /// The program that connects to the address `to`. `files` has the keys and certificates.
+    fn connect(&self, to: SocketAddr, cell: &Cell, files: &Files) -> Program;
 }
 
 /// How to run one end. The program ends when its standard input does, or when it is killed.
@@ -65,6 +73,43 @@ pub struct Program {
     /// Whether a server sends back by itself what it receives. Another server sends the lines of
     /// its standard input, as a client does.
     pub echoes: bool,
+    /// How the client connects again with its session.
+    pub again: Again,
+}
+
+/// How a client program connects again with the session of its first connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Again {
+    /// By the line [`RECONNECT`] of its standard input.
+    #[default]
+    Line,
+    /// It does so without being told, before it sends anything.
+    ByItself,
+    /// It stores its session, and resumes it when it is run again.
+    Restart,
+}
+
+/// The line by which a client is told to connect again.
+pub const RECONNECT: &str = "reconnect";
+
+/// The arguments with which every program of this package describes a cell to its end.
+fn arguments(cell: &Cell, role: Role, files: &Files) -> Vec<String> {
+    let cid = cell.cid.of(role).map_or_else(|| "none".into(), |bytes| bytes.to_string());
+    let mut words: Vec<String> = vec!["--suite".into(), cell.suite.name().into()];
+    for (name, value) in [
+        ("--identity", IDENTITY),
+        ("--key-hex", KEY_HEX),
+        ("--cid", &cid),
+        ("--credential", cell.credential.word()),
+        ("--files", &files.path().to_string_lossy()),
+        ("--group", cell.group.name()),
+        ("--mutual", if cell.mutual { "yes" } else { "no" }),
+        ("--retried", if cell.retried { "yes" } else { "no" }),
+        ("--resumed", if cell.resumed { "yes" } else { "no" }),
+    ] {
+        words.extend([name.to_owned(), value.to_owned()]);
+    }
+    words
 }
 
 /// Every peer. `programs` is the folder of this package's own programs.

@@ -1,12 +1,13 @@
 //! A running program of a peer.
 
-use super::Program;
+use super::{Again, Program};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 /// Bytes of a program's output that are kept.
 const MAX_OUTPUT: usize = 1 << 20;
@@ -19,6 +20,8 @@ pub struct Running {
     readers: Vec<JoinHandle<()>>,
     /// The value of [`Program::echoes`].
     pub echoes: bool,
+    /// The value of [`Program::again`].
+    pub again: Again,
 }
 
 impl Running {
@@ -39,7 +42,7 @@ impl Running {
             readers.push(collect(stderr, &output));
         }
         let input = child.stdin.take();
-        Ok(Self { child, input, output, readers, echoes: program.echoes })
+        Ok(Self { child, input, output, readers, echoes: program.echoes, again: program.again })
     }
 
     /// Writes a line to the program's standard input.
@@ -48,6 +51,22 @@ impl Running {
             // An error means that the program has ended, which is noticed elsewhere.
             let _ = writeln!(input, "{line}").and_then(|()| input.flush());
         }
+    }
+
+    /// Ends the program's standard input and waits until the program has ended.
+    ///
+    /// # Errors
+    /// It has not ended after `patience`.
+    pub fn finish(&mut self, patience: Duration) -> Result<(), String> {
+        self.input = None;
+        let started = Instant::now();
+        while self.ended().is_none() {
+            if started.elapsed() > patience {
+                return Err("the program does not end".into());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
     }
 
     /// The program's standard output and standard error so far.

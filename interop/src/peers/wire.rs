@@ -127,12 +127,14 @@ impl Shared {
 /// One record, as far as it can be read without a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// A handshake message, or its first fragment, in epoch 0.
+    /// A handshake message or a fragment of one, in epoch 0.
     Handshake {
         /// The message type (RFC 8446 B.3).
         message: u8,
         /// The message sequence number.
         sequence: u16,
+        /// Where this part of the message's body begins.
+        offset: u32,
         /// The part of the message's body that is in this record.
         body: Vec<u8>,
     },
@@ -162,6 +164,10 @@ const HANDSHAKE: u8 = 22;
 const ALERT: u8 = 21;
 const TLS12_CID: u8 = 25;
 const SERVER_HELLO: u8 = 2;
+const SERVER_KEY_EXCHANGE: u8 = 12;
+const CLIENT_KEY_EXCHANGE: u8 = 16;
+/// The kind of curve in a ServerKeyExchange (RFC 8422, section 5.4).
+const NAMED_CURVE: u8 = 3;
 
 /// The records of a datagram.
 ///
@@ -197,15 +203,13 @@ pub fn records(datagram: &[u8]) -> Vec<Record> {
             break;
         };
         let epoch = u16::from_be_bytes([header[3], header[4]]);
+        if (first, epoch) == (HANDSHAKE, 0) {
+            records.extend(messages(body));
+            rest = next;
+            continue;
+        }
         records.push(match (first, epoch, body) {
             (TLS12_CID, _, _) => Record::Cid(header[11..11 + cid].to_vec()),
-            (HANDSHAKE, 0, [message, _, _, _, high, low, _, _, _, _, _, _, body @ ..]) => {
-                Record::Handshake {
-                    message: *message,
-                    sequence: u16::from_be_bytes([*high, *low]),
-                    body: body.to_vec(),
-                }
-            }
             (ALERT, 0, &[level, description]) => Record::Alert(level, description),
             (content, _, _) => Record::Other { content, epoch, length },
         });
@@ -214,11 +218,38 @@ pub fn records(datagram: &[u8]) -> Vec<Record> {
     records
 }
 
+/// The handshake messages of one record (RFC 6347, section 4.2.2).
+fn messages(mut content: &[u8]) -> Vec<Record> {
+    let mut messages = Vec::new();
+    while let [message, _, _, _, high, low, o1, o2, o3, l1, l2, l3, body @ ..] = content {
+        let length = u32::from_be_bytes([0, *l1, *l2, *l3]) as usize;
+        let (body, rest) = body.split_at(length.min(body.len()));
+        messages.push(Record::Handshake {
+            message: *message,
+            sequence: u16::from_be_bytes([*high, *low]),
+            offset: u32::from_be_bytes([0, *o1, *o2, *o3]),
+            body: body.to_vec(),
+        });
+        content = rest;
+    }
+    if !content.is_empty() {
+        messages.push(Record::Noise);
+    }
+    messages
+}
+
 /// What the datagrams of a meeting show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WireObservations {
-    /// The version and suite of the last ServerHello.
-    pub agreed: Option<(Version, u16)>,
+    /// The last ServerHello that is no HelloRetryRequest.
+    pub agreed: Option<ServerHello>,
+    /// The group of the last key exchange.
+    pub group: Option<u16>,
+    /// The group that a HelloRetryRequest has asked for.
+    pub asked_for: Option<u16>,
+    /// Whether the last handshake has resumed a session: in DTLS 1.3 the server has taken a PSK, in 1.2
+    /// no key exchange followed its hello, which has the session ID of an earlier one or a ticket.
+    pub resumed: bool,
     /// Number of records with a connection ID, to the client and to the server.
     pub with_cid: [usize; 2],
     /// Number of protected records without a connection ID, to the client and to the server.
@@ -229,13 +260,36 @@ pub struct WireObservations {
 /// Reads what the datagrams show.
 pub fn shown(datagrams: &[Datagram]) -> WireObservations {
     let mut shown = WireObservations::default();
+    // A ServerHello that arrives twice says nothing new.
+    let mut last_hello = Vec::new();
     for datagram in datagrams {
         let to = usize::from(datagram.to == Role::Server);
         for record in records(&datagram.bytes) {
             match record {
+                Record::Handshake { offset: 1.., .. } => {}
+                Record::Handshake { message: SERVER_HELLO, body, .. } if body == last_hello => {}
                 Record::Handshake { message: SERVER_HELLO, body, .. } => {
-                    shown.agreed = server_hello(&body).or(shown.agreed);
+                    match ServerHello::read(&body) {
+                        Some(hello) if hello.retries => {
+                            shown.asked_for = hello.group.or(shown.asked_for);
+                        }
+                        Some(hello) => {
+                            shown.group = hello.group.or(shown.group);
+                            // A full handshake of DTLS 1.2 goes on with a certificate.
+                            shown.resumed = hello.psk || hello.version == Version::Dtls12;
+                            shown.agreed = Some(hello);
+                        }
+                        None => {}
+                    }
+                    last_hello = body;
                 }
+                Record::Handshake { message: SERVER_KEY_EXCHANGE, body, .. } => {
+                    shown.resumed = false;
+                    if let [NAMED_CURVE, high, low, ..] = body[..] {
+                        shown.group = Some(u16::from_be_bytes([high, low]));
+                    }
+                }
+                Record::Handshake { message: CLIENT_KEY_EXCHANGE, .. } => shown.resumed = false,
                 Record::Unified { cid: true } | Record::Cid(_) => shown.with_cid[to] += 1,
                 Record::Unified { cid: false } => shown.without_cid[to] += 1,
                 Record::Other { epoch: 1.., .. } => shown.without_cid[to] += 1,
@@ -246,24 +300,49 @@ pub fn shown(datagrams: &[Datagram]) -> WireObservations {
     shown
 }
 
-/// The version and the suite of a ServerHello (RFC 5246 section 7.4.1.3, RFC 8446 section 4.1.3).
-fn server_hello(body: &[u8]) -> Option<(Version, u16)> {
-    const SUPPORTED_VERSIONS: u16 = 43;
-    let session = usize::from(*body.get(34)?);
-    let rest = body.get(35 + session..)?;
-    let suite = u16::from_be_bytes([*rest.first()?, *rest.get(1)?]);
-    // The compression method and the length of the extensions precede the extensions.
-    let mut extensions = rest.get(5..).unwrap_or_default();
-    let mut version = Version::Dtls12;
-    while let [t1, t2, l1, l2, content @ ..] = extensions {
-        let length = usize::from(u16::from_be_bytes([*l1, *l2]));
-        let is_version = u16::from_be_bytes([*t1, *t2]) == SUPPORTED_VERSIONS;
-        if is_version && content.starts_with(&[0xfe, 0xfc]) {
-            version = Version::Dtls13;
+/// What a ServerHello says (RFC 5246 section 7.4.1.3, RFC 8446 section 4.1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerHello {
+    /// The version.
+    pub version: Version,
+    /// The suite.
+    pub suite: u16,
+    /// The group of the server's share, or the one that it asks for.
+    pub group: Option<u16>,
+    /// Whether the server has taken a PSK of DTLS 1.3.
+    pub psk: bool,
+    /// Whether it is a HelloRetryRequest.
+    pub retries: bool,
+}
+
+impl ServerHello {
+    fn read(body: &[u8]) -> Option<Self> {
+        const PRE_SHARED_KEY: u16 = 41;
+        const SUPPORTED_VERSIONS: u16 = 43;
+        const KEY_SHARE: u16 = 51;
+        /// The first bytes of a HelloRetryRequest's random value (RFC 8446, section 4.1.3).
+        const RETRIES: [u8; 8] = [0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11];
+        let session = usize::from(*body.get(34)?);
+        let rest = body.get(35 + session..)?;
+        let suite = u16::from_be_bytes([*rest.first()?, *rest.get(1)?]);
+        let retries = body[2..].starts_with(&RETRIES);
+        let mut hello = Self { version: Version::Dtls12, suite, group: None, psk: false, retries };
+        // The compression method and the length of the extensions precede the extensions.
+        let mut extensions = rest.get(5..).unwrap_or_default();
+        while let [t1, t2, l1, l2, content @ ..] = extensions {
+            let length = usize::from(u16::from_be_bytes([*l1, *l2]));
+            match (u16::from_be_bytes([*t1, *t2]), content) {
+                (SUPPORTED_VERSIONS, [0xfe, 0xfc, ..]) => hello.version = Version::Dtls13,
+                (KEY_SHARE, [high, low, ..]) => {
+                    hello.group = Some(u16::from_be_bytes([*high, *low]));
+                }
+                (PRE_SHARED_KEY, _) => hello.psk = true,
+                _ => {}
+            }
+            extensions = content.get(length..).unwrap_or_default();
         }
-        extensions = content.get(length..).unwrap_or_default();
+        Some(hello)
     }
-    Some((version, suite))
 }
 
 /// The datagrams in words, one line each, followed by up to 256 of their bytes in hex.
@@ -299,7 +378,7 @@ pub fn alerts(datagrams: &[Datagram]) -> Vec<String> {
 impl Record {
     fn told(&self) -> String {
         match self {
-            Self::Handshake { message, sequence, body } => {
+            Self::Handshake { message, sequence, offset, body } => {
                 let name = match *message {
                     0 => "HelloRequest",
                     1 => "ClientHello",
@@ -311,7 +390,8 @@ impl Record {
                     16 => "ClientKeyExchange",
                     _ => return format!("handshake message {message}, number {sequence}"),
                 };
-                format!("{name} {sequence} ({} B)", body.len())
+                let from = if *offset > 0 { format!(" from {offset}") } else { String::new() };
+                format!("{name} {sequence}{from} ({} B)", body.len())
             }
             Self::Alert(level, description) => format!("alert {level}/{description}"),
             Self::Other { content, epoch, length } => {
@@ -363,7 +443,8 @@ mod tests {
             (&[0, 23, 0, 0, 0, 43, 0, 2, 0xfe, 0xfc], Version::Dtls13),
         ] {
             let shown = shown(&[passed(hello(extensions), Role::Client)]);
-            assert_eq!(shown.agreed, Some((version, 0xc0a8)));
+            let agreed = shown.agreed.map(|hello| (hello.version, hello.suite));
+            assert_eq!(agreed, Some((version, 0xc0a8)));
         }
     }
 

@@ -1,9 +1,13 @@
-//! One handshake in every possible cell of the matrix, peer by peer. Meetings with loss take longer
-//! and are made by `cargo xtask interop`.
+//! One handshake in every possible cell of the matrix with a PSK, and in a sample of those with
+//! certificates and raw public keys, peer by peer. The others, and meetings with loss, which take
+//! longer, are made by `cargo xtask interop`.
 
 use interop::foreign::Foreign;
 use interop::peers::matrix::{self, Outcome, PlannedMeeting};
-use interop::peers::{self, Cell, Cid, Network, Peer, Program, Role, Suite};
+use interop::peers::{
+    self, Cell, Cid, Credential, Files, Group, Network, Peer, Program, Role, Suite,
+};
+use interop::webrtc::{Browser, namespace};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -15,6 +19,20 @@ fn peers() -> Vec<Box<dyn Peer>> {
 
 fn is_lossy(cell: &Cell) -> bool {
     cell.network == Network::Lossy
+}
+
+/// Whether the cell belongs to the sample: every credential with client authentication, ECDSA P-256 and
+/// raw public keys in every way, and every group.
+fn is_sampled(cell: &Cell) -> bool {
+    let in_every_way = [Credential::Psk, Credential::EcdsaP256, Credential::RawKey];
+    let is_first = cell.suite == cell.credential.first_suite(cell.suite.version());
+    let is_plain = cell.cid == Cid::None && !cell.resumed && !cell.retried;
+    let fits = match cell.credential {
+        Credential::Psk => true,
+        credential if in_every_way.contains(&credential) && cell.group == Group::X25519 => is_first,
+        _ => is_first && is_plain && cell.mutual,
+    };
+    fits && !is_lossy(cell)
 }
 
 /// Runs all possible meetings. There must be at least `least`, and every one must succeed.
@@ -45,7 +63,7 @@ fn with(name: &str, least: usize) {
         return skip::test(reason);
     }
     let mut meetings = matrix::with_us(&peers);
-    meetings.retain(|meeting| !is_lossy(&meeting.cell));
+    meetings.retain(|meeting| is_sampled(&meeting.cell));
     meetings.retain(|meeting| [meeting.client.name(), meeting.server.name()].contains(&name));
     hold(meetings, least);
 }
@@ -80,7 +98,7 @@ fn the_page_has_what_took_place_and_each_reason_once() {
         };
         results.push(matrix::Result { appointment, outcome });
     }
-    let page = matrix::page(&peers, &results);
+    let page = peers::page(&peers, &results);
     let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| TLS_")).collect();
     let expected = ["client", "server"]
         .map(|role| format!("| TLS_PSK_WITH_AES_128_CCM_8 | {role} | ok | ok |"));
@@ -104,7 +122,7 @@ fn pion_and_scandium_meet_in_every_cell() {
     }
     let (pion, scandium) = (&Foreign::Pion, &Foreign::Scandium);
     let mut meetings = Vec::new();
-    for cell in matrix::cells().into_iter().filter(|cell| !is_lossy(cell)) {
+    for cell in peers::cells().into_iter().filter(|cell| !is_lossy(cell)) {
         meetings.push(PlannedMeeting { client: pion, server: scandium, cell });
         meetings.push(PlannedMeeting { client: scandium, server: pion, cell });
     }
@@ -112,19 +130,79 @@ fn pion_and_scandium_meet_in_every_cell() {
     hold(meetings, 30);
 }
 
+/// The page counts what the stored results of the same run have.
+#[test]
+fn the_page_and_the_stored_results_agree() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let stored = std::fs::read_dir(root.join("results")).expect("a folder").flatten();
+    let stored = stored.map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("interop-") && name.ends_with(".json")
+    });
+    let newest = stored.max().expect("results are stored");
+    let json = std::fs::read_to_string(newest).expect("it can be read");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    let results = &json["result"];
+    let page = std::fs::read_to_string(root.join("docs/interop.md")).expect("it can be read");
+    let count = |name: &str| results[name].as_u64().expect("a number");
+    let [met, failed, impossible] = ["met", "failed", "impossible"].map(count);
+    assert_eq!(failed, 0);
+    let counts = format!("{met} ok, {failed} failed,\n{impossible} not possible");
+    assert!(page.contains(&counts), "{counts}");
+    let cells = page.matches(" ok |").count() + page.matches(": ok\n").count();
+    assert_eq!(cells as u64, met, "cells of the page");
+    assert!(!page.contains("FAILED"));
+}
+
+/// A few calls of each browser.
+#[test]
+fn browsers() {
+    let program = Path::new(env!("CARGO_BIN_EXE_webrtc"));
+    if let Err(reason) = namespace::require() {
+        return skip::test(reason);
+    }
+    let mut met = 0;
+    for browser in Browser::ALL {
+        if let Err(reason) = browser.version() {
+            skip::part(browser.name(), reason);
+            continue;
+        }
+        let mut command = namespace::command(program);
+        command.args(["--sample", "--trace", "--browser", browser.name()]);
+        let output = command.output().expect("the program is built");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let trace = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}{trace}");
+        let count = text.matches(": ok (").count();
+        assert_eq!(count, 4, "{text}{trace}");
+        met += count;
+    }
+    println!("{met} calls");
+}
+
 #[test]
 fn openssl() {
-    with("OpenSSL", 8);
+    with("OpenSSL", 8 + 20);
 }
 
 #[test]
 fn gnutls() {
-    with("GnuTLS", 4);
+    with("GnuTLS", 4 + 10);
 }
 
 #[test]
 fn mbed_tls() {
-    with("Mbed TLS", 8);
+    with("Mbed TLS", 8 + 20);
+}
+
+#[test]
+fn dimpl() {
+    with("dimpl", 20);
+}
+
+#[test]
+fn nss() {
+    with("NSS", 10);
 }
 
 #[test]
@@ -168,12 +246,12 @@ impl Peer for Pretender<'_> {
         Ok(())
     }
 
-    fn serve(&self, at: SocketAddr, _: &Cell) -> Program {
-        self.0.serve(at, &self.1)
+    fn serve(&self, at: SocketAddr, _: &Cell, files: &Files) -> Program {
+        self.0.serve(at, &self.1, files)
     }
 
-    fn connect(&self, to: SocketAddr, _: &Cell) -> Program {
-        self.0.connect(to, &self.1)
+    fn connect(&self, to: SocketAddr, _: &Cell, files: &Files) -> Program {
+        self.0.connect(to, &self.1, files)
     }
 }
 
@@ -186,6 +264,7 @@ fn who_only_pretends_is_found_out() {
     }
     let done = Cell::plain(Suite::PskGcm);
     let pretender = Pretender(openssl.as_ref(), done);
+    let files = Files::new().expect("a folder for keys and certificates");
     for (asked, reason) in [
         (Cell::plain(Suite::PskCcm), "they agreed on DTLS 1.2 and suite 0x00a8"),
         (Cell::plain(Suite::KeGcm), "they agreed on DTLS 1.2 and suite 0x00a8"),
@@ -197,8 +276,8 @@ fn who_only_pretends_is_found_out() {
             "after a change of the client's port: no payload reached the server in time",
         ),
     ] {
-        let outcome = peers::meet(&pretender, &pretender, &asked, 1);
+        let outcome = peers::meet(&pretender, &pretender, &asked, &files, 1);
         assert_eq!(outcome.err().map(|failure| failure.reason).as_deref(), Some(reason));
     }
-    assert!(peers::meet(&pretender, &pretender, &done, 1).is_ok());
+    assert!(peers::meet(&pretender, &pretender, &done, &files, 1).is_ok());
 }

@@ -24,8 +24,9 @@ fn meetings() -> Vec<Claim> {
             .claim("wolfssl-plain-fallback", AtMost(0.0), Seconds(5))
             .by(fallback),
         "Number of failed meetings with other implementations of DTLS, over all peers, roles, \
-            suites and connection ID lengths. Bar: there may be none"
-            .claim("interop-matrix", AtMost(0.0), Seconds(150))
+            suites, credentials, groups and connection ID lengths, and of data channels of browsers. \
+            Bar: there may be none"
+            .claim("interop-matrix", AtMost(0.0), Seconds(400))
             .by(matrix),
     ]
 }

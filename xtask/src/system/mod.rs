@@ -9,8 +9,8 @@ mod packages;
 use crate::Failure;
 use crate::process::{capture, cargo, command, prefer, run, succeeds};
 use packages::{
-    BUILD, DEBOOTSTRAP, EMULATOR, GUEST, JAVA, Manager, NAMESPACES, PEERS, PIP, Package, STANDBY,
-    TUNNELS,
+    BROWSERS, BUILD, DEBOOTSTRAP, EMULATOR, GUEST, JAVA, Manager, NAMESPACES, NSS, PEERS, PIP,
+    Package, STANDBY, TUNNELS,
 };
 use std::path::Path;
 use std::process::Stdio;
@@ -45,6 +45,8 @@ const NEEDS: &[PackageNeeds] = &[
         linux_only: false,
     },
     PackageNeeds { packages: JAVA, used_by: &["interop"], builds: false, linux_only: false },
+    PackageNeeds { packages: NSS, used_by: &["interop"], builds: false, linux_only: false },
+    PackageNeeds { packages: BROWSERS, used_by: &["interop"], builds: false, linux_only: true },
     PackageNeeds {
         packages: EMULATOR,
         used_by: &["lightseal-present", "lightmac"],
@@ -145,6 +147,16 @@ fn on_path(program: &str) -> bool {
 pub(crate) fn require_packages() -> Result<(), Failure> {
     let all = [BUILD, PEERS].concat();
     install(&all).map(drop).map_err(Failure::NotPossibleHere)
+}
+
+/// Makes sure that a program with NSS can be built.
+pub(crate) fn require_nss() -> Result<(), String> {
+    install(NSS).map(drop)
+}
+
+/// Makes sure that browsers can be run.
+pub(crate) fn require_browsers() -> Result<(), String> {
+    install(BROWSERS).map(drop)
 }
 
 /// Makes sure that a program in Java can be built and run.

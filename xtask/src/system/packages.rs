@@ -112,6 +112,11 @@ fn openssl() -> bool {
         || folders.iter().any(|folder| Path::new(folder).join("openssl/ssl.h").is_file())
 }
 
+/// Whether NSS's headers are installed.
+fn nss() -> bool {
+    succeeds(command("pkg-config", &["--exists", "nss"]))
+}
+
 /// Whether libclang is installed, which parses the C headers of other implementations.
 fn libclang() -> bool {
     let folders = [
@@ -208,6 +213,27 @@ pub(crate) const PEERS: &[Package] = &[
         Probe::Program("tshark"),
         ["wireshark-cli", "tshark", "wireshark-cli", "wireshark", "tshark"],
     ),
+];
+
+/// The library NSS, a peer, and the program that finds it.
+pub(crate) const NSS: &[Package] = &[
+    Package::new("libnss3-dev", Probe::Library(nss), ["nss-devel", "nss-dev", "nss", "nss", "nss"]),
+    Package::new(
+        "pkg-config",
+        Probe::Program("pkg-config"),
+        ["pkgconf", "pkgconf", "pkgconf", "pkgconf", "pkgconf"],
+    ),
+];
+
+/// Browsers whose WebRTC is a peer, in a network namespace that `ip` makes.
+pub(crate) const BROWSERS: &[Package] = &[
+    Package::new(
+        "chromium",
+        Probe::Program("chromium"),
+        ["chromium", "chromium", "chromium", "", ""],
+    ),
+    Package::new("firefox-esr", Probe::Program("firefox-esr"), ["", "firefox-esr", "", "", ""]),
+    IPROUTE,
 ];
 
 /// Packages that build and run the peer in Java.

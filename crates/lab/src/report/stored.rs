@@ -92,10 +92,11 @@ pub(super) fn rows(result: &Value) -> Option<&Vec<Value>> {
 
 /// The names and texts of the repository's stored measurements, which are compiled into the
 /// program.
-const INCLUDED: [(&str, &str); 4] = [
+const INCLUDED: [(&str, &str); 5] = [
     included!("bogo-amd-epyc-2026-11-26"),
     included!("footprint-cortex-m3-2026-11-26"),
     included!("gateway-amd-epyc-2026-11-22"),
+    included!("interop-amd-epyc-2026-11-26"),
     included!("lightmac-speed-intel-xeon-processor-2026-11-22"),
 ];
 
