@@ -27,10 +27,12 @@ mod package;
 mod pictures;
 mod process;
 mod program;
+mod registry;
 mod system;
 mod test;
 mod times;
 mod toolchain;
+mod vectors;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -160,27 +160,33 @@ pub(crate) struct LongTest {
 }
 
 impl LongTest {
-    /// Runs the test and returns its report. A test writes its report before it fails; the field
-    /// `passed`, 1 or 0, is added to the report.
+    /// Runs the test and returns its report, as [`reported`] does.
     pub(crate) fn run(self) -> Result<Value, Failure> {
         let Self { package, file, name, length, report } = self;
-        let path = format!("lightseal-{name}-{}.json", std::process::id());
-        let path = std::env::temp_dir().join(path);
         let mut test = cargo(&["test", "--quiet", "--release", "--package", package]);
         test.args(["--test", "it", "--", "--exact", &format!("{file}::{name}")]);
-        test.env(length.0, length.1.to_string()).env(report, &path);
-        let ran = capture(test);
-        let text = std::fs::read_to_string(&path);
-        let _ = std::fs::remove_file(&path);
-        match (ran, text) {
-            (ran, Ok(text)) => {
-                let mut report = parsed("the test", text)?;
-                report["passed"] = json!(u32::from(ran.is_ok()));
-                Ok(report)
-            }
-            (Err(error), Err(_)) => Err(Failure::Failed(error)),
-            (Ok(_), Err(error)) => Err(Failure::Failed(format!("no report: {error}"))),
+        test.env(length.0, length.1.to_string());
+        reported(test, report)
+    }
+}
+
+/// Runs a test and returns its report, which it writes to the file that the variable names. A test
+/// writes its report before it fails; the field `passed`, 1 or 0, is added to the report.
+pub(crate) fn reported(mut test: Command, variable: &str) -> Result<Value, Failure> {
+    let path = format!("{}-{}.json", variable.to_lowercase(), std::process::id());
+    let path = std::env::temp_dir().join(path);
+    test.env(variable, &path);
+    let ran = capture(test);
+    let text = std::fs::read_to_string(&path);
+    let _ = std::fs::remove_file(&path);
+    match (ran, text) {
+        (ran, Ok(text)) => {
+            let mut report = parsed("the test", text)?;
+            report["passed"] = json!(u32::from(ran.is_ok()));
+            Ok(report)
         }
+        (Err(error), Err(_)) => Err(Failure::Failed(error)),
+        (Ok(_), Err(error)) => Err(Failure::Failed(format!("no report: {error}"))),
     }
 }
 

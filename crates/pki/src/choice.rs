@@ -1,10 +1,11 @@
 //! Several keys, one of which is chosen for each peer.
 
 use crate::names::{Names, sequence};
+use crate::signatures;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use lightseal_dtls::codepoints::CertificateType;
+use lightseal_dtls::codepoints::{CertificateType, SignatureScheme};
 use lightseal_dtls::{CertifiedKey, KeyStore, OfferedCertificates};
 use pki_types::CertificateDer;
 use webpki::EndEntityCert;
@@ -13,8 +14,9 @@ use webpki::EndEntityCert;
 ///
 /// 1. the name of the server that the client wants: a certificate with this name, then one with a
 ///    wildcard for it, then any other;
-/// 2. the authorities that the peer trusts, if it names some;
-/// 3. the order of the keys.
+/// 2. the signature schemes that the peer accepts in certificates, if it names some;
+/// 3. the authorities that the peer trusts, if it names some;
+/// 4. the order of the keys.
 #[derive(Clone, Default)]
 pub struct KeysByName {
     keys: Vec<NamedKey>,
@@ -28,12 +30,15 @@ struct NamedKey {
     names: Vec<String>,
     /// The issuers of the certificates of the chain, distinguished names in DER.
     issuers: Vec<Vec<u8>>,
+    /// For each certificate of the chain, the schemes one of which its signature has.
+    signatures: Vec<&'static [SignatureScheme]>,
 }
 
 /// How well a key fits; the largest is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Fit {
     name: NameFit,
+    signatures: bool,
     authority: bool,
 }
 
@@ -75,14 +80,19 @@ impl NamedKey {
             sequence(EndEntityCert::try_from(&certificate).ok()?.issuer())
         };
         let issuers = entries.iter().filter_map(issuer).collect();
-        Self { key, names, issuers }
+        let signatures = entries.iter().filter_map(|entry| signatures::of_certificate(entry));
+        let signatures = signatures.collect();
+        Self { key, names, issuers, signatures }
     }
 
     fn fit(&self, offered: &OfferedCertificates<'_>) -> Fit {
         let authority =
             self.issuers.iter().any(|issuer| offered.authorities.contains(&&issuer[..]));
         let name = offered.server_name.map_or(NameFit::Other, |wanted| self.name_fit(wanted));
-        Fit { name, authority }
+        let accepted = offered.certificate_schemes;
+        let accepts = |schemes: &[SignatureScheme]| schemes.iter().any(|s| accepted.contains(s));
+        let signatures = accepted.is_empty() || self.signatures.iter().all(|s| accepts(s));
+        Fit { name, signatures, authority }
     }
 
     fn name_fit(&self, wanted: &str) -> NameFit {

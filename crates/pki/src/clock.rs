@@ -12,12 +12,22 @@ pub const RELEASED: u64 = 1_793_491_200;
 
 /// Tells the time in seconds since 1970-01-01 (UTC), or nothing if the device does not know it.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Option<u64> + Send + Sync>);
+pub struct Clock {
+    now: Arc<dyn Fn() -> Option<u64> + Send + Sync>,
+    earliest: u64,
+}
 
 impl Clock {
     /// A clock that is read by calling `now`.
     pub fn new(now: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(now))
+        Self { now: Arc::new(now), earliest: RELEASED }
+    }
+
+    /// The clock may show times from `unix_seconds` on, in place of [`RELEASED`]: to check
+    /// certificates as of a time in the past.
+    #[must_use]
+    pub fn with_earliest(self, unix_seconds: u64) -> Self {
+        Self { earliest: unix_seconds, ..self }
     }
 
     /// For a device without a clock: it accepts no certificate by its issuer, only pinned keys.
@@ -33,10 +43,10 @@ impl Clock {
     }
 
     /// # Errors
-    /// There is no time, or one before [`RELEASED`].
+    /// There is no time, or one before the earliest.
     pub(crate) fn now(&self) -> Result<UnixTime, BadCertificate> {
-        let now = (self.0)().ok_or(BadCertificate::NoClock)?;
-        if now < RELEASED {
+        let now = (self.now)().ok_or(BadCertificate::NoClock)?;
+        if now < self.earliest {
             return Err(BadCertificate::ClockBeforeBuild);
         }
         Ok(UnixTime::since_unix_epoch(core::time::Duration::from_secs(now)))
@@ -45,6 +55,6 @@ impl Clock {
 
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Clock").field(&(self.0)()).finish()
+        f.debug_tuple("Clock").field(&(self.now)()).finish()
     }
 }

@@ -38,6 +38,7 @@ mod pem;
 mod reason;
 #[cfg(feature = "std")]
 pub mod replace;
+mod signatures;
 pub mod spki;
 pub mod trust;
 pub mod verifier;

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use lightseal_dtls::codepoints::CertificateType;
+use lightseal_dtls::codepoints::{CertificateType, SignatureScheme};
 use lightseal_dtls::{
     BadCertificate, CertificateVerifier, CertifiedKey, KeyStore, OfferedCertificates, PeerKey,
     PresentedCertificate,
@@ -50,6 +50,10 @@ impl CertificateVerifier for ReplaceableVerifier {
 
     fn still_accepts(&self, peer: &PeerKey) -> bool {
         self.current().still_accepts(peer)
+    }
+
+    fn certificate_schemes(&self) -> Vec<SignatureScheme> {
+        self.current().certificate_schemes()
     }
 
     fn authorities(&self) -> Vec<Vec<u8>> {

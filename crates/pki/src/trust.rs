@@ -15,6 +15,9 @@ use webpki::{CertRevocationList, OwnedCertRevocationList, anchor_from_trusted_ce
 pub struct Trust {
     pub(crate) authorities: Vec<TrustAnchor<'static>>,
     pub(crate) crls: Vec<Arc<CertRevocationList<'static>>>,
+    /// SHA-256 of the lists in DER, in ascending order.
+    #[cfg(feature = "std")]
+    crl_hashes: Vec<SpkiHash>,
     /// The time at which the first of the lists is out of force.
     #[cfg(feature = "std")]
     pub(crate) crls_valid_until: Option<u64>,
@@ -96,11 +99,14 @@ impl Trust {
             {
                 let end = crate::extensions::next_update(list).unwrap_or(0);
                 self.crls_valid_until = Some(self.crls_valid_until.map_or(end, |at| at.min(end)));
+                self.crl_hashes.push(SpkiHash::of(list));
             }
             let list = OwnedCertRevocationList::from_der(list);
             let list = list.map_err(|_| TrustError::RevocationList(number))?;
             self.crls.push(Arc::new(list.into()));
         }
+        #[cfg(feature = "std")]
+        self.crl_hashes.sort_unstable();
         // The first list that fits is consulted.
         self.crls.sort_by_key(|list| !is_whole(list));
         Ok(self)
@@ -126,6 +132,19 @@ impl Trust {
     /// Whether neither an authority nor a key is accepted.
     pub fn is_empty(&self) -> bool {
         self.authorities.is_empty() && self.accepted.is_empty()
+    }
+
+    /// Whether every chain that `former` accepts is accepted by this as well: there is no authority
+    /// less, the revocation lists are the same, and no further key is required.
+    #[cfg(feature = "std")]
+    pub(crate) fn accepts_chains_of(&self, former: &Self) -> bool {
+        let keys_suffice = |required: &[SpkiHash], former: &[SpkiHash]| {
+            required.is_empty()
+                || !former.is_empty() && former.iter().all(|key| required.contains(key))
+        };
+        former.authorities.iter().all(|authority| self.authorities.contains(authority))
+            && self.crl_hashes == former.crl_hashes
+            && keys_suffice(&self.required, &former.required)
     }
 
     /// The distinguished names of the authorities in DER.

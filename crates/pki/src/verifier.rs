@@ -6,6 +6,7 @@ use crate::extensions;
 use crate::memory::AcceptedPeers;
 use crate::names::{Names, is_uri, sequence};
 use crate::reason::reason;
+use crate::signatures;
 use crate::spki::SpkiHash;
 use crate::trust::Trust;
 use alloc::borrow::ToOwned;
@@ -15,7 +16,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt;
-use lightseal_dtls::codepoints::CertificateType;
+use lightseal_dtls::codepoints::{CertificateType, SignatureScheme};
 use lightseal_dtls::crypto::Provider;
 use lightseal_dtls::{BadCertificate, CertificateVerifier, PeerKey, PresentedCertificate};
 use pki_types::{CertificateDer, ServerName, SignatureVerificationAlgorithm};
@@ -66,6 +67,8 @@ pub struct Settings {
     limits: Limits,
     revocation: Option<Revocation>,
     server: ServerNames,
+    /// Whether the algorithms are those of the provider, by which peers know them.
+    of_provider: bool,
 }
 
 /// The names that a server may have.
@@ -102,10 +105,11 @@ impl Settings {
     /// Signatures in chains are verified with the algorithms of `provider`, and times with `clock`.
     pub fn new(provider: &Provider, clock: Clock) -> Self {
         let algorithms = provider.signatures.iter().flat_map(|signature| signature.algorithms);
-        Self::with_algorithms(algorithms.copied(), clock)
+        Self { of_provider: true, ..Self::with_algorithms(algorithms.copied(), clock) }
     }
 
-    /// Signatures in chains are verified with these algorithms, and times with `clock`.
+    /// Signatures in chains are verified with these algorithms, and times with `clock`. Peers are told
+    /// which these are (`signature_algorithms_cert` of RFC 8446, section 4.2.3).
     pub fn with_algorithms(
         algorithms: impl IntoIterator<Item = &'static dyn SignatureVerificationAlgorithm>,
         clock: Clock,
@@ -125,6 +129,7 @@ impl Settings {
             limits: Limits::default(),
             revocation: None,
             server: ServerNames::Asked,
+            of_provider: false,
         }
     }
 
@@ -206,7 +211,8 @@ impl Dangerous {
 /// accepted the peer's chain and neither a certificate in it nor, where lists must be in force, a
 /// revocation list has expired since. For this a verifier remembers 4096 peers, which its clones
 /// share. Whoever replaces authorities or revocation lists makes a new verifier, which remembers
-/// nobody. Without the feature `std`, no session is resumed with a peer that has only a chain.
+/// nobody; a [`ReloadingVerifier`](crate::ReloadingVerifier) remembers its peers as long as only pins
+/// change or authorities are added. Without the feature `std`, no session is resumed with a peer that has only a chain.
 #[derive(Clone, Debug)]
 pub struct X509Verifier {
     settings: Settings,
@@ -222,6 +228,18 @@ impl X509Verifier {
     #[must_use]
     pub fn with_kinds(self, kinds: impl IntoIterator<Item = CertificateType>) -> Self {
         Self { kinds: kinds.into_iter().collect(), ..self }
+    }
+
+    /// The verifier that takes the place of `former`, which has the same settings. It remembers the
+    /// peers of `former` if it would accept each of their chains.
+    #[cfg(feature = "std")]
+    #[must_use]
+    pub(crate) fn in_place_of(self, former: &Self) -> Self {
+        let accepted = match self.trust.accepts_chains_of(&former.trust) {
+            true => Arc::clone(&former.accepted),
+            false => self.accepted,
+        };
+        Self { accepted, ..self }
     }
 
     /// Whether the key is accepted for itself.
@@ -394,6 +412,13 @@ impl CertificateVerifier for X509Verifier {
 
     fn still_accepts(&self, peer: &PeerKey) -> bool {
         self.trust.accepted.contains(&SpkiHash(peer.spki_sha256)) || self.remembers(peer)
+    }
+
+    fn certificate_schemes(&self) -> Vec<SignatureScheme> {
+        match self.settings.of_provider {
+            true => Vec::new(),
+            false => signatures::of_verifier(&self.settings.algorithms),
+        }
     }
 
     fn authorities(&self) -> Vec<Vec<u8>> {

@@ -175,12 +175,14 @@ impl SigningKey for ToyKey {
 pub struct ToyVerifier {
     pub kinds: Vec<CertificateType>,
     pub authorities: Vec<Vec<u8>>,
+    /// The schemes that it says it accepts in certificates.
+    pub schemes: Vec<SignatureScheme>,
 }
 
 impl ToyVerifier {
     /// Accepts these kinds, in order of preference.
     pub fn new(kinds: &[CertificateType]) -> Self {
-        Self { kinds: kinds.to_vec(), authorities: Vec::new() }
+        Self { kinds: kinds.to_vec(), authorities: Vec::new(), schemes: Vec::new() }
     }
 }
 
@@ -208,6 +210,10 @@ impl CertificateVerifier for ToyVerifier {
 
     fn still_accepts(&self, _: &PeerKey) -> bool {
         true
+    }
+
+    fn certificate_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes.clone()
     }
 
     fn authorities(&self) -> Vec<Vec<u8>> {

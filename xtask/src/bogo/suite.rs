@@ -1,8 +1,8 @@
 //! Builds the suite: BoringSSL's runner, and our shim.
 
-use crate::process::{capture, cargo, command, run, target_dir, workspace};
+use crate::process::{cargo, command, run, target_dir, workspace};
+use crate::registry::crate_sources;
 use crate::{Failure, system};
-use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -58,7 +58,10 @@ pub(crate) fn runner(may_install: bool) -> Result<PathBuf, String> {
     system::provide_go(may_install)?;
     eprintln!("building BoGo's runner in {} (about a minute)", folder.display());
     let sources = folder.join("boringssl");
-    copy_sources(&fetch(&folder)?, &sources).map_err(|error| error.to_string())?;
+    let (name, version) = PACKAGE;
+    let package = crate_sources(name, version, &folder.join("fetch"))?;
+    copy_sources(&package.join("deps").join("boringssl"), &sources)
+        .map_err(|error| error.to_string())?;
     make_keys(&sources.join(FOLDERS[0]))?;
     // The runner appears only when it is complete.
     let unfinished = folder.join("runner-unfinished");
@@ -67,32 +70,6 @@ pub(crate) fn runner(may_install: bool) -> Result<PathBuf, String> {
     run(go.env("GOTOOLCHAIN", "local").env("GOFLAGS", "-mod=mod"))?;
     fs::rename(&unfinished, &runner).map_err(|error| error.to_string())?;
     Ok(runner)
-}
-
-/// Fetches the package, and returns the folder with BoringSSL's sources.
-fn fetch(folder: &Path) -> Result<PathBuf, String> {
-    let (name, version) = PACKAGE;
-    let project = folder.join("fetch");
-    let manifest = project.join("Cargo.toml");
-    let text = format!(
-        "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\n{name} = \"={version}\"\n"
-    );
-    fs::create_dir_all(project.join("src"))
-        .and_then(|()| fs::write(&manifest, text))
-        .and_then(|()| fs::write(project.join("src").join("lib.rs"), ""))
-        .map_err(|error| error.to_string())?;
-    let mut metadata = cargo(&["metadata", "--format-version", "1", "--quiet"]);
-    let printed = capture({
-        metadata.arg("--manifest-path").arg(&manifest);
-        metadata
-    })?;
-    let printed: Value = serde_json::from_str(&printed).map_err(|error| error.to_string())?;
-    let packages = printed["packages"].as_array().into_iter().flatten();
-    let found = packages.filter(|package| package["name"] == name).find_map(|package| {
-        Some(Path::new(package["manifest_path"].as_str()?).parent()?.join("deps").join("boringssl"))
-    });
-    found.ok_or_else(|| format!("cargo fetched no {name}"))
 }
 
 /// Copies what the runner consists of.

@@ -36,6 +36,7 @@ mod macs;
 mod masks;
 mod overload;
 mod peers;
+mod pki;
 mod reading;
 mod reconnect;
 mod sessions;
@@ -55,7 +56,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 32] {
+fn topics() -> [Vec<Claim>; 33] {
     [
         aggregation::claims(),
         attacks::claims(),
@@ -86,6 +87,7 @@ fn topics() -> [Vec<Claim>; 32] {
         masks::claims(),
         overload::claims(),
         peers::claims(),
+        pki::claims(),
         reconnect::claims(),
         sessions::claims(),
         times::claims(),

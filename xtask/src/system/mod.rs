@@ -9,7 +9,7 @@ mod packages;
 use crate::Failure;
 use crate::process::{capture, cargo, command, prefer, run, succeeds};
 use packages::{
-    BUILD, DEBOOTSTRAP, EMULATOR, GUEST, JAVA, Manager, NAMESPACES, PEERS, Package, STANDBY,
+    BUILD, DEBOOTSTRAP, EMULATOR, GUEST, JAVA, Manager, NAMESPACES, PEERS, PIP, Package, STANDBY,
     TUNNELS,
 };
 use std::path::Path;
@@ -162,6 +162,22 @@ pub(crate) fn provide_go(may_install: bool) -> Result<(), String> {
     let folder = go::provide(may_install, &mut Vec::new())?;
     folder.into_iter().for_each(prefer);
     Ok(())
+}
+
+/// Makes sure that packages of PyPI can be fetched.
+pub(crate) fn require_pip() -> Result<(), String> {
+    provide_pip().map(drop)
+}
+
+/// Makes sure that packages of PyPI can be fetched, and returns the names of the system packages
+/// that were installed for that.
+fn provide_pip() -> Result<Vec<String>, String> {
+    let is_there = || succeeds(command("python3", &["-m", "pip", "--version"]));
+    if is_there() {
+        return Ok(Vec::new());
+    }
+    let installed = install(PIP)?.into_iter().map(str::to_owned).collect();
+    if is_there() { Ok(installed) } else { Err("python3 has no pip".into()) }
 }
 
 /// Makes sure that programs for [`EMULATED_TARGET`] can be built and run.

@@ -10,7 +10,7 @@ pub(crate) mod stopwatch;
 mod timeline;
 
 use crate::process::{cargo, target_dir};
-use crate::{Failure, bogo, system};
+use crate::{Failure, bogo, system, vectors};
 use output::{Failed, Report};
 use skipped::Skipped;
 use std::fs::File;
@@ -184,6 +184,8 @@ struct Run<'a> {
     installed: Vec<String>,
     /// The runner of BoringSSL's test suite, if there is one.
     bogo_runner: Option<PathBuf>,
+    /// Variables that name folders with the vectors of others, as far as these are there.
+    vectors: Vec<(&'static str, PathBuf)>,
     report: Report,
     skipped: Skipped,
     /// Steps that did not run to their end.
@@ -209,6 +211,7 @@ impl<'a> Run<'a> {
             excluded: Vec::new(),
             installed: Vec::new(),
             bogo_runner: None,
+            vectors: Vec::new(),
             report: Report::default(),
             skipped: Skipped::default(),
             broken: Vec::new(),
@@ -236,6 +239,18 @@ impl<'a> Run<'a> {
             match bogo::runner(!self.arguments.no_install) {
                 Ok(runner) => self.bogo_runner = Some(runner),
                 Err(reason) => println!("BoGo is skipped: {reason}."),
+            }
+        }
+        if wants("lightseal-pki") {
+            let may_install = !self.arguments.no_install;
+            for (variable, what, found) in [
+                (vectors::PKITS, "NIST's suite of certificates", vectors::pkits(may_install)),
+                (vectors::WEBPKI, "rustls-webpki's chains", vectors::webpki(may_install)),
+            ] {
+                match found {
+                    Ok(folder) => self.vectors.push((variable, folder)),
+                    Err(reason) => println!("The test with {what} is skipped: {reason}."),
+                }
             }
         }
     }
@@ -274,6 +289,7 @@ impl<'a> Run<'a> {
         if let Some(runner) = &self.bogo_runner {
             command.env("LIGHTSEAL_BOGO_RUNNER", runner);
         }
+        command.envs(self.vectors.iter().map(|(variable, folder)| (variable, folder)));
         // The tests of the package `lightseal` build the command before any test runs. Without this
         // variable other tests would build the command again by itself, with fewer features enabled
         // and therefore with all its dependencies.

@@ -2,7 +2,7 @@
 
 use super::ProtocolVersion;
 use super::certificates::{self, ClientCertificates, PartState, ServerCertificates};
-use super::session::{PskOwner, Session, Session13, SessionPeer};
+use super::session::{Owner, Session};
 use super::session_cache::{SessionCache, SessionKey};
 use super::{CertificateVerifier, ClientAuthentication, KeyStore, Psk, PskStore, Settings};
 use crate::crypto::HashAlgorithm;
@@ -198,9 +198,8 @@ impl ClientConfig {
     }
 
     /// The configuration with a cache of sessions. Each new association takes a session from it, and
-    /// puts those of DTLS 1.3 into it that it gets. Sessions of DTLS 1.2 do not go there: the
-    /// application keeps them ([`Connection::session`](crate::Connection::session)). A session set by
-    /// [`with_session`](Self::with_session) goes before the cache's.
+    /// puts those into it that it gets. A session set by [`with_session`](Self::with_session) goes
+    /// before the cache's.
     #[must_use]
     pub fn with_session_cache(self, cache: Arc<dyn SessionCache>) -> Self {
         Self { cache: Some(cache), ..self }
@@ -225,17 +224,9 @@ impl ClientConfig {
         self.session.clone().or_else(cached)
     }
 
-    /// Whether an association with this configuration made the session.
-    pub(crate) fn made(&self, session: &Session13) -> bool {
-        match (&session.peer, self.psk(), self.certificates.get()) {
-            (SessionPeer::Psk(owner), Some(psk), _) => PskOwner::of(psk) == *owner,
-            (SessionPeer::Key(Some(key)), _, Some(certificates)) => {
-                certificates.server_name == session.server_name
-                    && session.has_keys(certificates.keys.as_ref())
-                    && certificates.verifier.still_accepts(key)
-            }
-            _ => false,
-        }
+    /// Whether an association with this configuration made a session of this owner.
+    pub(crate) fn made(&self, owner: &Owner) -> bool {
+        owner.is_of_client(self.psk(), self.certificates.get().map(|certificates| &**certificates))
     }
 
     /// The session to resume.

@@ -1,9 +1,7 @@
 //! Sessions that a client offers to resume.
 
 use super::certificates::{ClientCertificates, ServerCertificates};
-use super::{
-    CertificateVerifier, CertifiedKey, KeyStore, Lookup, PeerKey, ProtocolVersion, Psk, PskStore,
-};
+use super::{CertifiedKey, KeyStore, Lookup, PeerKey, ProtocolVersion, Psk, PskStore};
 use crate::credential::verifier::spki_sha256;
 use crate::crypto::{CipherSuiteId, MasterSecret12};
 use crate::parts;
@@ -57,10 +55,12 @@ pub(crate) struct CertificateOwner {
 /// What an end had of its own when a session was made.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnCredential {
-    /// A client: its verifier, and its keys if it had any.
-    Client { verifier: Weak<dyn CertificateVerifier>, keys: Option<Weak<dyn KeyStore>> },
-    /// A server: SHA-256 of its public key.
-    Server([u8; 32]),
+    /// A client: the store of its keys, if it had one. Keys are told apart by their store, because
+    /// the store chooses among them anew for each handshake.
+    Client(Option<Weak<dyn KeyStore>>),
+    /// A server: SHA-256 of its public key. A server of DTLS 1.3 does not choose a key before it
+    /// resumes, and leaves it to the client whether the key is still accepted.
+    Server(Option<[u8; 32]>),
 }
 
 impl PskOwner {
@@ -78,40 +78,60 @@ impl PskOwner {
     }
 }
 
+/// The kinds of owners in tickets and stored sessions.
+const PSK: u8 = 0;
+const CERTIFICATES: u8 = 1;
+/// Flags beside [`CERTIFICATES`]: what is known of the server's key and of the peer.
+const OWN_KEY: u8 = 2;
+const PEER: u8 = 4;
+const NAMED_PEER: u8 = 8;
+
 impl Owner {
     /// The owner of a session with this PSK.
     pub(crate) fn of(psk: &Psk) -> Self {
         Self::Psk(PskOwner::of(psk))
     }
 
-    /// The owner of a client's session with a server that has this key.
-    pub(crate) fn of_client(
-        part: parts::Certificates,
-        certificates: &ClientCertificates,
-        peer: PeerKey,
-    ) -> Self {
-        let own = OwnCredential::Client {
-            verifier: Arc::downgrade(&certificates.verifier),
-            keys: certificates.keys.as_ref().map(Arc::downgrade),
-        };
+    /// The owner of a client's session with a server that has this key, or whose key is not known
+    /// yet.
+    pub(crate) fn of_client(certificates: &ClientCertificates, peer: Option<PeerKey>) -> Self {
+        let own = OwnCredential::Client(certificates.keys.as_ref().map(Arc::downgrade));
         let server_name = certificates.server_name.clone();
-        Self::Certificates(part, Box::new(CertificateOwner { own, peer: Some(peer), server_name }))
+        let owner = CertificateOwner { own, peer, server_name };
+        Self::Certificates(certificates.part, Box::new(owner))
     }
 
-    /// The owner of a session of a server with this key, whose client has not authenticated itself.
+    /// The owner of a session of a server, whose client has not authenticated itself. `key` is the
+    /// server's key in DTLS 1.2.
     pub(crate) fn of_server(
         part: parts::Certificates,
-        key: &CertifiedKey,
+        key: Option<&CertifiedKey>,
         server_name: Option<String>,
     ) -> Self {
-        let own = OwnCredential::Server(spki_sha256(key.key().public_key()));
+        let own = OwnCredential::Server(key.map(|key| spki_sha256(key.key().public_key())));
         Self::Certificates(part, Box::new(CertificateOwner { own, peer: None, server_name }))
     }
 
-    /// Notes the client's key, once it is verified.
+    /// Notes the peer's key, once it is verified.
     pub(crate) fn set_peer(&mut self, peer: PeerKey) {
         if let Self::Certificates(_, owner) = self {
             owner.peer = Some(peer);
+        }
+    }
+
+    /// The PSK identity; empty without a PSK.
+    pub(crate) fn psk_identity(&self) -> &[u8] {
+        match self {
+            Self::Psk(owner) => &owner.identity,
+            Self::Certificates(..) => &[],
+        }
+    }
+
+    /// The verified key of the peer.
+    pub(crate) fn peer_key(&self) -> Option<&PeerKey> {
+        match self {
+            Self::Psk(_) => None,
+            Self::Certificates(_, owner) => owner.peer.as_ref(),
         }
     }
 
@@ -128,38 +148,117 @@ impl Owner {
             }
         }
     }
+
+    /// The room in bytes for what [`write`](Self::write) writes.
+    pub(crate) fn room(&self) -> usize {
+        match self {
+            Self::Psk(owner) => 1 + KEY_CHECK + 2 + owner.identity.len(),
+            Self::Certificates(_, owner) => {
+                let name = owner.server_name.as_ref().map_or(0, String::len);
+                let peer = owner.peer.as_ref().and_then(|peer| peer.name.as_ref());
+                1 + 32 + 1 + name + 32 + 2 + peer.map_or(0, String::len)
+            }
+        }
+    }
+
+    /// Writes the owner into a ticket or a stored session:
+    ///
+    /// ```text
+    /// | 0 | key check (8) | PSK identity (2 + n) |
+    /// | 1 + flags | SHA-256 of the server's own key (32), flag 2 | name of the server (1 + n)
+    ///   | SHA-256 of the peer's key (32), flag 4 | name of the peer (2 + n), flag 8 |
+    /// ```
+    ///
+    /// A field whose flag is not set is absent. An empty name of the server is none.
+    pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        match self {
+            Self::Psk(owner) => {
+                w.u8(PSK)?;
+                w.bytes(&owner.key_check)?;
+                w.vec16(|w| w.bytes(&owner.identity))
+            }
+            Self::Certificates(_, owner) => {
+                let CertificateOwner { own, peer, server_name } = &**owner;
+                let own = match own {
+                    OwnCredential::Server(Some(own)) => Some(own),
+                    OwnCredential::Server(None) | OwnCredential::Client(_) => None,
+                };
+                let name = peer.as_ref().and_then(|peer| peer.name.as_deref());
+                let flag = |flag, is_set| if is_set { flag } else { 0 };
+                w.u8(CERTIFICATES
+                    | flag(OWN_KEY, own.is_some())
+                    | flag(PEER, peer.is_some())
+                    | flag(NAMED_PEER, name.is_some()))?;
+                w.bytes(own.map_or(&[][..], |own| own))?;
+                w.vec8(|w| w.bytes(server_name.as_deref().unwrap_or_default().as_bytes()))?;
+                let Some(peer) = peer else { return Ok(()) };
+                w.bytes(&peer.spki_sha256)?;
+                match name {
+                    Some(name) => w.vec16(|w| w.bytes(name.as_bytes())),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Reads what [`write`](Self::write) has written, as the owner of a server's session.
+    pub(crate) fn read(r: &mut Reader<'_>) -> Option<Self> {
+        let kind = r.u8().ok()?;
+        if kind == PSK {
+            let key_check = r.array().ok()?;
+            return Some(Self::Psk(PskOwner { key_check, identity: r.vec16().ok()?.to_vec() }));
+        }
+        let part = parts::Certificates::INCLUDED?;
+        let known = CERTIFICATES | OWN_KEY | PEER | NAMED_PEER;
+        if kind & CERTIFICATES == 0 || kind & !known != 0 {
+            return None;
+        }
+        let own = match kind & OWN_KEY {
+            0 => None,
+            _ => Some(r.array().ok()?),
+        };
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        let server_name = Some(text(r.vec8().ok()?)?).filter(|name| !name.is_empty());
+        let peer = match (kind & PEER, kind & NAMED_PEER) {
+            (0, 0) => None,
+            (0, _) => return None,
+            (_, 0) => Some(PeerKey { spki_sha256: r.array().ok()?, name: None }),
+            _ => {
+                let spki_sha256 = r.array().ok()?;
+                Some(PeerKey { spki_sha256, name: Some(text(r.vec16().ok()?)?) })
+            }
+        };
+        let own = OwnCredential::Server(own);
+        Some(Self::Certificates(part, Box::new(CertificateOwner { own, peer, server_name })))
+    }
 }
 
 impl CertificateOwner {
-    /// Whether this is a session of a client with these keys, this verifier, which still accepts the
-    /// server's key, and this server's name.
+    /// Whether this is a session of a client with these keys and this server's name, whose verifier
+    /// still accepts the server's key.
     fn is_of_client(&self, certificates: &ClientCertificates) -> bool {
-        let OwnCredential::Client { verifier, keys } = &self.own else { return false };
-        let own_keys = certificates.keys.as_ref().map(Arc::downgrade);
-        let same_keys = match (keys, &own_keys) {
-            (None, None) => true,
-            (Some(then), Some(now)) => then.ptr_eq(now),
+        let same_keys = match (&self.own, &certificates.keys) {
+            (OwnCredential::Client(None), None) => true,
+            (OwnCredential::Client(Some(then)), Some(now)) => then.ptr_eq(&Arc::downgrade(now)),
             _ => false,
         };
         let accepts = |peer| certificates.verifier.still_accepts(peer);
         same_keys
-            && verifier.ptr_eq(&Arc::downgrade(&certificates.verifier))
             && self.server_name == certificates.server_name
             && self.peer.as_ref().is_some_and(accepts)
     }
 
-    /// Whether a server with this configuration, which has chosen this key of its own for the client
-    /// and this name, still accepts the session. RFC 6066, section 3: not with another name.
+    /// Whether a server with this configuration still accepts the session for a client that asks
+    /// for this name: RFC 6066, section 3, not with another name. `key` is the key that the server
+    /// has chosen for this client in DTLS 1.2.
     pub(crate) fn is_of_server(
         &self,
         certificates: &ServerCertificates,
-        key: &CertifiedKey,
+        key: Option<&CertifiedKey>,
         server_name: Option<&str>,
     ) -> bool {
-        let same_key = matches!(
-            self.own,
-            OwnCredential::Server(own) if own == spki_sha256(key.key().public_key())
-        );
+        let key = key.map(|key| spki_sha256(key.key().public_key()));
+        let same_key = matches!(self.own, OwnCredential::Server(own) if own == key);
         let accepts_client = match (&self.peer, certificates.clients.verifier()) {
             (Some(peer), Some(verifier)) => verifier.still_accepts(peer),
             (Some(_), None) => false,
@@ -193,70 +292,6 @@ impl fmt::Debug for Session12 {
     }
 }
 
-/// The identity of a session's peer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SessionPeer {
-    /// It has this PSK.
-    Psk(PskOwner),
-    /// It has authenticated itself with this key; `None`: it has not authenticated itself.
-    Key(Option<PeerKey>),
-}
-
-impl SessionPeer {
-    /// The PSK identity; empty if the peer has no PSK.
-    pub(crate) fn psk_identity(&self) -> Vec<u8> {
-        match self {
-            Self::Psk(owner) => owner.identity.clone(),
-            Self::Key(_) => Vec::new(),
-        }
-    }
-
-    /// Writes the peer into a ticket or a stored session:
-    ///
-    /// ```text
-    /// | 0 | it has not authenticated itself
-    /// | 1 | key check (8) | PSK identity (2 + n) |
-    /// | 2 | SHA-256 of its public key (32) | name (2 + n); an empty name is none |
-    /// ```
-    pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        match self {
-            Self::Key(None) => w.u8(0),
-            Self::Psk(owner) => {
-                w.u8(1)?;
-                w.bytes(&owner.key_check)?;
-                w.vec16(|w| w.bytes(&owner.identity))
-            }
-            Self::Key(Some(key)) => {
-                w.u8(2)?;
-                w.bytes(&key.spki_sha256)?;
-                w.vec16(|w| w.bytes(key.name.as_deref().unwrap_or_default().as_bytes()))
-            }
-        }
-    }
-
-    /// Reads what [`write`](Self::write) has written.
-    pub(crate) fn read(r: &mut Reader<'_>) -> Option<Self> {
-        match r.u8().ok()? {
-            0 => Some(Self::Key(None)),
-            1 => {
-                let key_check = r.array().ok()?;
-                Some(Self::Psk(PskOwner { key_check, identity: r.vec16().ok()?.to_vec() }))
-            }
-            2 => {
-                let (spki_sha256, name) = (r.array().ok()?, read_name(r.vec16().ok()?)?);
-                Some(Self::Key(Some(PeerKey { spki_sha256, name })))
-            }
-            _ => None,
-        }
-    }
-}
-
-/// A name in a ticket or a stored session; `Some(None)` if it is empty, `None` if it is no UTF-8.
-pub(crate) fn read_name(bytes: &[u8]) -> Option<Option<String>> {
-    let name = String::from_utf8(bytes.to_vec()).ok()?;
-    Some(Some(name).filter(|name| !name.is_empty()))
-}
-
 /// What a client keeps of a ticket of DTLS 1.3.
 #[derive(Clone)]
 pub(crate) struct Session13 {
@@ -269,31 +304,14 @@ pub(crate) struct Session13 {
     pub(crate) expires: Instant,
     /// The largest number of bytes of early data.
     pub(crate) max_early_data: u32,
-    /// The server.
-    pub(crate) peer: SessionPeer,
-    /// The keys with which the client could authenticate itself.
-    pub(crate) own_keys: Option<Arc<dyn KeyStore>>,
-    /// The name of the server that the client asked for.
-    pub(crate) server_name: Option<String>,
+    pub(crate) owner: Owner,
     /// The application protocol; empty if none was negotiated.
     pub(crate) alpn: Vec<u8>,
 }
 
-impl Session13 {
-    /// Whether these are the client's keys with which the session was made. Keys are told apart by
-    /// the store that holds them, because the store chooses among them anew for each handshake.
-    pub(crate) fn has_keys(&self, keys: Option<&Arc<dyn KeyStore>>) -> bool {
-        match (&self.own_keys, keys) {
-            (None, None) => true,
-            (Some(own), Some(keys)) => Arc::ptr_eq(own, keys),
-            _ => false,
-        }
-    }
-}
-
 impl fmt::Debug for Session13 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session13").field("peer", &self.peer).finish_non_exhaustive()
+        f.debug_struct("Session13").field("owner", &self.owner).finish_non_exhaustive()
     }
 }
 
@@ -344,33 +362,22 @@ impl Session {
         }
     }
 
+    pub(crate) fn owner(&self) -> &Owner {
+        match &self.0 {
+            Kind::Dtls12(session) => &session.owner,
+            Kind::Dtls13(_, session) => &session.owner,
+        }
+    }
+
     /// The PSK identity with which the session was made; empty if it was made without a PSK.
     pub fn identity(&self) -> &[u8] {
-        match &self.0 {
-            Kind::Dtls12(session) => match &session.owner {
-                Owner::Psk(owner) => &owner.identity,
-                Owner::Certificates(..) => &[],
-            },
-            Kind::Dtls13(_, session) => match &session.peer {
-                SessionPeer::Psk(owner) => &owner.identity,
-                SessionPeer::Key(_) => &[],
-            },
-        }
+        self.owner().psk_identity()
     }
 
     /// The verified key of the peer with which the session was made; `None` with a PSK, and for a
     /// client that has not authenticated itself.
     pub fn peer_key(&self) -> Option<&PeerKey> {
-        match &self.0 {
-            Kind::Dtls12(session) => match &session.owner {
-                Owner::Psk(_) => None,
-                Owner::Certificates(_, owner) => owner.peer.as_ref(),
-            },
-            Kind::Dtls13(_, session) => match &session.peer {
-                SessionPeer::Psk(_) => None,
-                SessionPeer::Key(key) => key.as_ref(),
-            },
-        }
+        self.owner().peer_key()
     }
 
     /// The cipher suite. When the session is resumed, it stays the same in DTLS 1.2, and its hash

@@ -41,7 +41,8 @@ impl SessionKey {
 /// The engine checks each session that it gets from a cache: one that has expired, or was made with
 /// other keys, is not offered to the server.
 pub trait SessionCache: Send + Sync {
-    /// Keeps a session. A server of DTLS 1.3 may give several, each of which serves once.
+    /// Keeps a session. A server of DTLS 1.3 may give several, each of which serves once. One of
+    /// DTLS 1.2 comes back when an association that resumed it has completed its handshake.
     fn put(&self, key: &SessionKey, session: Session, now: Instant);
 
     /// Hands out a session for a new association, the newest first, and forgets it.
@@ -54,7 +55,7 @@ pub use memory::MemorySessions;
 #[cfg(feature = "os")]
 mod memory {
     use super::{Session, SessionCache, SessionKey};
-    use crate::tuning::MAX_CACHED_SESSIONS;
+    use crate::tuning::{MAX_CACHED_SESSIONS, SESSION_LIFETIME};
     use alloc::collections::{BTreeMap, VecDeque};
     use core::fmt;
     use core::num::NonZeroUsize;
@@ -63,16 +64,19 @@ mod memory {
 
     /// A cache of sessions in memory, for a bounded number of servers.
     ///
-    /// It keeps up to four sessions of each server, and drops them when they expire. When there are
-    /// too many servers, it forgets the one whose last session came first.
+    /// It keeps up to four sessions of each server, or another number that it is told, and drops them
+    /// when they expire. When there are too many servers, it forgets the one whose last session came
+    /// first.
     pub struct MemorySessions {
         servers: NonZeroUsize,
+        each: NonZeroUsize,
         kept: Mutex<Kept>,
     }
 
     #[derive(Default)]
     struct Kept {
-        sessions: BTreeMap<SessionKey, VecDeque<Session>>,
+        /// Each with the time at which it is forgotten.
+        sessions: BTreeMap<SessionKey, VecDeque<(Instant, Session)>>,
         /// The servers, in the order in which their last sessions came.
         order: VecDeque<SessionKey>,
     }
@@ -80,7 +84,15 @@ mod memory {
     impl MemorySessions {
         /// A cache for at most this many servers.
         pub fn new(servers: NonZeroUsize) -> Self {
-            Self { servers, kept: Mutex::default() }
+            const EACH: NonZeroUsize = NonZeroUsize::new(MAX_CACHED_SESSIONS).expect("not 0");
+            Self { servers, each: EACH, kept: Mutex::default() }
+        }
+
+        /// The cache with at most this many sessions of each server: as many associations can resume
+        /// before new sessions come.
+        #[must_use]
+        pub fn with_sessions(self, each: NonZeroUsize) -> Self {
+            Self { each, ..self }
         }
 
         /// The number of sessions in the cache.
@@ -98,7 +110,7 @@ mod memory {
     impl Kept {
         fn drop_expired(&mut self, key: &SessionKey, now: Instant) {
             let Some(sessions) = self.sessions.get_mut(key) else { return };
-            sessions.retain(|session| session.expires().is_none_or(|expires| now < expires));
+            sessions.retain(|(expires, _)| now < *expires);
             if sessions.is_empty() {
                 self.forget(key);
             }
@@ -115,10 +127,12 @@ mod memory {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.drop_expired(key, now);
             let sessions = kept.sessions.entry(key.clone()).or_default();
-            if sessions.len() == MAX_CACHED_SESSIONS {
+            while sessions.len() >= self.each.get() {
                 sessions.pop_front();
             }
-            sessions.push_back(session);
+            // RFC 5246, appendix F.1.4, suggests at most a day.
+            let expires = session.expires().unwrap_or(now + SESSION_LIFETIME);
+            sessions.push_back((expires, session));
             kept.order.retain(|other| other != key);
             kept.order.push_back(key.clone());
             while kept.order.len() > self.servers.get() {
@@ -131,7 +145,7 @@ mod memory {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.drop_expired(key, now);
             let sessions = kept.sessions.get_mut(key)?;
-            let newest = sessions.pop_back();
+            let newest = sessions.pop_back().map(|(_, session)| session);
             if sessions.is_empty() {
                 kept.forget(key);
             }

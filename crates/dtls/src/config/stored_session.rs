@@ -1,15 +1,10 @@
 //! Sessions as bytes, with which a client resumes after it was restarted.
 
 use super::ClientConfig;
-use super::session::{
-    CertificateOwner, OwnCredential, Owner, Session, Session12, Session13, SessionPeer, Ticket,
-    read_name,
-};
+use super::session::{OwnCredential, Owner, Session, Session12, Session13, Ticket};
 use crate::crypto::{CipherSuiteId, MasterSecret12};
 use crate::parts;
 use crate::tuning::LONGEST_TICKET;
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use lightseal_core::wire::BufferFull;
@@ -17,8 +12,8 @@ use lightseal_core::{Instant, Reader, Writer};
 use zeroize::Zeroizing;
 
 /// The first two bytes: the format, and the version of DTLS.
-const DTLS13: [u8; 2] = [1, 13];
-const DTLS12: [u8; 2] = [1, 12];
+const DTLS13: [u8; 2] = [2, 13];
+const DTLS12: [u8; 2] = [2, 12];
 
 /// The longest stored session in bytes: the ticket with its length, and names and secrets.
 const LONGEST: usize = LONGEST_TICKET + 4096;
@@ -28,65 +23,28 @@ const EXTENDED_MASTER: u8 = 1;
 /// The client had keys with which it could authenticate itself.
 const OWN_KEYS: u8 = 2;
 
-/// What a session says about its two ends.
-struct Ends {
-    peer: SessionPeer,
-    server_name: Option<String>,
-    has_own_keys: bool,
+/// The owner of a client's session as it was stored, with the client's keys of now; `None` if the
+/// client cannot have made the session.
+fn owner(flags: u8, config: &ClientConfig, r: &mut Reader<'_>) -> Option<Owner> {
+    let mut owner = Owner::read(r)?;
+    if let Owner::Certificates(_, owner) = &mut owner {
+        let keys = config.certificates.get()?.keys.as_ref();
+        owner.own = OwnCredential::Client(match flags & OWN_KEYS {
+            0 => None,
+            _ => Some(Arc::downgrade(keys?)),
+        });
+    }
+    Some(owner)
 }
 
-impl Ends {
-    fn flags(&self) -> u8 {
-        if self.has_own_keys { OWN_KEYS } else { 0 }
-    }
-
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        self.peer.write(w)?;
-        w.vec8(|w| w.bytes(self.server_name.as_deref().unwrap_or_default().as_bytes()))
-    }
-
-    fn read(flags: u8, r: &mut Reader<'_>) -> Option<Self> {
-        let peer = SessionPeer::read(r)?;
-        let server_name = read_name(r.vec8().ok()?)?;
-        Some(Self { peer, server_name, has_own_keys: flags & OWN_KEYS != 0 })
-    }
-
-    /// The ends of a DTLS 1.2 session of a client; `None` for one of a server.
-    fn of_12(owner: &Owner) -> Option<Self> {
-        match owner {
-            Owner::Psk(owner) => Some(Self {
-                peer: SessionPeer::Psk(owner.clone()),
-                server_name: None,
-                has_own_keys: false,
-            }),
-            Owner::Certificates(_, owner) => {
-                let OwnCredential::Client { keys, .. } = &owner.own else { return None };
-                Some(Self {
-                    peer: SessionPeer::Key(owner.peer.clone()),
-                    server_name: owner.server_name.clone(),
-                    has_own_keys: keys.is_some(),
-                })
-            }
-        }
-    }
-
-    /// The owner of a DTLS 1.2 session of a client with this configuration; `None` if it cannot have
-    /// made the session.
-    fn owner_12(self, config: &ClientConfig) -> Option<Owner> {
-        let peer = match self.peer {
-            SessionPeer::Psk(owner) => return Some(Owner::Psk(owner)),
-            SessionPeer::Key(peer) => peer,
-        };
-        let certificates = config.certificates.get()?;
-        let own = OwnCredential::Client {
-            verifier: Arc::downgrade(&certificates.verifier),
-            keys: match self.has_own_keys {
-                true => Some(Arc::downgrade(certificates.keys.as_ref()?)),
-                false => None,
-            },
-        };
-        let owner = CertificateOwner { own, peer, server_name: self.server_name };
-        Some(Owner::Certificates(certificates.part, Box::new(owner)))
+/// The flag for the client's keys; `None` for the session of a server.
+fn flags(owner: &Owner) -> Option<u8> {
+    match owner {
+        Owner::Psk(_) => Some(0),
+        Owner::Certificates(_, owner) => match &owner.own {
+            OwnCredential::Client(keys) => Some(if keys.is_some() { OWN_KEYS } else { 0 }),
+            OwnCredential::Server(_) => None,
+        },
     }
 }
 
@@ -96,22 +54,24 @@ impl Session {
     /// go on at the restart, as a clock does that shows the time since 1970.
     ///
     /// ```text
-    /// DTLS 1.3: | 1 | 13 | flags (1) | suite (2) | received (8) | expires (8) | age_add (4)
-    ///           | early data (4) | PSK (1 + n) | ticket (2 + n) | ALPN (1 + n) | ends |
-    /// DTLS 1.2: | 1 | 12 | flags (1) | suite (2) | master secret (48) | ID (1 + n)
-    ///           | ticket (2 + n); an empty ticket is none | ends |
-    /// ends:     the server, as in a ticket | its name (1 + n); an empty name is none |
+    /// DTLS 1.3: | 2 | 13 | flags (1) | suite (2) | received (8) | expires (8) | age_add (4)
+    ///           | early data (4) | PSK (1 + n) | ticket (2 + n) | ALPN (1 + n) | owner |
+    /// DTLS 1.2: | 2 | 12 | flags (1) | suite (2) | master secret (48) | ID (1 + n)
+    ///           | ticket (2 + n); an empty ticket is none | owner |
+    /// owner:    the PSK, or the server and its name, as at the end of a server's ticket
     /// ```
     ///
     /// `None` for the session of a server.
     pub fn to_bytes(&self) -> Option<Zeroizing<Vec<u8>>> {
         let mut bytes = Zeroizing::new(alloc::vec![0; LONGEST]);
         let mut w = Writer::new(&mut bytes);
+        let flags = flags(self.owner())?;
         match (self.dtls12(), self.dtls13()) {
-            (Some(session), _) => write_12(session, &Ends::of_12(&session.owner)?, &mut w).ok()?,
-            (None, Some((_, session))) => write_13(session, &mut w).ok()?,
+            (Some(session), _) => write_12(session, flags, &mut w).ok()?,
+            (None, Some((_, session))) => write_13(session, flags, &mut w).ok()?,
             (None, None) => return None,
         }
+        self.owner().write(&mut w).ok()?;
         let len = w.len();
         bytes.truncate(len);
         Some(bytes)
@@ -137,14 +97,13 @@ impl Session {
     }
 }
 
-fn write_12(session: &Session12, ends: &Ends, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+fn write_12(session: &Session12, flags: u8, w: &mut Writer<'_>) -> Result<(), BufferFull> {
     w.bytes(&DTLS12)?;
-    w.u8(ends.flags() | if session.extended_master { EXTENDED_MASTER } else { 0 })?;
+    w.u8(flags | if session.extended_master { EXTENDED_MASTER } else { 0 })?;
     w.u16(session.suite.0)?;
     w.bytes(session.master.as_bytes())?;
     w.vec8(|w| w.bytes(&session.id))?;
-    w.vec16(|w| w.bytes(session.ticket.as_ref().map_or(&[][..], |ticket| &ticket.bytes)))?;
-    ends.write(w)
+    w.vec16(|w| w.bytes(session.ticket.as_ref().map_or(&[][..], |ticket| &ticket.bytes)))
 }
 
 fn read_12(config: &ClientConfig, r: &mut Reader<'_>) -> Option<Session12> {
@@ -156,19 +115,14 @@ fn read_12(config: &ClientConfig, r: &mut Reader<'_>) -> Option<Session12> {
     let id = Some(r.vec8().ok()?.to_vec()).filter(|id| id.len() <= 32)?;
     let bytes = Some(r.vec16().ok()?.to_vec()).filter(|bytes| bytes.len() <= LONGEST_TICKET)?;
     let ticket = Some(Ticket { bytes }).filter(|ticket| !ticket.bytes.is_empty());
-    let owner = Ends::read(flags, r)?.owner_12(config)?;
+    let owner = owner(flags, config, r)?;
     let extended_master = flags & EXTENDED_MASTER != 0;
     Some(Session12 { suite, extended_master, master, owner, id, ticket })
 }
 
-fn write_13(session: &Session13, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-    let ends = Ends {
-        peer: session.peer.clone(),
-        server_name: session.server_name.clone(),
-        has_own_keys: session.own_keys.is_some(),
-    };
+fn write_13(session: &Session13, flags: u8, w: &mut Writer<'_>) -> Result<(), BufferFull> {
     w.bytes(&DTLS13)?;
-    w.u8(ends.flags())?;
+    w.u8(flags)?;
     w.u16(session.suite.0)?;
     w.u64(session.received.as_micros())?;
     w.u64(session.expires.as_micros())?;
@@ -176,8 +130,7 @@ fn write_13(session: &Session13, w: &mut Writer<'_>) -> Result<(), BufferFull> {
     w.u32(session.max_early_data)?;
     w.vec8(|w| w.bytes(&session.psk))?;
     w.vec16(|w| w.bytes(&session.ticket))?;
-    w.vec8(|w| w.bytes(&session.alpn))?;
-    ends.write(w)
+    w.vec8(|w| w.bytes(&session.alpn))
 }
 
 fn read_13(config: &ClientConfig, r: &mut Reader<'_>) -> Option<Session13> {
@@ -189,30 +142,13 @@ fn read_13(config: &ClientConfig, r: &mut Reader<'_>) -> Option<Session13> {
     let psk = Zeroizing::new(r.vec8().ok()?.to_vec());
     let ticket = Some(r.vec16().ok()?.to_vec()).filter(|ticket| ticket.len() <= LONGEST_TICKET)?;
     let alpn = r.vec8().ok()?.to_vec();
-    let Ends { peer, server_name, has_own_keys } = Ends::read(flags, r)?;
-    let own_keys = match has_own_keys {
-        true => Some(config.certificates.get()?.keys.clone()?),
-        false => None,
-    };
-    Some(Session13 {
-        suite,
-        psk,
-        ticket,
-        age_add,
-        received,
-        expires,
-        max_early_data,
-        peer,
-        own_keys,
-        server_name,
-        alpn,
-    })
+    let owner = owner(flags, config, r)?;
+    Some(Session13 { suite, psk, ticket, age_add, received, expires, max_early_data, owner, alpn })
 }
 
 #[cfg(all(test, feature = "rustcrypto"))]
 mod tests {
     use super::*;
-    use crate::config::session::PskOwner;
     use crate::config::{PinnedKeys, Psk, Settings};
     use crate::credential::PeerKey;
     use crate::crypto::rustcrypto::PROVIDER;
@@ -220,14 +156,17 @@ mod tests {
 
     fn config() -> ClientConfig {
         let psk = Psk::external(b"sensor", &[7; 32]).unwrap();
-        ClientConfig::new(psk).with_verifier(Arc::new(PinnedKeys::default())).unwrap()
+        let verifying = ClientConfig::new(psk).with_verifier(Arc::new(PinnedKeys::default()));
+        verifying.unwrap().with_server_name("hub.example").unwrap()
     }
 
     fn sessions() -> Vec<Session> {
         let part = parts::Resumption::INCLUDED.unwrap();
-        let owner = PskOwner::of(config().psk().unwrap());
+        let config = config();
+        let owner = Owner::of(config.psk().unwrap());
         let key = PeerKey::new([9; 32], Some("hub.example".into()));
-        let new = |peer, server_name| {
+        let certified = Owner::of_client(config.certificates.get().unwrap(), Some(key));
+        let new = |owner| {
             let session = Session13 {
                 suite: CipherSuiteId::AES_128_CCM_SHA256,
                 psk: Zeroizing::new(alloc::vec![3; 32]),
@@ -236,9 +175,7 @@ mod tests {
                 received: Instant::from_micros(5),
                 expires: Instant::from_micros(7_200_000_000),
                 max_early_data: 100,
-                peer,
-                own_keys: None,
-                server_name,
+                owner,
                 alpn: b"co".to_vec(),
             };
             Session::of_13(part, session)
@@ -254,13 +191,10 @@ mod tests {
                 ticket,
             })
         };
-        let config = config();
-        let certificates = config.certificates.get().unwrap();
-        let certified = Owner::of_client(certificates.part, certificates, key.clone());
         [
-            new(SessionPeer::Psk(owner.clone()), None),
-            new(SessionPeer::Key(Some(key)), Some("hub.example".into())),
-            old(Owner::Psk(owner), &[1; 32], None),
+            new(owner.clone()),
+            new(certified.clone()),
+            old(owner, &[1; 32], None),
             old(certified, &[], Some(Ticket { bytes: alloc::vec![2; 200] })),
         ]
         .into()
@@ -291,8 +225,8 @@ mod tests {
         for (number, session) in sessions().iter().enumerate() {
             let mut bytes = session.to_bytes().unwrap();
             bytes[2] |= OWN_KEYS;
-            let with_psk_of_12 = number == 2;
-            assert_eq!(Session::from_bytes(&bytes, &config()).is_some(), with_psk_of_12);
+            let with_psk = number % 2 == 0;
+            assert_eq!(Session::from_bytes(&bytes, &config()).is_some(), with_psk);
         }
         let alone =
             ClientConfig::with(Psk::external(b"a", &[1; 32]).unwrap(), Settings::new(&PROVIDER));

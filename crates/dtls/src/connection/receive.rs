@@ -580,6 +580,7 @@ impl Connection {
         if let Some(agreed) = self.negotiated().cloned() {
             self.notices.push_back(Notice::Connected(Box::new(agreed)));
         }
+        self.cache_session_12();
         self.send_tickets();
         self.end_early_data();
         self.begin_watching();

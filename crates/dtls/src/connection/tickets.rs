@@ -53,6 +53,16 @@ impl Connection {
         }
     }
 
+    /// Puts the DTLS 1.2 session of a client whose handshake has just been completed into its cache.
+    /// Tickets of DTLS 1.3 come later.
+    pub(super) fn cache_session_12(&self) {
+        let Role::Client(_, config) = &self.role else { return };
+        let Some(cache) = &config.cache else { return };
+        if let Some(session) = self.session().filter(|session| session.dtls12().is_some()) {
+            cache.put(&config.session_key(self.path.to.peer), session, self.now);
+        }
+    }
+
     /// Sends the tickets of a server whose handshake has just been completed.
     pub(super) fn send_tickets(&mut self) {
         if parts::Resumption::INCLUDED.is_none() || !matches!(self.role, Role::Server(..)) {
@@ -88,9 +98,7 @@ impl Connection {
         let (Some(state), Role::Client(_, config)) = (resumption.get_mut(), &self.role) else {
             return Ok(());
         };
-        let own_keys =
-            config.certificates.get().and_then(|certificates| certificates.keys.as_ref());
-        let Some(session) = state.receive(self.now, own_keys, &ticket) else { return Ok(()) };
+        let Some(session) = state.receive(self.now, &ticket) else { return Ok(()) };
         if let Some(cache) = &config.cache {
             // The cache hands the ticket out, and nobody else does.
             drop(state.take());

@@ -142,6 +142,11 @@ pub struct OfferedCertificates<'a> {
     pub kinds: &'a [CertificateType],
     /// The signature schemes of handshake messages, in order of the peer's preference.
     pub schemes: &'a [SignatureScheme],
+    /// The signature schemes of certificates, in order of the peer's preference: those of
+    /// `signature_algorithms_cert`, or all of `signature_algorithms` if the peer did not send the
+    /// former (RFC 8446, section 4.2.3). Empty if it sent neither. A chain whose signatures have
+    /// these schemes goes before others; if there is none, any chain may be sent (section 4.4.2.2).
+    pub certificate_schemes: &'a [SignatureScheme],
     /// The distinguished names in DER of the authorities that the peer trusts; empty if it sent
     /// none.
     pub authorities: &'a [&'a [u8]],
@@ -156,7 +161,15 @@ impl<'a> OfferedCertificates<'a> {
     /// A peer that accepts these kinds and schemes, and names neither a server nor an authority. A
     /// caller sets the fields that differ.
     pub const fn new(kinds: &'a [CertificateType], schemes: &'a [SignatureScheme]) -> Self {
-        Self { server_name: None, kinds, schemes, authorities: &[], compressions: &[], groups: &[] }
+        Self {
+            server_name: None,
+            kinds,
+            schemes,
+            certificate_schemes: &[],
+            authorities: &[],
+            compressions: &[],
+            groups: &[],
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an end accepts of its peer's certificate.
 
-use crate::codepoints::CertificateType;
+use crate::codepoints::{CertificateType, SignatureScheme};
 use crate::error::BadCertificate;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -67,6 +67,13 @@ pub trait CertificateVerifier: Send + Sync {
     /// peer's certificate is not available any more. By default it may not.
     fn still_accepts(&self, _peer: &PeerKey) -> bool {
         false
+    }
+
+    /// The signature schemes that this verifier accepts in certificates, where they are others than
+    /// the provider's (`signature_algorithms_cert` of RFC 8446, section 4.2.3). By default there are
+    /// none of its own, and the extension is not sent.
+    fn certificate_schemes(&self) -> Vec<SignatureScheme> {
+        Vec::new()
     }
 
     /// The distinguished names in DER of the trusted authorities, which a server sends to a client

@@ -4,7 +4,7 @@ pub(crate) mod certificates;
 mod server_flight;
 mod server_hello;
 
-use super::certificates::offer::{offered_len, write_offer};
+use super::certificates::offer::{VerifierOffer, offered_len, write_offer};
 use super::early::EarlyKeys;
 use super::grease::{Grease, List};
 use super::psk::{HandshakePsk, truncated_hash};
@@ -70,17 +70,13 @@ impl OfferedTicket {
         let fits = config.settings.resumption
             && now < session.expires
             && suites.any(|suite| suite.hash.is(algorithm))
-            && config.made(session);
+            && config.made(&session.owner);
         if fits {
             let mut psk = HandshakePsk::of_ticket(part, &session.psk, suite.hash);
             psk.identity.clone_from(&session.ticket);
             psk.age = session.obfuscated_age(now);
-            let agreed = Agreed {
-                suite: session.suite,
-                peer: session.peer.clone(),
-                server_name: session.server_name.clone(),
-                alpn: session.alpn.clone(),
-            };
+            let (owner, alpn) = (session.owner.clone(), session.alpn.clone());
+            let agreed = Agreed { suite: session.suite, owner, alpn };
             // RFC 8446, section 4.2.10: the server can accept it only under the session's suite.
             let most = config.settings.early_data.min(session.max_early_data);
             let suite = config.settings.ordered_suites().find(|suite| suite.id == session.suite);
@@ -231,10 +227,9 @@ impl WaitServerHello {
         });
         let verifies = certificates.get().is_some();
         let offer_12 = |highest, channel: &mut Channel| {
-            let owned = certificates.get().map(|certificates| &**certificates);
             let session = session.and_then(Session::dtls12).cloned().filter(|session| {
                 settings.resumption
-                    && session.owner.is_of_client(psk, owned)
+                    && config.made(&session.owner)
                     && settings.suites_12().any(|suite| suite.id == session.suite)
             });
             Box::new(dtls12::client::Offer::new(
@@ -335,16 +330,16 @@ impl WaitServerHello {
         };
         let variable = [cookie_13, cookie_12, key, ticket.unwrap_or_default()];
         let psks: usize = offer_13.map_or(0, Offer::psks_len);
-        let certificates = self.certificates.get();
-        let authorities =
-            certificates.map_or_else(Vec::new, |offered| offered.verifier.authorities_in_hello());
+        let certificates = self.certificates.get().map(|own| (own, VerifierOffer::of(own)));
         let protocols = settings.protocols().iter().map(|name| 1 + name.len()).sum::<usize>();
         let room = HELLO_ROOM
             + if settings.grease { GREASE_ROOM } else { 0 }
             + psks
             + protocols
             + variable.iter().map(|part| part.len()).sum::<usize>()
-            + certificates.map_or(0, |offered| offered_len(settings, offered, &authorities));
+            + certificates
+                .as_ref()
+                .map_or(0, |(offered, verifier)| offered_len(settings, offered, verifier));
         let mut body = alloc::vec![0; room];
         let mut w = Writer::new(&mut body);
         let renegotiation = offer_12.map(|_| EMPTY_RENEGOTIATION_INFO_SCSV);
@@ -402,8 +397,8 @@ impl WaitServerHello {
             if let Some(grease) = grease {
                 write_extension(w, ExtensionType(grease.value(List::Extensions)), |_| Ok(()))?;
             }
-            if let Some(certificates) = certificates {
-                write_offer(settings, certificates, &authorities, grease, w)?;
+            if let Some((certificates, verifier)) = &certificates {
+                write_offer(settings, certificates, verifier, grease, w)?;
             }
             let Some(offer) = offer_13 else { return Ok(()) };
             if let Some(share) = share {

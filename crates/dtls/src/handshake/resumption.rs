@@ -4,16 +4,14 @@
 use super::session::Sessions;
 use super::ticket_keys::{TicketId, TicketKeys, TicketSealer};
 use crate::codepoints::ExtensionType;
-use crate::config::session::{Session, Session13, SessionPeer, read_name};
-use crate::config::{KeyStore, Settings};
+use crate::config::Settings;
+use crate::config::session::{Owner, Session, Session13};
 use crate::crypto::{CipherSuiteId, ResumptionSecret};
 use crate::messages::ClientHello;
 use crate::messages::extensions::{OfferedPsk, OfferedPsks, psk_modes};
 use crate::messages::ticket::NewSessionTicket13;
 use crate::parts::{self, PartState};
 use crate::tuning::{LONGEST_TICKET, MAX_KEPT_TICKETS, MAX_OFFERED_TICKETS};
-use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -22,13 +20,10 @@ use lightseal_core::{DecodeError, Encode, Instant, Random, Reader, Writer};
 use zeroize::Zeroizing;
 
 /// What the two ends of an association agreed on, as far as tickets carry it on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Agreed {
     pub(crate) suite: CipherSuiteId,
-    /// The identity of the other end.
-    pub(crate) peer: SessionPeer,
-    /// The name of the server that the client asked for.
-    pub(crate) server_name: Option<String>,
+    pub(crate) owner: Owner,
     /// The application protocol; empty if none was negotiated.
     pub(crate) alpn: Vec<u8>,
 }
@@ -37,11 +32,11 @@ pub(crate) struct Agreed {
 ///
 /// ```text
 /// | 2 (1) | issued (8) | lifetime (4) | age_add (4) | early data (4) | suite (2) | PSK (1 + n)
-/// | client (1 + n) | server name (1 + n) | ALPN (1 + n) |
+/// | ALPN (1 + n) | owner |
 /// ```
 ///
-/// Times are in microseconds, the lifetime is in seconds. The client is a [`SessionPeer`].
-#[derive(Clone, PartialEq, Eq)]
+/// Times are in microseconds, the lifetime is in seconds. The owner is an [`Owner`].
+#[derive(Clone)]
 pub(crate) struct TicketContent {
     pub(crate) issued: Instant,
     /// The lifetime in seconds.
@@ -65,10 +60,8 @@ impl TicketContent {
         w.u32(self.max_early_data)?;
         w.u16(self.agreed.suite.0)?;
         w.vec8(|w| w.bytes(&self.psk))?;
-        self.agreed.peer.write(w)?;
-        let name = self.agreed.server_name.as_deref().unwrap_or_default();
-        w.vec8(|w| w.bytes(name.as_bytes()))?;
-        w.vec8(|w| w.bytes(&self.agreed.alpn))
+        w.vec8(|w| w.bytes(&self.agreed.alpn))?;
+        self.agreed.owner.write(w)
     }
 
     fn read(content: &[u8]) -> Option<Self> {
@@ -81,11 +74,10 @@ impl TicketContent {
         let max_early_data = r.u32().ok()?;
         let suite = CipherSuiteId(r.u16().ok()?);
         let psk = Zeroizing::new(r.vec8().ok()?.to_vec());
-        let peer = SessionPeer::read(&mut r)?;
-        let server_name = read_name(r.vec8().ok()?)?;
         let alpn = r.vec8().ok()?.to_vec();
+        let owner = Owner::read(&mut r)?;
         r.finish().ok()?;
-        let agreed = Agreed { suite, peer, server_name, alpn };
+        let agreed = Agreed { suite, owner, alpn };
         Some(Self { issued, lifetime, age_add, max_early_data, psk, agreed })
     }
 
@@ -206,17 +198,17 @@ pub(crate) struct TicketIssuer {
 }
 
 impl TicketIssuer {
-    /// Issues as many tickets as the settings say for a session with this peer, which a ticket
+    /// Issues as many tickets as the settings say for a session of this owner, which a ticket
     /// resumed or a full handshake made. `None` if that is none.
     pub(crate) fn limited(
         mut self,
         settings: &Settings,
-        peer: &SessionPeer,
+        owner: &Owner,
         resumed: bool,
     ) -> Option<Self> {
-        let full = match peer {
-            SessionPeer::Psk(_) => settings.psk_tickets,
-            SessionPeer::Key(_) => settings.tickets,
+        let full = match owner {
+            Owner::Psk(_) => settings.psk_tickets,
+            Owner::Certificates(..) => settings.tickets,
         };
         self.sealers.truncate(if resumed { full.min(1) } else { full }.into());
         Some(self).filter(|issuer| !issuer.sealers.is_empty())
@@ -288,12 +280,10 @@ impl Resumption {
         }
     }
 
-    /// A client has received a ticket. Returns it, unless it is of no use. `own_keys` are the keys
-    /// with which the client could authenticate itself.
+    /// A client has received a ticket. Returns it, unless it is of no use.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
-        own_keys: Option<&Arc<dyn KeyStore>>,
         message: &NewSessionTicket13<'_>,
     ) -> Option<Session> {
         let Tickets::Received(kept) = &mut self.tickets else { return None };
@@ -310,9 +300,7 @@ impl Resumption {
             received: now,
             expires: now + Duration::from_secs(lifetime.into()),
             max_early_data: message.max_early_data.unwrap_or(0),
-            peer: self.agreed.peer.clone(),
-            own_keys: own_keys.cloned(),
-            server_name: self.agreed.server_name.clone(),
+            owner: self.agreed.owner.clone(),
             alpn: self.agreed.alpn.clone(),
         };
         if kept.len() == MAX_KEPT_TICKETS {
@@ -346,35 +334,37 @@ impl Session13 {
 #[cfg(all(test, feature = "rustcrypto"))]
 mod tests {
     use super::*;
-    use crate::config::session::PskOwner;
     use crate::config::{PeerKey, Psk};
     use crate::crypto::rustcrypto::PROVIDER;
+    use alloc::string::String;
+    use std::format;
 
     fn contents() -> Vec<TicketContent> {
-        let owner = PskOwner::of(&Psk::external(b"sensor", &[7; 32]).unwrap());
-        let key =
-            |name: Option<&str>| PeerKey { spki_sha256: [9; 32], name: name.map(String::from) };
-        let peers = [
-            SessionPeer::Psk(owner),
-            SessionPeer::Key(None),
-            SessionPeer::Key(Some(key(None))),
-            SessionPeer::Key(Some(key(Some("device.example")))),
+        let part = parts::Certificates::INCLUDED.unwrap();
+        let certified = |peer| {
+            let mut owner = Owner::of_server(part, None, Some("hub.example".into()));
+            if let Some(name) = peer {
+                let name: Option<&str> = name;
+                owner.set_peer(PeerKey { spki_sha256: [9; 32], name: name.map(String::from) });
+            }
+            owner
+        };
+        let owners = [
+            Owner::of(&Psk::external(b"sensor", &[7; 32]).unwrap()),
+            Owner::of_server(part, None, None),
+            certified(None),
+            certified(Some(None)),
+            certified(Some(Some("device.example"))),
         ];
-        let content = |peer| TicketContent {
+        let content = |owner| TicketContent {
             issued: Instant::from_micros(5_000_000),
             lifetime: 7200,
             age_add: u32::MAX,
             max_early_data: 100,
             psk: Zeroizing::new(alloc::vec![3; 32]),
-            agreed: Agreed {
-                suite: CipherSuiteId::AES_128_CCM_SHA256,
-                peer,
-                server_name: Some("hub.example".into()),
-                alpn: b"coap".to_vec(),
-            },
+            agreed: Agreed { suite: CipherSuiteId::AES_128_CCM_SHA256, owner, alpn: b"co".into() },
         };
-        let mut contents: Vec<_> = peers.into_iter().map(content).collect();
-        contents[0].agreed.server_name = None;
+        let mut contents: Vec<_> = owners.into_iter().map(content).collect();
         contents[0].agreed.alpn.clear();
         contents
     }
@@ -383,14 +373,17 @@ mod tests {
     fn contents_come_back_whole_and_unchanged() {
         for content in contents() {
             let bytes = content.to_bytes().unwrap();
-            assert_eq!(TicketContent::read(&bytes), Some(content));
+            let read = TicketContent::read(&bytes).unwrap();
+            assert_eq!(read.to_bytes().unwrap(), bytes);
+            assert_eq!(format!("{read:?}"), format!("{content:?}"));
             for cut in 0..bytes.len() {
-                assert_eq!(TicketContent::read(&bytes[..cut]), None);
+                assert!(TicketContent::read(&bytes[..cut]).is_none());
             }
+            assert!(TicketContent::read(&[&bytes[..], &[0]].concat()).is_none());
         }
         let mut other = contents()[0].to_bytes().unwrap();
         other[0] = 1;
-        assert_eq!(TicketContent::read(&other), None, "a ticket of DTLS 1.2");
+        assert!(TicketContent::read(&other).is_none(), "a ticket of DTLS 1.2");
     }
 
     #[test]

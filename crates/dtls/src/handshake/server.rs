@@ -2,7 +2,6 @@
 
 pub(crate) mod certificates;
 
-use super::certificates::AuthenticatedPeer;
 use super::certificates::choice::{ChosenCertificate, offered_name};
 use super::early::{self, EarlyKeys};
 use super::hello_decision::AcceptedHello;
@@ -16,7 +15,7 @@ use super::{
     expect_epoch, log_secret, message_body,
 };
 use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
-use crate::config::session::SessionPeer;
+use crate::config::session::Owner;
 use crate::config::{Lookup, ProtocolVersion, ServerConfig, Settings};
 use crate::credential::PeerKey;
 use crate::crypto::{
@@ -31,7 +30,6 @@ use crate::parts::{self, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
 use subtle::ConstantTimeEq;
@@ -62,12 +60,12 @@ pub(crate) fn accept(
     let hash = accepted.suite.hash;
     let mut early_data = None;
     let (credential, secret, share) = match choose_psk(config, &accepted, &answer)? {
-        Some(ChosenPsk { index, psk, peer, early_data: accepted_early }) => {
+        Some(ChosenPsk { index, psk, owner, early_data: accepted_early }) => {
             check_binder(&accepted, &psk, index)?;
             early_data = accepted_early;
             let share = accepted.share.filter(|_| !accepted.psk_alone);
             let resumed = matches!(psk.kind, PskKind::Resumption(_));
-            (ServerCredential::Psk { index, peer, resumed }, psk.early, share)
+            (ServerCredential::Psk { index, owner, resumed }, psk.early, share)
         }
         None => {
             let chosen = choose_certificate(config, &accepted)?;
@@ -132,10 +130,6 @@ pub(crate) fn accept(
     let (send, receive) = (accepted.send, accepted.receive);
     let schemes = offer.get(settings.aggregation_extension).unwrap_or_default();
     let (down, up) = aggregation_extension::Offer::new(schemes).lists();
-    let server_name = match config.certificates.get() {
-        Some(_) => offered_name(offer)?,
-        None => None,
-    };
     let extensions = message_body(512, |w| {
         w.vec16(|w| {
             if accepted.answer_aggregation {
@@ -156,14 +150,12 @@ pub(crate) fn accept(
     absorb(&mut transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
     channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::ENCRYPTED_EXTENSIONS, extensions);
 
-    let (resumed, peer) = match &credential {
-        ServerCredential::Psk { peer, resumed, .. } => (*resumed, peer.clone()),
-        ServerCredential::Certificate(..) => (false, SessionPeer::Key(None)),
+    let (resumed, owner) = match &credential {
+        ServerCredential::Psk { owner, resumed, .. } => (*resumed, owner.clone()),
+        ServerCredential::Certificate(part, chosen) => {
+            (false, Owner::of_server(*part, None, chosen.server_name.clone()))
+        }
     };
-    let mut authenticated = PartState::EMPTY;
-    if let (Some(certificates), SessionPeer::Key(key)) = (config.certificates.get(), &peer) {
-        authenticated.set(certificates.part, AuthenticatedPeer { key: key.clone(), server_name });
-    }
     let flight = Box::new(ServerFlight {
         client_random,
         suite,
@@ -177,7 +169,7 @@ pub(crate) fn accept(
             suite: suite.id,
             suite_name: suite.name,
             group,
-            psk_identity: peer.psk_identity(),
+            psk_identity: owner.psk_identity().to_vec(),
             send,
             receive,
             resumed,
@@ -187,11 +179,11 @@ pub(crate) fn accept(
             send_cid: answer.agreed.send_cid,
             receive_cid: answer.agreed.receive_cid,
             return_routability: answer.agreed.return_routability,
-            certificates: authenticated,
+            certificates: owner.authenticated(),
             protocol: answer.agreed.application_protocol(settings),
         },
         issuer: accepted.tickets.issuer.take(),
-        peer,
+        owner,
     });
     match credential {
         ServerCredential::Psk { .. } => {
@@ -213,7 +205,7 @@ enum ServerCredential {
     /// The PSK with this index of the client, which belongs to a ticket if a session is resumed.
     Psk {
         index: u16,
-        peer: SessionPeer,
+        owner: Owner,
         resumed: bool,
     },
     Certificate(parts::Certificates, Box<ChosenCertificate>),
@@ -247,7 +239,7 @@ pub(super) struct ServerFlight {
     pub(super) negotiated: Negotiated,
     /// The tickets for the client.
     issuer: Option<TicketIssuer>,
-    peer: SessionPeer,
+    owner: Owner,
 }
 
 impl ServerFlight {
@@ -281,8 +273,8 @@ impl ServerFlight {
             },
             negotiated,
         });
-        let (issuer, peer) = (self.issuer, self.peer);
-        Box::new(SentFlight { transcript, client, master, issuer, peer, established })
+        let (issuer, owner) = (self.issuer, self.owner);
+        Box::new(SentFlight { transcript, client, master, issuer, owner, established })
     }
 }
 
@@ -294,14 +286,14 @@ pub(super) struct SentFlight {
     client: TrafficSecret,
     master: MasterSecret,
     issuer: Option<TicketIssuer>,
-    peer: SessionPeer,
+    owner: Owner,
     established: Box<Established>,
 }
 
 impl SentFlight {
     /// The client has authenticated itself with this key.
     pub(super) fn authenticated(&mut self, key: PeerKey) {
-        self.peer = SessionPeer::Key(Some(key.clone()));
+        self.owner.set_peer(key.clone());
         if let Some(peer) = self.established.negotiated.certificates.get_mut() {
             peer.key = Some(key);
         }
@@ -317,15 +309,15 @@ impl SentFlight {
     ) -> State {
         let client_finished = self.client.finished_key().verify_data(&self.transcript.hash());
         let negotiated = &self.established.negotiated;
-        let issuer =
-            self.issuer.and_then(|issuer| issuer.limited(settings, &self.peer, negotiated.resumed));
-        let server_name = negotiated.server_name().map(String::from);
+        let issuer = self
+            .issuer
+            .and_then(|issuer| issuer.limited(settings, &self.owner, negotiated.resumed));
         let alpn = negotiated.application_protocol().unwrap_or_default().to_vec();
         if let (Some(issuer), Some(part), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
             (issuer, parts::Resumption::INCLUDED, &mut self.established.keys)
         {
             absorb(&mut self.transcript, HandshakeType::FINISHED, &client_finished);
-            let agreed = Agreed { suite: suite.id, peer: self.peer, server_name, alpn };
+            let agreed = Agreed { suite: suite.id, owner: self.owner, alpn };
             let secret = self.master.resumption(&self.transcript.hash());
             let tickets = Tickets::ToSend(issuer);
             resumption.set(part, Resumption { part, secret, agreed, tickets });
@@ -349,8 +341,7 @@ struct ChosenPsk {
     /// Its place among the offered ones.
     index: u16,
     psk: HandshakePsk,
-    /// The identity of its owner.
-    peer: SessionPeer,
+    owner: Owner,
     /// The number of bytes of early data that the server accepts.
     early_data: Option<(parts::EarlyData, u32)>,
 }
@@ -370,17 +361,17 @@ fn choose_psk(
         let OpenedTicket { part, index, content, .. } = ticket;
         let psk = HandshakePsk::of_ticket(*part, &content.psk, hash);
         let early_data = early::accepts(config, accepted, answer, ticket);
-        let (index, peer) = (*index, content.agreed.peer.clone());
-        return Ok(Some(ChosenPsk { index, psk, peer, early_data }));
+        let (index, owner) = (*index, content.agreed.owner.clone());
+        return Ok(Some(ChosenPsk { index, psk, owner, early_data }));
     }
     let len = hash.algorithm().output_len();
     let offered = (0..).zip(psks.iter());
     for (index, offered) in offered.filter(|(_, offered)| offered.binder.len() == len) {
         match psk::look_up(&*config.psks, offered.identity, hash) {
             Lookup::Found(psk) => {
-                let peer = SessionPeer::Psk(PskOwner::of(&psk));
+                let owner = Owner::of(&psk);
                 let psk = HandshakePsk::of(&psk, hash).ok_or(Incompatibility::CipherSuite)?;
-                return Ok(Some(ChosenPsk { index, psk, peer, early_data: None }));
+                return Ok(Some(ChosenPsk { index, psk, owner, early_data: None }));
             }
             Lookup::Unknown => {}
             Lookup::Later => return Err(Unaccepted::Waiting),
@@ -402,21 +393,16 @@ fn may_resume(
     if suite.is_none_or(|suite| suite.hash.algorithm() != algorithm) {
         return Ok(false);
     }
-    match &agreed.peer {
-        SessionPeer::Psk(owner) => match config.psks.look_up(&owner.identity) {
+    match &agreed.owner {
+        Owner::Psk(owner) => match config.psks.look_up(&owner.identity) {
             Lookup::Found(psk) => Ok(PskOwner::of(&psk) == *owner),
             Lookup::Unknown => Ok(false),
             Lookup::Later => Err(Unaccepted::Waiting),
         },
-        SessionPeer::Key(key) => {
+        Owner::Certificates(_, owner) => {
             let Some(certificates) = config.certificates.get() else { return Ok(false) };
-            let verifier = certificates.clients.verifier();
-            let accepts_client = match key {
-                Some(key) => verifier.is_some_and(|verifier| verifier.still_accepts(key)),
-                None => verifier.is_none(),
-            };
             let name = offered_name(accepted.hello.extensions)?;
-            Ok(accepts_client && name == agreed.server_name)
+            Ok(owner.is_of_server(certificates, None, name.as_deref()))
         }
     }
 }

@@ -1,22 +1,18 @@
 //! The sessions of a server, and the DTLS 1.2 sessions that later handshakes resume by session ID
 //! (RFC 5246, section 7.3) or by ticket (RFC 5077).
 
+use super::certificates::AuthenticatedPeer;
 use super::ticket_keys::{TicketId, TicketKeys, TicketSealer, UsedTickets, first_number};
 use crate::config::{Settings, session};
-use crate::credential::PeerKey;
 use crate::crypto::{CipherSuiteId, MasterSecret12, Provider};
-use crate::parts;
+use crate::parts::{self, PartState};
 use crate::tuning::SESSION_LIFETIME;
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Instant, Random, Reader, Writer};
-pub(crate) use session::{
-    CertificateOwner, KEY_CHECK, OwnCredential, Owner, PskOwner, Session12 as Session, Ticket,
-};
+pub(crate) use session::{Owner, PskOwner, Session12 as Session, Ticket};
 use zeroize::Zeroizing;
 
 /// The length in bytes of the session IDs that this crate assigns.
@@ -31,95 +27,22 @@ pub(crate) fn fresh_id(rng: &mut Random) -> Vec<u8> {
 ///
 /// ```text
 /// | 3 (1) | expiry (8) | suite (2) | flags (1) | master (48) | owner |
-///
-/// owner, PSK:          | 0 | key check (8) | identity |
-/// owner, certificates: | 1 | hash of the server's key (32) | length (1), name of the server |
-///                      | nothing, or the client: hash of its key (32), its name if it has one |
 /// ```
-///
-/// A flag tells whether the client has a name.
 const FORMAT: u8 = 3;
 /// The bytes of the content besides the owner.
 const FIXED: usize = 1 + 8 + 2 + 1 + 48;
 /// The session has an extended master secret.
 const EXTENDED_MASTER: u8 = 1;
-/// The certificate of the client has a name.
-const NAMED_CLIENT: u8 = 2;
 
 impl Owner {
-    /// The room in bytes for what [`Self::write`] writes.
-    fn room(&self) -> usize {
-        match self {
-            Self::Psk(owner) => 1 + KEY_CHECK + owner.identity.len(),
-            Self::Certificates(_, owner) => {
-                let name = owner.server_name.as_ref().map_or(0, String::len);
-                let peer = owner.peer.as_ref().and_then(|peer| peer.name.as_ref());
-                1 + 32 + 1 + name + 32 + peer.map_or(0, String::len)
-            }
+    /// What an association keeps of a handshake with certificates; nothing with a PSK.
+    pub(crate) fn authenticated(&self) -> PartState<parts::Certificates, AuthenticatedPeer> {
+        let mut authenticated = PartState::EMPTY;
+        if let Self::Certificates(part, owner) = self {
+            let (key, server_name) = (owner.peer.clone(), owner.server_name.clone());
+            authenticated.set(*part, AuthenticatedPeer { key, server_name });
         }
-    }
-
-    fn flags(&self) -> u8 {
-        match self {
-            Self::Certificates(_, owner)
-                if owner.peer.as_ref().is_some_and(|peer| peer.name.is_some()) =>
-            {
-                NAMED_CLIENT
-            }
-            _ => 0,
-        }
-    }
-
-    /// Writes the owner of a server's session into a ticket.
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        match self {
-            Self::Psk(owner) => {
-                w.u8(0)?;
-                w.bytes(&owner.key_check)?;
-                w.bytes(&owner.identity)
-            }
-            Self::Certificates(_, owner) => {
-                let OwnCredential::Server(key) = &owner.own else { return Err(BufferFull) };
-                w.u8(1)?;
-                w.bytes(key)?;
-                let name = owner.server_name.as_deref().unwrap_or_default();
-                w.vec8(|w| w.bytes(name.as_bytes()))?;
-                let Some(peer) = &owner.peer else { return Ok(()) };
-                w.bytes(&peer.spki_sha256)?;
-                w.bytes(peer.name.as_deref().unwrap_or_default().as_bytes())
-            }
-        }
-    }
-
-    /// Reads the owner from the rest of a ticket with these flags.
-    fn read(flags: u8, r: &mut Reader<'_>) -> Option<Self> {
-        let text = |bytes: &[u8]| Some(core::str::from_utf8(bytes).ok()?.into());
-        match r.u8().ok()? {
-            0 => {
-                let key_check = r.array().ok()?;
-                Some(Self::Psk(PskOwner { key_check, identity: r.rest().to_vec() }))
-            }
-            _ => {
-                let part = parts::Certificates::INCLUDED?;
-                let own = OwnCredential::Server(r.array().ok()?);
-                let server_name = match r.vec8().ok()? {
-                    [] => None,
-                    name => Some(text(name)?),
-                };
-                let peer = if r.is_empty() {
-                    None
-                } else {
-                    let spki_sha256 = r.array().ok()?;
-                    let name = match flags & NAMED_CLIENT {
-                        0 => None,
-                        _ => Some(text(r.rest())?),
-                    };
-                    Some(PeerKey { spki_sha256, name })
-                };
-                let owner = CertificateOwner { own, peer, server_name };
-                Some(Self::Certificates(part, Box::new(owner)))
-            }
-        }
+        authenticated
     }
 }
 
@@ -131,8 +54,7 @@ pub(crate) fn seal(sealer: TicketSealer, now: Instant, session: &Session) -> Opt
         w.u8(FORMAT)?;
         w.u64((now + SESSION_LIFETIME).as_micros())?;
         w.u16(session.suite.0)?;
-        let extended = if session.extended_master { EXTENDED_MASTER } else { 0 };
-        w.u8(extended | session.owner.flags())?;
+        w.u8(if session.extended_master { EXTENDED_MASTER } else { 0 })?;
         w.bytes(session.master.as_bytes())?;
         session.owner.write(&mut w)
     };
@@ -161,7 +83,8 @@ pub(crate) fn open(
     let flags = r.u8().ok()?;
     let extended_master = flags & EXTENDED_MASTER != 0;
     let master = MasterSecret12::from_bytes(hash, r.array().ok()?);
-    let owner = Owner::read(flags, &mut r)?;
+    let owner = Owner::read(&mut r)?;
+    r.finish().ok()?;
     Some(Session { suite, extended_master, master, owner, id: Vec::new(), ticket: None })
 }
 
@@ -251,9 +174,13 @@ impl Sessions {
 mod tests {
     use super::*;
     use crate::config::Psk;
+    use crate::config::session::{CertificateOwner, OwnCredential};
+    use crate::credential::PeerKey;
     use crate::crypto::Sha256;
     use crate::crypto::rustcrypto::PROVIDER;
+    use alloc::boxed::Box;
     use alloc::collections::BTreeSet;
+    use alloc::string::String;
 
     fn session() -> Session {
         Session {
@@ -317,7 +244,7 @@ mod tests {
                 .chain(names.clone().map(|name| Some(PeerKey { spki_sha256: [7; 32], name })))
             {
                 let server_name: Option<String> = server_name.clone();
-                let own = OwnCredential::Server([9; 32]);
+                let own = OwnCredential::Server(Some([9; 32]));
                 let owner = CertificateOwner { own, peer: peer.clone(), server_name };
                 let owner = Owner::Certificates(part, Box::new(owner));
                 let session = Session { owner, ..session() };
@@ -329,7 +256,7 @@ mod tests {
                     panic!("another owner")
                 };
                 assert_eq!((&read.peer, &read.server_name), (&peer, &written.server_name));
-                assert!(matches!(read.own, OwnCredential::Server(key) if key == [9; 32]));
+                assert!(matches!(read.own, OwnCredential::Server(Some(key)) if key == [9; 32]));
                 assert!(opened.extended_master);
             }
         }

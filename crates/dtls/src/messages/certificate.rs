@@ -132,6 +132,7 @@ impl<'a> Decode<'a> for CertificateRequest<'a> {
 /// Writes a CertificateRequest with an empty context.
 pub fn write_certificate_request(
     schemes: impl Iterator<Item = SignatureScheme>,
+    certificate_schemes: &[SignatureScheme],
     authorities: &[Vec<u8>],
     compressions: &[CertificateCompressionAlgorithm],
     w: &mut Writer<'_>,
@@ -141,6 +142,7 @@ pub fn write_certificate_request(
         write_extension(w, ExtensionType::SIGNATURE_ALGORITHMS, |w| {
             extensions::write_schemes(schemes, w)
         })?;
+        extensions::offer_certificate_schemes(certificate_schemes, w)?;
         extensions::offer_compressions(compressions, w)?;
         if authorities.is_empty() {
             return Ok(());
@@ -203,11 +205,13 @@ mod tests {
         let schemes = [SignatureScheme::ED25519, SignatureScheme::ECDSA_SECP256R1_SHA256];
         let authorities = [b"an authority".to_vec()];
         let zlib = [CertificateCompressionAlgorithm::ZLIB];
-        write_certificate_request(schemes.into_iter(), &authorities, &zlib, &mut w).unwrap();
+        let rsa = [SignatureScheme::RSA_PKCS1_SHA256];
+        write_certificate_request(schemes.into_iter(), &rsa, &authorities, &zlib, &mut w).unwrap();
         let bytes = w.finish();
         let request = CertificateRequest::decode(bytes).unwrap();
         let content = request.extensions.get(ExtensionType::SIGNATURE_ALGORITHMS).unwrap();
         assert_eq!(extensions::read_schemes(content).unwrap(), schemes);
+        assert_eq!(extensions::read_certificate_schemes(request.extensions).unwrap(), rsa);
         let content = request.extensions.get(ExtensionType::COMPRESS_CERTIFICATE).unwrap();
         assert_eq!(extensions::read_compressions(content).unwrap(), zlib);
         let content = request.extensions.get(ExtensionType::CERTIFICATE_AUTHORITIES).unwrap();

@@ -1,6 +1,6 @@
 //! Contents of the extensions that belong to certificates, in both versions.
 
-use super::extensions::{u16_list, write_extension};
+use super::extensions::{Extensions, u16_list, write_extension};
 use crate::codepoints::{
     CertificateCompressionAlgorithm, CertificateType, ExtensionType, SignatureScheme,
 };
@@ -21,6 +21,28 @@ pub fn read_schemes(content: &[u8]) -> Result<Vec<SignatureScheme>, DecodeError>
     let list = r.vec16()?;
     r.finish()?;
     Ok(u16_list(list)?.take(MAX_SCHEMES).map(SignatureScheme).collect())
+}
+
+/// The schemes that the peer accepts in certificates (RFC 8446, section 4.2.3).
+pub fn read_certificate_schemes(
+    extensions: Extensions<'_>,
+) -> Result<Vec<SignatureScheme>, DecodeError> {
+    let own = extensions.get(ExtensionType::SIGNATURE_ALGORITHMS_CERT);
+    let content = own.or_else(|| extensions.get(ExtensionType::SIGNATURE_ALGORITHMS));
+    content.map_or_else(|| Ok(Vec::new()), read_schemes)
+}
+
+/// Offers the schemes of certificates, unless the list is empty.
+pub fn offer_certificate_schemes(
+    schemes: &[SignatureScheme],
+    w: &mut Writer<'_>,
+) -> Result<(), BufferFull> {
+    if schemes.is_empty() {
+        return Ok(());
+    }
+    write_extension(w, ExtensionType::SIGNATURE_ALGORITHMS_CERT, |w| {
+        write_schemes(schemes.iter().copied(), w)
+    })
 }
 
 /// Writes the content of `signature_algorithms` or `signature_algorithms_cert`.

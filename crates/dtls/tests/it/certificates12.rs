@@ -1,6 +1,5 @@
 //! Handshakes of DTLS 1.2 with certificates and raw public keys, with toy signatures.
 
-use lightseal_dtls::CertificateVerifier;
 use lightseal_dtls::codepoints::{AlertDescription, CertificateType, HandshakeType};
 use lightseal_dtls::crypto::{
     CipherSuite12, CipherSuiteId, Exchange12, KnownAnswer12, Limits, NamedGroup, Provider,
@@ -8,13 +7,11 @@ use lightseal_dtls::crypto::{
 };
 use lightseal_dtls::{
     BadCertificate, CertifiedKey, ClientAuthentication, CloseReason, CookiePolicy, Fault,
-    Incompatibility, Misbehaviour, PeerKey, PinnedKeys, PresentedCertificate, ProtocolVersion,
-    Session,
+    Incompatibility, Misbehaviour, PinnedKeys, ProtocolVersion,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use testkit::pair::{ClientParts, Configs, Direction, Fate, Pair, pass, psk};
+use testkit::pair::{Configs, Direction, Fate, Pair, pass, psk};
 use testkit::toy_signature::{Answers, PROVIDER, ToyKey, ToyVerifier};
 
 pub(crate) const X509: CertificateType = CertificateType::X509;
@@ -507,170 +504,6 @@ pub(crate) fn configs_again(configs: &Configs) -> Configs {
     again.server.keys.clone_from(&configs.server.keys);
     again.server.clients = configs.server.clients.clone();
     again
-}
-
-/// A pair whose first handshake is complete, and its session.
-pub(crate) fn with_session(configs: Configs) -> (Pair<'static>, Session) {
-    let pair = connected(configs, 1);
-    let session = pair.client.session().expect("a session to resume");
-    (pair, session)
-}
-
-/// Connects another client to the same server. Returns whether the session was resumed.
-pub(crate) fn resumes(pair: &mut Pair<'static>, client: ClientParts) -> bool {
-    let mut next = pair.reconnect(client, pair.now.as_micros());
-    next.connect();
-    next.assert_connected();
-    exchange(&mut next);
-    let at_client = next.at_client.connected.clone().unwrap();
-    let at_server = next.at_server.connected.clone().unwrap();
-    assert_eq!(at_client.resumed, at_server.resumed);
-    // The identity of the peer is known in either case.
-    let pin = |key: Option<&PeerKey>| key.unwrap().spki_sha256;
-    assert_eq!(pin(at_client.peer_key()), ToyKey::new(1).pin());
-    assert_eq!(pin(at_server.peer_key()), ToyKey::new(2).pin());
-    std::mem::swap(&mut pair.server, &mut next.server);
-    pair.now = next.now;
-    at_client.resumed
-}
-
-#[test]
-fn a_session_is_resumed_with_the_same_credentials_and_name_only() {
-    for tickets in [true, false] {
-        for kind in [X509, RAW] {
-            let parts = || {
-                let mut configs = mutual(kind, kind);
-                configs.client.settings.session_tickets = tickets;
-                configs
-            };
-            let mut first = parts();
-            let shared_keys = first.client.keys.clone();
-            let shared_verifier = first.client.verifier.clone();
-            let (mut pair, session) = with_session(std::mem::replace(&mut first, parts()));
-            assert_eq!(session.peer_key().unwrap().spki_sha256, ToyKey::new(1).pin());
-            let same = || {
-                let mut client = parts().client;
-                client.keys.clone_from(&shared_keys);
-                client.verifier.clone_from(&shared_verifier);
-                client.session = Some(session.clone());
-                client
-            };
-            assert!(resumes(&mut pair, same()), "tickets: {tickets}");
-            assert!(resumes(&mut pair, same()), "twice");
-            // Other keys, another verifier, or another name of the client.
-            let mut other = same();
-            other.keys = parts().client.keys;
-            assert!(!resumes(&mut pair, other));
-            let mut other = same();
-            other.verifier = parts().client.verifier;
-            assert!(!resumes(&mut pair, other));
-            if kind == RAW {
-                let mut other = same();
-                other.server_name = Some("other.example".into());
-                assert!(!resumes(&mut pair, other));
-            }
-            // Another suite.
-            let mut other = same();
-            other.settings.suites = vec![SUITES[1]];
-            assert!(!resumes(&mut pair, other));
-            assert!(resumes(&mut pair, same()), "still");
-        }
-    }
-}
-
-/// Accepts everything, and then does not accept it any more.
-#[derive(Debug)]
-struct Revoking(ToyVerifier, Arc<AtomicBool>);
-
-impl CertificateVerifier for Revoking {
-    fn kinds(&self) -> &[CertificateType] {
-        self.0.kinds()
-    }
-
-    fn verify(
-        &self,
-        presented: &PresentedCertificate<'_>,
-    ) -> Result<(Vec<u8>, Option<String>), BadCertificate> {
-        self.0.verify(presented)
-    }
-
-    fn still_accepts(&self, peer: &PeerKey) -> bool {
-        assert!([ToyKey::new(1).pin(), ToyKey::new(2).pin()].contains(&peer.spki_sha256));
-        !self.1.load(Ordering::Relaxed)
-    }
-}
-
-#[test]
-fn a_session_ends_when_a_verifier_does_not_accept_the_key_any_more() {
-    for tickets in [true, false] {
-        for at_client in [true, false] {
-            let revoked = Arc::new(AtomicBool::new(false));
-            let revoking = Arc::new(Revoking(ToyVerifier::new(&[X509]), Arc::clone(&revoked)));
-            let mut configs = mutual(X509, X509);
-            configs.client.settings.session_tickets = tickets;
-            if at_client {
-                configs.client.verifier = Some(revoking);
-            } else {
-                configs.server.clients = ClientAuthentication::Required(revoking);
-            }
-            let (keys, verifier) = (configs.client.keys.clone(), configs.client.verifier.clone());
-            let (mut pair, session) = with_session(configs);
-            let client = || {
-                let mut client = mutual(X509, X509).client;
-                client.settings.session_tickets = tickets;
-                client.keys.clone_from(&keys);
-                client.verifier.clone_from(&verifier);
-                client.session = Some(session.clone());
-                client
-            };
-            assert!(resumes(&mut pair, client()));
-            revoked.store(true, Ordering::Relaxed);
-            assert!(!resumes(&mut pair, client()), "{tickets} {at_client}");
-            revoked.store(false, Ordering::Relaxed);
-            assert!(resumes(&mut pair, client()));
-        }
-    }
-}
-
-#[test]
-fn a_session_ends_with_the_server_s_key_and_when_the_client_must_authenticate_itself() {
-    for tickets in [true, false] {
-        let parts = || {
-            let mut configs = configs(RAW);
-            configs.client.settings.session_tickets = tickets;
-            configs.client.keys = Some(Arc::new(certified(2, RAW)));
-            configs
-        };
-        let first = parts();
-        let (keys, verifier) = (first.client.keys.clone(), first.client.verifier.clone());
-        let (mut pair, session) = with_session(first);
-        let mut again = |change: &dyn Fn(&mut Configs)| {
-            let mut configs = parts();
-            change(&mut configs);
-            pair.server.set_config(configs.server.config()).unwrap();
-            let mut client = parts().client;
-            client.keys.clone_from(&keys);
-            client.verifier.clone_from(&verifier);
-            client.session = Some(session.clone());
-            let mut next = pair.reconnect(client, pair.now.as_micros());
-            next.connect();
-            next.assert_connected();
-            let resumed = next.at_client.connected.as_ref().unwrap().resumed;
-            let asked = next.at_server.connected.as_ref().unwrap().peer_key().is_some();
-            next.run_for(Duration::from_secs(1));
-            std::mem::swap(&mut pair.server, &mut next.server);
-            pair.now = next.now;
-            (resumed, asked)
-        };
-        assert_eq!(again(&|_| {}), (true, false));
-        let other = |configs: &mut Configs| configs.server.keys = Some(Arc::new(certified(3, RAW)));
-        assert_eq!(again(&other), (false, false));
-        let asks = |configs: &mut Configs| {
-            configs.server.clients = ClientAuthentication::Required(verifier_raw());
-        };
-        assert_eq!(again(&asks), (false, true));
-        assert_eq!(again(&|_| {}), (true, false));
-    }
 }
 
 pub(crate) fn verifier_raw() -> Arc<ToyVerifier> {

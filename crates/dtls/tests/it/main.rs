@@ -2,12 +2,15 @@
 
 mod adapt;
 mod addresses;
+mod alert_epochs;
 mod attack;
 mod attack_tags;
 mod certificate_compression;
+mod certificate_schemes;
 mod certificates;
 mod certificates12;
 mod certificates12_lossy;
+mod certificates12_sessions;
 mod certificates_lossy;
 mod chaos;
 mod conformance;

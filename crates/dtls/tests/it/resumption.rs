@@ -1,7 +1,8 @@
 //! Sessions of DTLS 1.2, and the clients that must not resume them.
 
 use lightseal_dtls::crypto::CipherSuiteId;
-use lightseal_dtls::{ProtocolVersion, Psk, Session, Settings};
+use lightseal_dtls::{ClientConfig, MemorySessions, ProtocolVersion, Psk, Session, Settings};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use testkit::pair::{Configs, Pair, ServerParts, psk};
@@ -68,6 +69,44 @@ fn a_session_ends_with_its_key() {
         config.settings = older(tickets, |_| {}).server.settings;
         pair.server.set_config(config.config()).unwrap();
         assert!(!resumed(&again(&mut pair, changed, tickets, &session)));
+    }
+}
+
+/// The cache has the newest session of DTLS 1.2 whenever no association is about to resume it.
+#[test]
+fn a_cache_has_sessions_of_1_2_as_well() {
+    for tickets in [true, false] {
+        let cache = Arc::new(MemorySessions::new(NonZeroUsize::new(2).unwrap()));
+        let config = |psk: Psk| {
+            let config = ClientConfig::with(psk, older(tickets, |_| {}).client.settings).unwrap();
+            Arc::new(config.with_session_cache(Arc::clone(&cache) as _))
+        };
+        let mut pair = Pair::new(config(psk()), older(tickets, |_| {}).server.config(), 6);
+        assert!(cache.is_empty());
+        pair.connect().assert_connected();
+        assert_eq!(cache.len(), 1);
+        for _ in 0..3 {
+            pair.replace_client(config(psk()), pair.now.as_micros());
+            assert!(cache.is_empty(), "taken");
+            pair.connect().assert_connected();
+            assert!(resumed(&pair), "tickets: {tickets}");
+            assert_eq!(cache.len(), 1, "put back");
+        }
+        // Another key of the same identity: the session is not offered, and is gone.
+        let changed = Psk::external(psk().identity(), &[0x2b; 32]).unwrap();
+        let mut server = ServerParts::new(Arc::new(changed.clone()));
+        server.settings = older(tickets, |_| {}).server.settings;
+        pair.server.set_config(server.config()).unwrap();
+        pair.replace_client(config(changed.clone()), 7);
+        pair.connect().assert_connected();
+        assert!(!resumed(&pair));
+        assert_eq!(cache.len(), 1);
+        // A day later it is not kept any more.
+        pair.now += Duration::from_secs(24 * 3600);
+        pair.replace_client(config(changed), 8);
+        assert!(cache.is_empty());
+        pair.connect().assert_connected();
+        assert!(!resumed(&pair));
     }
 }
 

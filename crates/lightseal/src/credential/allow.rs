@@ -13,7 +13,7 @@
 
 use crate::failure::{Context, Failure};
 use crate::keys::{BYTE_ORDER_MARK, REVOKE_ALL};
-use lightseal_dtls::codepoints::CertificateType;
+use lightseal_dtls::codepoints::{CertificateType, SignatureScheme};
 use lightseal_dtls::{
     BadCertificate, CertificateVerifier, Identity, Lookup, PeerKey, PresentedCertificate, PskStore,
 };
@@ -242,6 +242,10 @@ impl CertificateVerifier for AllowedPeers {
         let name = peer.name.clone().map(Identity::Subject);
         let identities = name.into_iter().chain([Identity::Key(peer.spki_sha256)]);
         self.list.allows(identities) && self.verifier.still_accepts(peer)
+    }
+
+    fn certificate_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.certificate_schemes()
     }
 
     fn authorities(&self) -> Vec<Vec<u8>> {

@@ -290,8 +290,9 @@ impl Credentials {
 
     /// Whether the peer of an association may still use it, after [`reload`](Self::reload) has
     /// returned these changes. Only the hash of the key and the name are known of a certificate any
-    /// more: a peer with a certificate has to show it again when the trusted authorities or the
-    /// revocation lists have changed. A pinned key remains accepted as long as its pin is there.
+    /// more: a peer with a certificate has to show it again when an authority is trusted no more, or
+    /// when the revocation lists have changed. A pinned key remains accepted as long as its pin is
+    /// there.
     pub(crate) fn still_accepts(&self, agreed: &Negotiated, changes: &Changes) -> bool {
         let identities: Vec<_> = agreed.peer_identities().collect();
         self.still_accepts_peer(&identities, agreed.peer_key(), changes)

@@ -1,6 +1,6 @@
 //! The certificates that a peer presented, and what became of them.
 
-use lightseal_dtls::codepoints::CertificateType;
+use lightseal_dtls::codepoints::{CertificateType, SignatureScheme};
 use lightseal_dtls::{BadCertificate, CertificateVerifier, PeerKey, PresentedCertificate};
 use lightseal_pki::{Description, SpkiHash};
 use serde_json::{Value, json};
@@ -87,6 +87,10 @@ impl CertificateVerifier for Witness {
 
     fn still_accepts(&self, peer: &PeerKey) -> bool {
         self.verifier.as_ref().is_none_or(|verifier| verifier.still_accepts(peer))
+    }
+
+    fn certificate_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.as_ref().map(|verifier| verifier.certificate_schemes()).unwrap_or_default()
     }
 
     fn authorities(&self) -> Vec<Vec<u8>> {

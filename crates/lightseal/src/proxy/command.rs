@@ -18,13 +18,14 @@ use crate::signals::{Signal, Signals};
 use crate::statistics;
 use crate::units::Quantity;
 use lightseal_dtls::codepoints::AlertDescription;
-use lightseal_dtls::{ClientConfig, CloseReason, Identity, SessionSlots, Settings};
+use lightseal_dtls::{ClientConfig, CloseReason, Identity, MemorySessions, SessionSlots, Settings};
 use lightseal_net::address::Named;
 use lightseal_net::names::Resolver;
 use lightseal_net::path_mtu;
 use std::future::Future;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -56,6 +57,13 @@ const CLIENT_ID_BYTES: u8 = 0;
 const NO_KEY: &str = "the PSK file revokes all keys (!revoke-all): the flows of all its keys end, and none begins \
                       with a key until it has one";
 
+/// For how many addresses of the server a client keeps sessions.
+const SESSION_SERVERS: NonZeroUsize = NonZeroUsize::new(16).expect("not 0");
+
+/// How many sessions a client keeps for each address: as many flows can come back at once without
+/// certificates.
+const SESSIONS: NonZeroUsize = NonZeroUsize::new(64).expect("not 0");
+
 /// How long the proxy waits on exit for flows to close.
 const FAREWELL: Duration = Duration::from_millis(300);
 
@@ -83,7 +91,11 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let name = args.name.as_deref().unwrap_or_else(|| address::host(connect));
     let configure = || {
         let (identity, verifier) = (args.identity.as_deref(), verifier.clone());
-        credentials.client(identity, name, verifier, settings.clone()).map(Arc::new)
+        let config = credentials.client(identity, name, verifier, settings.clone())?;
+        // A new cache each time: a session is resumed only with the credentials of both ends with
+        // which it was made.
+        let sessions = MemorySessions::new(SESSION_SERVERS).with_sessions(SESSIONS);
+        Ok::<_, Failure>(Arc::new(config.with_session_cache(Arc::new(sessions))))
     };
     let config = configure()?;
     let options = client::ClientProxyOptions {

@@ -65,6 +65,8 @@ pub(crate) struct Totals {
     pub(crate) gave_way: Count,
     /// Associations that ended other than by an orderly close.
     pub(crate) failed: Count,
+    /// Handshakes that resumed a session.
+    pub(crate) resumed: Count,
     /// Messages from the local side to the other proxy.
     pub(crate) outward: CarriedMessages,
     /// Messages from the other proxy to the local side.
@@ -244,6 +246,7 @@ impl Totals {
                 "refused": self.refused.get(),
                 "gave_way": self.gave_way.get(),
                 "failed": self.failed.get(),
+                "resumed": self.resumed.get(),
             },
             "outward": self.outward.json(),
             "inward": self.inward.json(),

@@ -59,8 +59,9 @@ pub(crate) fn settings() -> Result<lightseal_dtls::Settings, lightseal_dtls::cry
 fn described(agreed: &lightseal_dtls::Negotiated) -> String {
     let peer = crate::credential::shown(agreed);
     let exchange = key_exchange(agreed).map(|how| format!(", {how}")).unwrap_or_default();
+    let resumed = if agreed.resumed { ", resumed" } else { "" };
     let lightseal_dtls::Negotiated { version, suite_name, send, receive, .. } = agreed;
-    format!("{peer}, {version}, {suite_name}{exchange}, tags {send} out, {receive} in")
+    format!("{peer}, {version}, {suite_name}{exchange}{resumed}, tags {send} out, {receive} in")
 }
 
 /// How the keys of an association came about: the mode in which a PSK is used, or the group.

@@ -45,6 +45,8 @@ pub(crate) struct Flows {
     pub(crate) opened: u64,
     pub(crate) refused: u64,
     pub(crate) failed: u64,
+    /// Number of handshakes that resumed a session.
+    pub(crate) resumed: u64,
 }
 
 /// Numbers of application messages and of their bytes.
@@ -72,6 +74,8 @@ pub(crate) struct Peer {
     pub(crate) service_port: Option<u16>,
     /// Whether the handshake is complete.
     pub(crate) connected: bool,
+    /// Whether the handshake resumed a session, without certificates.
+    pub(crate) resumed: bool,
     /// The version, such as `DTLS 1.3`.
     pub(crate) dtls: Option<String>,
     pub(crate) suite: Option<String>,
@@ -116,6 +120,7 @@ impl Peer {
         };
         if let Some(agreed) = connection.negotiated() {
             peer.identity = crate::credential::shown(agreed);
+            peer.resumed = agreed.resumed;
             peer.dtls = Some(agreed.version.to_string());
             peer.suite = Some(agreed.suite_name.to_owned());
             peer.key_exchange = super::key_exchange(agreed);

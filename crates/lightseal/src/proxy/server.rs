@@ -138,6 +138,7 @@ impl EngineHost<Endpoint> for ServerHost {
             Event::MaySend(_) => {}
             Event::Connected(negotiated) => {
                 tracing::debug!("{shown}: {}", described(&negotiated));
+                self.totals.resumed.add(negotiated.resumed.into());
                 if let Some(why) = unshared(&self.policy, &negotiated) {
                     self.totals.complain_of_unshared(&shown, &why);
                 }

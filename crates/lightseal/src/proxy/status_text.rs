@@ -61,11 +61,12 @@ pub(super) fn text(report: &Report, rates: Option<Rates>) -> String {
         0,
         &format!("receives from {from} at {listen} and carries to the {to} at {connect}"),
     );
-    let Flows { open, opened, refused, failed } = report.flows;
+    let Flows { open, opened, refused, failed, resumed } = report.flows;
     lines.wrapped(
         0,
         &format!(
-            "flows: {open} open; since the start {opened} opened, {refused} refused, {failed} failed"
+            "flows: {open} open; since the start {opened} opened, {refused} refused, {failed} failed, \
+             {resumed} resumed"
         ),
     );
     lines.empty();
@@ -197,6 +198,9 @@ impl Lines {
         if let Some(mode) = &peer.key_exchange {
             let _ = write!(association, ", {mode}");
         }
+        if peer.resumed {
+            association += ", resumed";
+        }
         let ids = [("out", &peer.outward_connection_id), ("in", &peer.inward_connection_id)];
         for (way, id) in ids.into_iter().filter(|(_, id)| !id.is_empty()) {
             let _ = write!(association, ", connection ID {way} {id}");
@@ -272,7 +276,7 @@ mod tests {
             uptime_seconds: 7_265,
             listen: "127.0.0.1:5683".into(),
             connect: "192.0.2.1:5684".into(),
-            flows: Flows { open: 2, opened: 5, refused: 0, failed: 1 },
+            flows: Flows { open: 2, opened: 5, refused: 0, failed: 1, resumed: 2 },
             outward: Messages { messages: 2400, bytes: 72_000 },
             inward: Messages { messages: 2, bytes: 60 },
             drops: [("stale".into(), 12), ("too_long".into(), 0)].into(),
@@ -289,7 +293,7 @@ mod tests {
         for expected in [
             "client proxy, up 2 h 01 min, lightseal 0.1.0\n",
             "receives from applications at 127.0.0.1:5683 and carries to the server proxy at\n  192.0.2.1:5684\n",
-            "flows: 2 open; since the start 5 opened, 0 refused, 1 failed\n",
+            "flows: 2 open; since the start 5 opened, 0 refused, 1 failed, 2 resumed\n",
             "from applications to server proxy: 2400 messages, 72000 bytes\n",
             "from server proxy to applications: 2 messages, 60 bytes\n",
             "sensor-7: application 127.0.0.1:51460, server 192.0.2.1:5684\n",

@@ -27,4 +27,5 @@ mod proxy;
 mod proxy_credentials;
 mod proxy_first_use;
 mod proxy_overload;
+mod proxy_sessions;
 mod proxy_status;

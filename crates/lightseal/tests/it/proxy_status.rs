@@ -45,7 +45,7 @@ fn both_proxies_tell_their_owner_who_is_there_and_what_was_dropped() {
     for expected in [
         "client proxy, up ",
         &format!("applications at {local}"),
-        "flows: 1 open; since the start 1 opened, 0 refused, 0 failed\n",
+        "flows: 1 open; since the start 1 opened, 0 refused, 0 failed, 0 resumed\n",
         "from applications to server proxy: 3 messages, 21 bytes\n",
         "from server proxy to applications: 3 messages, 42 bytes\n",
         &format!("psk:sensor-7: application {port}, server {address}\n"),

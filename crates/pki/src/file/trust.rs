@@ -4,10 +4,10 @@ use super::{FileError, Problem, read, versions};
 use crate::replace::ReplaceableVerifier;
 use crate::spki::{NotAnSpkiHash, SpkiHash};
 use crate::trust::{Trust, TrustError};
-use crate::verifier::Settings;
+use crate::verifier::{Settings, X509Verifier};
 use alloc::string::String;
 use alloc::vec::Vec;
-use lightseal_dtls::codepoints::CertificateType;
+use lightseal_dtls::codepoints::{CertificateType, SignatureScheme};
 use lightseal_dtls::{BadCertificate, CertificateVerifier, PeerKey, PresentedCertificate};
 use lightseal_owner_only::file::Version;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,14 @@ pub struct ReloadingVerifier {
     settings: Settings,
     files: TrustFiles,
     verifier: ReplaceableVerifier,
-    versions: Mutex<Vec<Version>>,
+    current: Mutex<Current>,
+}
+
+/// What was read last.
+#[derive(Debug)]
+struct Current {
+    versions: Vec<Version>,
+    verifier: X509Verifier,
 }
 
 impl ReloadingVerifier {
@@ -97,25 +104,30 @@ impl ReloadingVerifier {
     /// # Errors
     /// The errors of [`TrustFiles::load`].
     pub fn open(settings: Settings, files: TrustFiles) -> Result<Self, FileError> {
-        let versions = Mutex::new(versions(files.paths())?);
-        let verifier = ReplaceableVerifier::new(settings.verifier(files.load()?));
-        Ok(Self { settings, files, verifier, versions })
+        let versions = versions(files.paths())?;
+        let current = settings.verifier(files.load()?);
+        let verifier = ReplaceableVerifier::new(current.clone());
+        let current = Mutex::new(Current { versions, verifier: current });
+        Ok(Self { settings, files, verifier, current })
     }
 
     /// Reads the files again if one of them changed, or in any case with `force`. Returns whether
-    /// they were read.
+    /// they were read. Peers that were accepted by their chains are remembered if no authority is
+    /// missing now, the revocation lists are the same, and no further key is required.
     ///
     /// # Errors
     /// The errors of [`TrustFiles::load`]. What was read before remains in use. The error is not
     /// returned again until a file changes.
     pub fn reload(&self, force: bool) -> Result<bool, FileError> {
-        let mut known = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let now = versions(self.files.paths())?;
-        if !force && *known == now {
+        if !force && current.versions == now {
             return Ok(false);
         }
-        *known = now;
-        self.verifier.replace(self.settings.verifier(self.files.load()?));
+        current.versions = now;
+        let verifier = self.settings.verifier(self.files.load()?).in_place_of(&current.verifier);
+        self.verifier.replace(verifier.clone());
+        current.verifier = verifier;
         Ok(true)
     }
 }
@@ -134,6 +146,10 @@ impl CertificateVerifier for ReloadingVerifier {
 
     fn still_accepts(&self, peer: &PeerKey) -> bool {
         self.verifier.still_accepts(peer)
+    }
+
+    fn certificate_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.certificate_schemes()
     }
 
     fn authorities(&self) -> Vec<Vec<u8>> {

@@ -4,6 +4,7 @@ use crate::world::{End, P256, PROVIDER, RAW, X509, ca_params, intermediate, para
 use lightseal_dtls::codepoints::SignatureScheme;
 use lightseal_dtls::{CertifiedKey, KeyStore, OfferedCertificates};
 use lightseal_pki::{KeysByName, certified_key, raw_key};
+use rcgen::{CertifiedIssuer, KeyPair};
 
 fn with_chain(end: &End, issuers: &[&crate::world::Ca]) -> CertifiedKey {
     let issuers: String = issuers.iter().map(|issuer| issuer.pem()).collect();
@@ -60,6 +61,44 @@ fn a_certificate_is_chosen_by_its_exact_name_then_by_a_wildcard_then_by_order() 
     assert_eq!(chosen(&strict, &keys, &wanting("z.z.c.example")), None);
     assert_eq!(chosen(&strict, &keys, &wanting("y.b.example")), Some(1));
     assert_eq!(chosen(&strict, &keys, &nameless), Some(0));
+}
+
+/// RFC 8446, section 4.4.2.2: a chain with other signatures is better than none.
+#[test]
+fn a_chain_is_chosen_by_the_schemes_of_its_signatures() {
+    let key = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let ed25519 = CertifiedIssuer::self_signed(ca_params("Ed25519"), key).unwrap();
+    let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap();
+    let p384 = CertifiedIssuer::signed_by(ca_params("P-384"), key, &ed25519).unwrap();
+    let of = |ca: &crate::world::Ca, issuers| {
+        with_chain(&End::new(&params("end", &["a.example"]), ca), issuers)
+    };
+    // Signed with P-256; with Ed25519; with P-384 below Ed25519; by itself.
+    let keys = [
+        of(&root("P-256"), &[]),
+        of(&ed25519, &[&ed25519]),
+        of(&p384, &[&p384]),
+        named(&["other.example"]),
+    ];
+    let store = KeysByName::new(keys.clone());
+    let (ed25519, p384) = (SignatureScheme::ED25519, SignatureScheme::ECDSA_SECP384R1_SHA384);
+    for (schemes, key) in [
+        (&[][..], 0),
+        (&[P256, ed25519], 0),
+        (&[ed25519], 1),
+        (&[p384], 3),
+        (&[p384, ed25519], 1),
+        (&[SignatureScheme::RSA_PKCS1_SHA256], 3),
+    ] {
+        let mut offered = OfferedCertificates::new(&[X509], &[P256]);
+        offered.certificate_schemes = schemes;
+        assert_eq!(chosen(&store, &keys, &offered), Some(key), "{schemes:?}");
+    }
+    // The name counts more, and the chain goes as it is.
+    let mut offered = wanting("a.example");
+    let only = [p384];
+    offered.certificate_schemes = &only;
+    assert_eq!(chosen(&store, &keys, &offered), Some(0));
 }
 
 #[test]

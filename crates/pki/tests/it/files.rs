@@ -6,11 +6,12 @@ use crate::world::{
 };
 use lightseal_dtls::crypto::PrivateKeyError;
 use lightseal_dtls::{
-    BadCertificate, CertificateVerifier, KeyStore, OfferedCertificates, PresentedCertificate,
+    BadCertificate, CertificateVerifier, KeyStore, OfferedCertificates, PeerKey,
+    PresentedCertificate,
 };
 use lightseal_pki::file::{KeyFiles, ReloadingKeys, ReloadingVerifier, TrustFiles};
 use lightseal_pki::replace::{ReplaceableKeys, ReplaceableVerifier};
-use lightseal_pki::{LoadError, Trust, TrustError, certified_key, raw_key};
+use lightseal_pki::{LoadError, SpkiHash, Trust, TrustError, certified_key, raw_key};
 use rcgen::PublicKeyData;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -216,6 +217,48 @@ fn authorities_lists_and_pins_are_read_again_while_they_are_in_use() {
     files.required_keys.push(dir.file("required", 0o644, format!("{}\n", end.hash())));
     let verifier = ReloadingVerifier::open(settings(), files).unwrap();
     assert_eq!(accepts(&verifier, &other), Err(BadCertificate::UnknownKey));
+}
+
+#[test]
+fn peers_are_remembered_until_an_authority_is_missing_or_the_lists_change() {
+    let dir = Dir::new("remembered");
+    let (ca, other) = (root("Root"), root("Other"));
+    let end = End::new(&params("end", &["a.example"]), &ca);
+    let peer = PeerKey::new(end.hash().0, Some("a.example".into()));
+    let pin = |number: u8| format!("{}\n", SpkiHash([number; 32]));
+    let files = TrustFiles {
+        authorities: vec![dir.file("ca.pem", 0o644, ca.pem())],
+        revocation_lists: vec![dir.file("ca.crl", 0o644, crl(&ca, &[], 5))],
+        accepted_keys: vec![dir.file("pins", 0o644, pin(1))],
+        required_keys: vec![dir.file("required", 0o644, format!("{}\n", end.hash()))],
+        ..TrustFiles::default()
+    };
+    let verifier = ReloadingVerifier::open(settings(), files).unwrap();
+    let changes: [(&str, Vec<u8>, bool); 9] = [
+        ("pins", pin(2).into(), true),
+        ("ca.pem", (ca.pem() + &other.pem()).into(), true),
+        ("required", format!("{}\n{}", end.hash(), pin(3)).into(), true),
+        ("ca.pem", ca.pem().into(), false),
+        ("ca.crl", crl(&ca, &[7], 5), false),
+        ("ca.crl", crl(&ca, &[], 6), false),
+        ("required", format!("{}\n", end.hash()).into(), false),
+        ("required", "".into(), true),
+        ("required", format!("{}\n", end.hash()).into(), false),
+    ];
+    for (number, (name, content, remembered)) in changes.into_iter().enumerate() {
+        assert_eq!(accepts(&verifier, &end), Ok(()));
+        assert!(verifier.still_accepts(&peer));
+        dir.file(name, 0o644, content);
+        assert!(verifier.reload(false).unwrap());
+        assert_eq!(verifier.still_accepts(&peer), remembered, "change {number} of {name}");
+    }
+    // What is missing stays missing, although nothing else changes.
+    dir.file("ca.pem", 0o644, other.pem());
+    assert!(verifier.reload(false).unwrap());
+    assert!(!verifier.still_accepts(&peer));
+    dir.file("ca.pem", 0o644, ca.pem() + &other.pem());
+    assert!(verifier.reload(false).unwrap());
+    assert!(!verifier.still_accepts(&peer), "nobody was remembered");
 }
 
 #[test]

@@ -9,4 +9,5 @@ mod pins;
 mod pkits;
 mod revocation;
 mod sessions;
+mod webpki_vectors;
 mod world;

@@ -1,8 +1,10 @@
 //! NIST's Public Key Interoperability Test Suite (PKITS), through the verifier.
 //!
 //! The certificates and the list of cases are those of the PyPI package `pyhanko-certvalidator`
-//! (`tests/fixtures/nist_pkits` in its source). The variable `LIGHTSEAL_PKITS` names the folder that has
-//! them; without it the test is skipped. Each case is a client's chain with revocation lists.
+//! (`tests/fixtures/nist_pkits` in its source), which `cargo xtask test` fetches. The variable
+//! `LIGHTSEAL_PKITS` names the folder that has them; without it the test is skipped. The variable
+//! `LIGHTSEAL_PKITS_REPORT` names a file for the results. Each case is a client's chain with
+//! revocation lists.
 //!
 //! - What is invalid must be refused, except where only a certificate policy is violated (sections
 //!   4.8 to 4.12): policies are not processed, because nobody can require one.
@@ -11,7 +13,7 @@
 use crate::world::{NOW, X509, check};
 use lightseal_dtls::{BadCertificate, PresentedCertificate};
 use lightseal_pki::{Clock, Settings, Trust};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -98,7 +100,9 @@ fn verdict(folder: &Path, case: &Value) -> Result<(), BadCertificate> {
 #[test]
 fn nists_suite() {
     let Some(folder) = folder() else {
-        return skip::test("LIGHTSEAL_PKITS does not name the folder of NIST's suite");
+        return skip::test(
+            "LIGHTSEAL_PKITS does not name the folder of NIST's suite, which cargo xtask test fetches",
+        );
     };
     let cases = std::fs::read(folder.join("pkits.json")).unwrap();
     let cases: Vec<Value> = serde_json::from_slice(&cases).unwrap();
@@ -121,6 +125,13 @@ fn nists_suite() {
         };
         *counts.entry(outcome).or_default() += 1;
     }
-    println!("PKITS: {counts:#?}");
+    println!("PKITS, {} cases: {counts:#?}", cases.len());
+    if let Some(path) = std::env::var_os("LIGHTSEAL_PKITS_REPORT") {
+        let outcomes =
+            counts.iter().map(|(outcome, cases)| json!({ "outcome": outcome, "cases": cases }));
+        let outcomes: Vec<_> = outcomes.collect();
+        let report = json!({ "cases": cases.len(), "outcomes": outcomes, "wrong": faults });
+        std::fs::write(path, report.to_string()).unwrap();
+    }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -79,6 +79,7 @@ impl ChosenCertificate {
             Some(content) => extensions::read_authorities(content)?,
             None => Vec::new(),
         };
+        let certificate_schemes = extensions::read_certificate_schemes(offer)?;
         let server_name = offered_name(offer)?;
         let known = server_name.as_deref().and_then(|name| certificates.keys.has_name(name));
         if known == Some(false) {
@@ -92,6 +93,7 @@ impl ChosenCertificate {
             server_name: server_name.as_deref(),
             kinds,
             authorities: &authorities,
+            certificate_schemes: &certificate_schemes,
             ..accepted
         };
         common_kind(&certificates.keys.kinds(), kinds)?;

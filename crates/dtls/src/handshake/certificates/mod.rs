@@ -12,7 +12,6 @@ use crate::codepoints::{
     CertificateCompressionAlgorithm, CertificateType, ExtensionType, HandshakeType, SignatureScheme,
 };
 use crate::config::Settings;
-use crate::config::certificates::ClientCertificates;
 use crate::credential::spki::PublicKeyInfo;
 use crate::credential::verifier::spki_sha256;
 use crate::credential::{
@@ -44,13 +43,6 @@ pub(crate) struct AuthenticatedPeer {
     pub(crate) key: Option<PeerKey>,
     /// The name of the server that the client wants.
     pub(crate) server_name: Option<String>,
-}
-
-impl AuthenticatedPeer {
-    /// A server whose key is verified.
-    pub(super) fn server(certificates: &ClientCertificates, key: PeerKey) -> Self {
-        Self { key: Some(key), server_name: certificates.server_name.clone() }
-    }
 }
 
 /// An own key, with the scheme in which it signs.

@@ -14,17 +14,34 @@ use alloc::vec::Vec;
 use lightseal_core::Writer;
 use lightseal_core::wire::BufferFull;
 
-/// The room in bytes for what [`write_offer`] writes. `authorities` are the verifier's, which may be
-/// replaced between two calls, and so are asked for once.
+/// What a client's verifier says of itself. It may be replaced between two calls, and so is asked
+/// once for each hello.
+pub(in crate::handshake) struct VerifierOffer {
+    authorities: Vec<Vec<u8>>,
+    schemes: Vec<SignatureScheme>,
+}
+
+impl VerifierOffer {
+    pub(in crate::handshake) fn of(certificates: &ClientCertificates) -> Self {
+        let verifier = &certificates.verifier;
+        Self {
+            authorities: verifier.authorities_in_hello(),
+            schemes: verifier.certificate_schemes(),
+        }
+    }
+}
+
+/// The room in bytes for what [`write_offer`] writes.
 pub(in crate::handshake) fn offered_len(
     settings: &Settings,
     certificates: &ClientCertificates,
-    authorities: &[Vec<u8>],
+    verifier: &VerifierOffer,
 ) -> usize {
-    let names: usize = authorities.iter().map(|name| 2 + name.len()).sum();
+    let names: usize = verifier.authorities.iter().map(|name| 2 + name.len()).sum();
+    let schemes = settings.provider.signatures.len() + verifier.schemes.len();
     let kinds = certificates.verifier.kinds().len() + own_kinds(certificates).len();
     let name = certificates.server_name.as_ref().map_or(0, String::len);
-    80 + 2 * settings.provider.signatures.len() + names + kinds + name
+    86 + 2 * schemes + names + kinds + name
 }
 
 fn own_kinds(certificates: &ClientCertificates) -> Vec<CertificateType> {
@@ -36,7 +53,7 @@ fn own_kinds(certificates: &ClientCertificates) -> Vec<CertificateType> {
 pub(in crate::handshake) fn write_offer(
     settings: &Settings,
     certificates: &ClientCertificates,
-    authorities: &[Vec<u8>],
+    verifier: &VerifierOffer,
     grease: Option<Grease>,
     w: &mut Writer<'_>,
 ) -> Result<(), BufferFull> {
@@ -47,13 +64,14 @@ pub(in crate::handshake) fn write_offer(
         let grease = grease.map(|grease| SignatureScheme(grease.value(List::Schemes)));
         extensions::write_schemes(grease.into_iter().chain(accepted_schemes(settings)), w)
     })?;
+    extensions::offer_certificate_schemes(&verifier.schemes, w)?;
     for (extension, kinds) in offered_kinds(certificates) {
         if !is_default(&kinds) {
             write_extension(w, extension, |w| extensions::write_certificate_types(&kinds, w))?;
         }
     }
     extensions::offer_compressions(&settings.certificate_compressions(), w)?;
-    match authorities {
+    match &verifier.authorities[..] {
         [] => Ok(()),
         names => write_extension(w, ExtensionType::CERTIFICATE_AUTHORITIES, |w| {
             extensions::write_authorities(names, w)

@@ -75,6 +75,7 @@ impl WaitCertificate {
             server_name: None,
             kinds: &[self.kinds.client],
             schemes: &schemes,
+            certificate_schemes: &extensions::read_certificate_schemes(asked)?,
             authorities: &authorities,
             compressions: &read_compressions(asked)?,
             groups: &[],

@@ -3,13 +3,12 @@
 use super::certificates::{self, Answer, WaitCertificate};
 use crate::codepoints::{ExtensionType, HandshakeType};
 use crate::config::certificates::ForClient;
-use crate::config::session::SessionPeer;
+use crate::config::session::Owner;
 use crate::config::{ProtocolVersion, Settings, can_aggregate};
 use crate::crypto::{
     ApplicationSecrets, CipherSuite, MasterSecret, NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Misbehaviour};
-use crate::handshake::certificates::AuthenticatedPeer;
 use crate::handshake::certificates::offer::{Kinds, is_offered};
 use crate::handshake::negotiated_extensions::NegotiatedExtensions;
 use crate::handshake::resumption::{Agreed, Resumption};
@@ -21,7 +20,6 @@ use crate::messages::{EncryptedExtensions, aggregation as aggregation_extension}
 use crate::parts::{self, PartState};
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
@@ -34,7 +32,7 @@ use crate::handshake::reassembly::Message;
 pub(crate) struct WaitEncryptedExtensions {
     pub(super) part: parts::Client,
     pub(super) random: [u8; 32],
-    pub(super) peer: SessionPeer,
+    pub(super) owner: Owner,
     pub(super) resumed: bool,
     /// The application protocol with which the server may accept early data, empty for none; `None`
     /// if it may not accept any.
@@ -111,13 +109,11 @@ impl WaitEncryptedExtensions {
             }
             _ => None,
         };
-        let mut authenticated = PartState::EMPTY;
-        if let (Some(certificates), SessionPeer::Key(Some(key))) =
-            (self.certificates.get(), &self.peer)
-        {
-            authenticated
-                .set(certificates.part, AuthenticatedPeer::server(certificates, key.clone()));
-        }
+        // If the server is still to authenticate itself, its key is noted when it is verified.
+        let authenticated = match self.owner.peer_key() {
+            Some(_) => self.owner.authenticated(),
+            None => PartState::EMPTY,
+        };
         // RFC 8446, section 4.2.10.
         let protocol = agreed.application_protocol(settings);
         let name = protocol.get().map_or(&[][..], Vec::as_slice);
@@ -137,7 +133,7 @@ impl WaitEncryptedExtensions {
                 suite: self.suite.id,
                 suite_name: self.suite.name,
                 group: self.group,
-                psk_identity: self.peer.psk_identity(),
+                psk_identity: self.owner.psk_identity().to_vec(),
                 send,
                 receive,
                 resumed: self.resumed,
@@ -150,7 +146,7 @@ impl WaitEncryptedExtensions {
                 certificates: authenticated,
                 protocol,
             },
-            peer: self.peer,
+            owner: self.owner,
             answer: PartState::EMPTY,
         });
         Ok(match certificates {
@@ -173,7 +169,7 @@ pub(crate) struct WaitFinished {
     master: MasterSecret,
     client: TrafficSecret,
     server: TrafficSecret,
-    peer: SessionPeer,
+    owner: Owner,
     pub(in crate::handshake) negotiated: Negotiated,
     /// What the client answers a server that has asked for its certificate.
     pub(in crate::handshake) answer: PartState<parts::Certificates, Answer>,
@@ -200,15 +196,14 @@ impl WaitFinished {
         log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &self.random, &send_secret);
         log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &self.random, &receive_secret);
         channel.flight.complete();
-        let peer = match self.negotiated.peer_key() {
-            Some(key) => SessionPeer::Key(Some(key.clone())),
-            None => self.peer,
-        };
+        let mut owner = self.owner;
+        if let Some(key) = self.negotiated.peer_key() {
+            owner.set_peer(key.clone());
+        }
         let mut agreed = PartState::EMPTY;
         if let Some(part) = parts::Resumption::INCLUDED.filter(|_| settings.resumption) {
-            let server_name = self.negotiated.server_name().map(String::from);
             let alpn = self.negotiated.application_protocol().unwrap_or_default().to_vec();
-            agreed.set(part, Agreed { suite: self.suite.id, peer, server_name, alpn });
+            agreed.set(part, Agreed { suite: self.suite.id, owner, alpn });
         }
         let established = Established {
             keys: EstablishedKeys::Dtls13 {

@@ -3,12 +3,11 @@
 use super::{Offer, OfferedTicket, WaitEncryptedExtensions};
 use crate::codepoints::{ExtensionType, PskKeyExchangeMode};
 use crate::config::certificates::ForClient;
-use crate::config::session::SessionPeer;
+use crate::config::session::Owner;
 use crate::config::{ProtocolVersion, Psk, Settings};
 use crate::crypto::{CipherSuite, EarlySecret};
 use crate::error::{Fault, Misbehaviour};
 use crate::handshake::psk::HandshakePsk;
-use crate::handshake::session::PskOwner;
 use crate::handshake::{Channel, State, absorb, log_secret, negotiated_extensions};
 use crate::messages::ServerHello;
 use crate::messages::extensions::KeyShareEntry;
@@ -125,7 +124,7 @@ impl Offer {
         let chosen = hello.extensions.get(ExtensionType::PRE_SHARED_KEY);
         let first = self.retried.is_none();
         let mut early_protocol = None;
-        let (early, peer, resumed) = match (chosen, ticket, self.psk) {
+        let (early, owner, resumed) = match (chosen, ticket, self.psk) {
             (Some(_), ..) if !offers_psks => {
                 return Err(Misbehaviour::UnsolicitedExtension.into());
             }
@@ -133,17 +132,18 @@ impl Offer {
                 if first && early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id) {
                     early_protocol = Some(agreed.alpn);
                 }
-                (psk.early, agreed.peer, true)
+                (psk.early, agreed.owner, true)
             }
             (Some([0, 0]), None, Some(offered)) | (Some([0, 1]), Some(_), Some(offered)) => {
-                let owner = psk.map(PskOwner::of).ok_or(Misbehaviour::UnsolicitedExtension)?;
-                (offered.early, SessionPeer::Psk(owner), false)
+                let owner = psk.map(Owner::of).ok_or(Misbehaviour::UnsolicitedExtension)?;
+                (offered.early, owner, false)
             }
             (Some(_), ..) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
-            (None, ..) if certificates.get().is_some() => {
-                (EarlySecret::without_psk(suite.hash), SessionPeer::Key(None), false)
+            (None, ..) => {
+                let offered =
+                    certificates.get().ok_or(Misbehaviour::MissingExtension("pre_shared_key"))?;
+                (EarlySecret::without_psk(suite.hash), Owner::of_client(offered, None), false)
             }
-            (None, ..) => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
         };
         // RFC 8446, section 4.2.11: the server's choices must agree.
         if !early.hash().is(suite.hash.algorithm()) {
@@ -188,7 +188,7 @@ impl Offer {
             Box::new(WaitEncryptedExtensions {
                 part: self.part,
                 random,
-                peer,
+                owner,
                 resumed,
                 early_protocol,
                 verifies: chosen.is_none(),

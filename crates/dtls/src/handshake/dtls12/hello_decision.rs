@@ -134,7 +134,7 @@ pub(crate) fn consider<'a>(
                     config.certificates.get().zip(chosen.get()).is_some_and(
                         |(certificates, (_, chosen))| {
                             let name = chosen.server_name.as_deref();
-                            owner.is_of_server(certificates, &chosen.signer.key, name)
+                            owner.is_of_server(certificates, Some(&chosen.signer.key), name)
                         },
                     )
                 }

@@ -16,10 +16,9 @@ pub(crate) mod client;
 pub(crate) mod hello_decision;
 pub(crate) mod server;
 
-use super::certificates::AuthenticatedPeer;
 use super::negotiated_extensions::NegotiatedExtensions;
 use super::reassembly::Message;
-use super::session::{CertificateOwner, Owner, Session, Ticket};
+use super::session::{Owner, Session, Ticket};
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, RenegotiationRefusal,
     log_line,
@@ -211,17 +210,8 @@ impl KeysInstalled {
             agreed,
             ..
         } = *self.hellos;
-        let mut certificates = PartState::EMPTY;
-        let psk_identity = match &self.owner {
-            Owner::Psk(owner) => owner.identity.clone(),
-            Owner::Certificates(part, owner) => {
-                let CertificateOwner { peer, server_name, .. } = &**owner;
-                let peer =
-                    AuthenticatedPeer { key: peer.clone(), server_name: server_name.clone() };
-                certificates.set(*part, peer);
-                Vec::new()
-            }
-        };
+        let certificates = self.owner.authenticated();
+        let psk_identity = self.owner.psk_identity().to_vec();
         let session = Session {
             suite: suite.id,
             extended_master,

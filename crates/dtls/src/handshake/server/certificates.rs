@@ -32,9 +32,10 @@ pub(super) fn send(
         let names: usize = authorities.iter().map(|name| 2 + name.len()).sum();
         let schemes = accepted_schemes(settings);
         let compressions = settings.certificate_compressions();
-        let room = 48 + 2 * settings.provider.signatures.len() + names;
-        let body = message_body(room, |w| {
-            write_certificate_request(schemes, &authorities, &compressions, w)
+        let certificate_schemes = verifier.certificate_schemes();
+        let listed = settings.provider.signatures.len() + certificate_schemes.len();
+        let body = message_body(54 + 2 * listed + names, |w| {
+            write_certificate_request(schemes, &certificate_schemes, &authorities, &compressions, w)
         })?;
         send_message(HandshakeType::CERTIFICATE_REQUEST, body, transcript, channel);
     }

@@ -75,6 +75,7 @@ impl EngineHost<Connection> for FlowHost {
             Event::Connected(negotiated) => {
                 self.state.answers(&self.destination.named(self.server), now);
                 self.destination.answered(self.server);
+                self.totals.resumed.add(negotiated.resumed.into());
                 if self.succeeds {
                     self.attention.call();
                 }

@@ -55,7 +55,7 @@ pub(in crate::handshake::dtls12) fn send(
     let ChosenCertificate { signer, request, server_name, .. } = chosen;
     let key = &signer.key;
     send_certificate(key.kind(), key.entries(), &mut hellos.messages, channel)?;
-    let owner = Owner::of_server(part.1, key, server_name);
+    let owner = Owner::of_server(part.1, Some(key), server_name);
     let negotiation = Negotiation { part, hellos, exchange, owner, session_id, tickets };
     Box::new(WaitSignature { negotiation, signer, request }).sign(settings, channel)
 }
