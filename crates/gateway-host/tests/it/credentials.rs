@@ -145,6 +145,7 @@ fn a_gateway_changes_its_credential_and_keeps_its_name_and_its_place() {
 
         // A's key is replaced: B's configuration changes, and A keeps its name there and its counters.
         let (raw, of_new) = files.raw("a2.key");
+        let with_old_key = sites[0].config.clone();
         sites[0].config = sites[0].config.replace(&files.path("a.key"), &raw["key:".len()..]);
         sites[1].config = sites[1].config.replace(&of_raw, &of_new);
         let before = sites[1].status().peers.remove(0);
@@ -155,6 +156,11 @@ fn a_gateway_changes_its_credential_and_keeps_its_name_and_its_place() {
         let after = sites[1].status().peers.remove(0);
         assert_eq!((&*after.name, shown(after.identity)), ("other", of_new.clone()));
         assert!(after.received.frames > before.received.frames);
+        // The old key is refused.
+        sites[0].reload(&with_old_key);
+        until_down(&sites[0], "the peer does not know our key");
+        sites[0].reload(&sites[0].config);
+        until_it_crosses(&mut sites, 0, &mut pn, 100);
 
         // A broken file changes nothing.
         let pem = std::fs::read_to_string(files.path("b.pem")).unwrap();

@@ -221,6 +221,9 @@ fn a_store_without_identities_opens_and_its_devices_get_credentials_and_keep_the
             .map(|s| s.parse().unwrap());
     registry.replace_credential("switch", &key).unwrap();
     registry.add_credential("switch", &subject).unwrap();
+    // Another credential does not readmit a device that was evicted.
+    registry.replace_credential("lamp2", &"subject:lamp2.example".parse().unwrap()).unwrap();
+    assert_eq!(registry.list_devices()[1].evicted_from, ["lights"]);
     registry.add_credential("lamp1", &"subject:lamp.example".parse().unwrap()).unwrap();
     drop(registry);
     let mut registry = open();
@@ -229,7 +232,7 @@ fn a_store_without_identities_opens_and_its_devices_get_credentials_and_keep_the
     let expected = [
         "psk:lamp1",
         "subject:lamp.example",
-        "psk:lamp2",
+        "subject:lamp2.example",
         "psk:late",
         &key.to_string(),
         "subject:switch.example",
