@@ -26,6 +26,8 @@ use zeroize::Zeroizing;
 const PREFIX: &str = "lightseal-gateway-private-1:";
 /// Number of base64 characters for 32 bytes.
 const BASE64_CHARS: usize = 44;
+/// The bytes before an Ed25519 public key in a SubjectPublicKeyInfo (RFC 8410, section 4).
+const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 /// Longest key file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 4096;
 
@@ -44,6 +46,17 @@ impl PublicKey {
     /// The 32 bytes of RFC 8032, section 5.1.2.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// The key as SubjectPublicKeyInfo in DER.
+    pub(crate) fn spki(&self) -> Vec<u8> {
+        [&SPKI[..], &self.0].concat()
+    }
+
+    /// The key in a SubjectPublicKeyInfo, if it is an Ed25519 key.
+    pub(crate) fn from_spki(der: &[u8]) -> Option<Self> {
+        let key = der.strip_prefix(&SPKI)?;
+        Self::from_bytes(key.try_into().ok()?)
     }
 
     /// The identity of the gateway that has this key.
@@ -212,6 +225,19 @@ mod tests {
         };
         let identity = Identity::from_seed(Zeroizing::new(bytes(seed)));
         assert_eq!(identity.public_key().as_bytes(), &bytes(public));
+    }
+
+    #[test]
+    fn only_ed25519_is_a_key() {
+        let key = identity(1).public_key();
+        let der = key.spki();
+        assert_eq!(PublicKey::from_spki(&der), Some(key));
+        for len in 0..der.len() {
+            assert_eq!(PublicKey::from_spki(&der[..len]), None);
+        }
+        let mut other = der;
+        other[8] = 0x6e; // X25519
+        assert_eq!(PublicKey::from_spki(&other), None);
     }
 
     #[test]

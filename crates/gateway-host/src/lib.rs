@@ -3,7 +3,8 @@
 //!
 //! - [`config`]: the configuration, which is one TOML file;
 //! - [`mod@check`]: what a configuration refers to on this machine;
-//! - [`identity`]: the identity of a gateway, an Ed25519 key;
+//! - [`credential`]: what a gateway proves its identity with, and what peers know it by;
+//! - [`identity`]: an Ed25519 key as the identity of a gateway;
 //! - [`channel`]: mutually authenticated connections with other gateways;
 //! - [`status`]: the state of the gateway, for administrators who ask at a Unix socket;
 //! - [`metrics`]: the state of the gateway, for Prometheus;
@@ -18,6 +19,7 @@
 pub mod channel;
 pub mod check;
 pub mod config;
+pub mod credential;
 mod error_line;
 pub mod identity;
 pub mod metrics;

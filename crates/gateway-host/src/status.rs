@@ -6,6 +6,7 @@
 
 use crate::identity::PublicKey;
 use crate::server;
+use lightseal_dtls::Identity;
 use lightseal_owner_only::socket;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -44,8 +45,10 @@ pub struct GatewayStatus {
     pub gateway: String,
     /// The version of the program.
     pub version: String,
-    /// The public key of the gateway.
+    /// The Ed25519 key of the gateway; `None` if it is known by another key or by a certificate.
     pub public_key: Option<PublicKey>,
+    /// The identity of the gateway.
+    pub identity: Option<Identity>,
     /// The scheme, as named in the configuration.
     pub scheme: String,
     /// Number of seconds since the gateway started.
@@ -108,6 +111,8 @@ pub struct TableStatus {
 pub struct PeerStatus {
     /// The name of the peer.
     pub name: String,
+    /// The identity of the peer.
+    pub identity: Option<Identity>,
     /// Whether the management channel is up.
     pub up: bool,
     /// For how many seconds the channel is up or down.

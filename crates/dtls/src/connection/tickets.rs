@@ -22,19 +22,21 @@ impl Connection {
         let Stage::Established(Established { keys, .. }) = &self.stage else { return None };
         match keys {
             EstablishedKeys::Dtls12 { session, .. } => {
-                Some(Session::of_12((**session).clone())).filter(Session::is_resumable)
+                let session = Session::of_12(session.as_deref()?.clone());
+                Some(session).filter(Session::is_resumable)
             }
             EstablishedKeys::Dtls13 { resumption, .. } => resumption.get()?.newest(),
         }
     }
 
-    /// The DTLS 1.2 session, once the handshake is complete.
-    pub(crate) fn session_12(&self) -> Option<&Session12> {
-        match &self.stage {
+    /// The DTLS 1.2 session of a server, once the handshake is complete. It is not kept here any
+    /// more.
+    pub(crate) fn take_session_12(&mut self) -> Option<Session12> {
+        match &mut self.stage {
             Stage::Established(Established {
                 keys: EstablishedKeys::Dtls12 { session, .. },
                 ..
-            }) => Some(session),
+            }) => session.take().map(|session| *session),
             _ => None,
         }
     }

@@ -159,14 +159,12 @@ impl Endpoint {
     /// another client's slot if necessary.
     pub(super) fn completed(&mut self, handle: Handle) {
         self.replace_older(handle);
-        let Some(entry) = self.entries.get(&handle).filter(|entry| entry.connection.is_open())
-        else {
-            return;
-        };
+        let open = |entry: &&mut Entry| entry.connection.is_open();
+        let Some(entry) = self.entries.get_mut(&handle).filter(open) else { return };
         // A resumed session stays stored for its original lifetime, or is in its ticket; the
         // session ID beside a ticket is chosen by the client.
         let resumed = entry.connection.negotiated().is_some_and(|agreed| agreed.resumed);
-        let session = entry.connection.view().session_12().filter(|_| !resumed).cloned();
+        let session = entry.connection.wake().take_session_12().filter(|_| !resumed);
         if self.take_slot(handle)
             && let Some(session) = session
         {

@@ -42,7 +42,8 @@ use crate::config::session::Session12;
 use crate::config::{NumberMasks, ProtocolVersion, Settings};
 use crate::credential::{Identity, PeerKey};
 use crate::crypto::{
-    CipherSuite, CipherSuiteId, ExportError, ExporterSecret, NamedGroup, TrafficSecret, Transcript,
+    CipherSuite, CipherSuite12, CipherSuiteId, ExportError, ExporterSecret, MasterSecret12,
+    NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::fragment::transcript_header;
@@ -306,7 +307,10 @@ pub(crate) enum RenegotiationRefusal {
 pub(crate) enum EstablishedKeys {
     Dtls12 {
         _part: parts::Dtls12,
-        session: Box<Session12>,
+        suite: &'static CipherSuite12,
+        master: MasterSecret12,
+        /// What can be resumed. A server hands it over to its store of sessions.
+        session: Option<Box<Session12>>,
         client_random: [u8; 32],
         server_random: [u8; 32],
         refusal: RenegotiationRefusal,
@@ -375,9 +379,9 @@ impl Established {
     ) -> Result<(), ExportError> {
         match &self.keys {
             EstablishedKeys::Dtls13 { exporter, .. } => exporter.export(label, context, out),
-            EstablishedKeys::Dtls12 { session, client_random, server_random, .. } => {
+            EstablishedKeys::Dtls12 { master, client_random, server_random, .. } => {
                 let context = Some(context).filter(|context| !context.is_empty());
-                session.master.export(label, context, client_random, server_random, out)
+                master.export(label, context, client_random, server_random, out)
             }
         }
     }

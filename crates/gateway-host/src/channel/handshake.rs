@@ -3,10 +3,11 @@
 use super::frame::{self, Frame, Hello};
 use super::transport::Stream;
 use super::{Cause, ChannelShared, PeerIndex, tls};
-use crate::identity::PublicKey;
+use crate::credential::KnownBy;
 use std::net::SocketAddr;
 use std::time::Duration;
-use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+use tokio_rustls::rustls::server::Acceptor;
+use tokio_rustls::{LazyConfigAcceptor, TlsConnector, TlsStream};
 use zeroize::Zeroizing;
 
 /// A connection with a peer that may become the one in use.
@@ -37,7 +38,7 @@ pub(super) async fn connect(
     let config = shared.credentials.dialling(key).map_err(|e| Cause::Lost(e.to_string()))?;
     let stream = TlsConnector::from(config).connect(tls::placeholder_name(), stream).await;
     let stream = TlsStream::from(stream.map_err(|error| Cause::Lost(tls::describe_error(&error)))?);
-    if tls::peer_of(&stream) != Some(key) {
+    if tls::peer_of(&stream, key.is_raw()).as_ref() != Some(key) {
         return Err(Cause::Protocol("another protocol than that of gateways"));
     }
     exchange_hellos(shared, peer, key, stream, remote, Some(renewal)).await
@@ -49,12 +50,14 @@ pub(super) async fn accept(
     stream: Box<dyn Stream>,
     remote: SocketAddr,
 ) -> Result<(PeerIndex, AuthenticatedConnection), Cause> {
-    let stream = TlsAcceptor::from(shared.credentials.accepting()).accept(stream).await;
-    let stream = TlsStream::from(stream.map_err(|error| Cause::Lost(tls::describe_error(&error)))?);
-    let known = tls::peer_of(&stream);
-    let known = known.and_then(|key| shared.by_key.get(&key).map(|peer| (key, *peer)));
-    let (key, peer) = known.ok_or(Cause::Protocol("another protocol than that of gateways"))?;
-    Ok((peer, exchange_hellos(shared, peer, key, stream, remote, None).await?))
+    let lost = |error: std::io::Error| Cause::Lost(tls::describe_error(&error));
+    let started = LazyConfigAcceptor::new(Acceptor::default(), stream).await.map_err(lost)?;
+    let (config, is_raw) = shared.credentials.accepting(&started.client_hello());
+    let stream = TlsStream::from(started.into_stream(config).await.map_err(lost)?);
+    let known = tls::peer_of(&stream, is_raw);
+    let peer = known.and_then(|key| shared.by_key.get(&key).copied());
+    let peer = peer.ok_or(Cause::Protocol("another protocol than that of gateways"))?;
+    Ok((peer, exchange_hellos(shared, peer, shared.key(peer), stream, remote, None).await?))
 }
 
 /// Exchanges Hellos, and waits for the peer's decision if the peer decides. `dialled` is `None` if
@@ -62,7 +65,7 @@ pub(super) async fn accept(
 async fn exchange_hellos(
     shared: &ChannelShared,
     peer: PeerIndex,
-    key: PublicKey,
+    key: &KnownBy,
     mut stream: TlsStream<Box<dyn Stream>>,
     remote: SocketAddr,
     dialled: Option<bool>,

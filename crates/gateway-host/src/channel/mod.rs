@@ -1,15 +1,15 @@
 //! The management channel: one authenticated connection with each peer, whichever of the two
 //! dialled it.
 //!
-//! A peer is identified by its public key. Connections use TLS 1.3 over TCP with raw public keys in
-//! both directions (RFC 7250) and a hybrid post-quantum key exchange; without certificates,
-//! resumption or early data. [`Event::Up`] contains the secret from which the keys of the tunnel
+//! A peer is identified by its public key, or by the name in its certificate. Connections use TLS 1.3
+//! over TCP, where either end has a raw public key (RFC 7250) or a certificate, and a hybrid
+//! post-quantum key exchange; without resumption or early data. [`Event::Up`] contains the secret from which the keys of the tunnel
 //! are derived. It is fresh on every connection.
 //!
 //! # One connection
 //!
-//! Both gateways may dial, each if it knows the other's endpoint. The gateway with the lower public
-//! key decides which connection is used and announces its decision on that connection; no messages
+//! Both gateways may dial, each if it knows the other's endpoint. The gateway with the lower
+//! [`id`](KnownBy::id) decides which connection is used and announces its decision on that connection; no messages
 //! are exchanged before. It accepts the first connection that completes. Another connection
 //! replaces the present one
 //!
@@ -45,7 +45,7 @@ mod transport;
 
 use crate::ErrorLine;
 use crate::config::Config;
-use crate::identity::{Identity, PublicKey};
+use crate::credential::{Credential, KnownBy, Trust};
 use lightseal_core::Random;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -74,10 +74,12 @@ pub struct PeerIndex(pub usize);
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ChannelSettings {
-    /// The identity of this gateway.
-    pub identity: Identity,
-    /// The public key of each peer, and its endpoint (`host:port`) if it is known.
-    pub peers: Vec<(PublicKey, Option<String>)>,
+    /// What this gateway proves its identity with.
+    pub credential: Credential,
+    /// Verifies certificates of peers. Without it, peers have raw public keys.
+    pub trust: Option<Trust>,
+    /// What each peer is known by, and its endpoint (`host:port`) if it is known.
+    pub peers: Vec<(KnownBy, Option<String>)>,
     /// How long a peer may be silent before its connection is considered dead.
     pub dead_after: Duration,
     /// How long a connection may take to be authenticated and agreed on.
@@ -102,11 +104,15 @@ pub struct ChannelSettings {
 
 impl ChannelSettings {
     /// Settings with the defaults of the configuration.
-    pub fn new(identity: Identity, peers: Vec<(PublicKey, Option<String>)>) -> Self {
+    pub fn new<K: Into<KnownBy>>(
+        credential: impl Into<Credential>,
+        peers: Vec<(K, Option<String>)>,
+    ) -> Self {
         let management = crate::config::Management::default();
         Self {
-            identity,
-            peers,
+            credential: credential.into(),
+            trust: None,
+            peers: peers.into_iter().map(|(peer, endpoint)| (peer.into(), endpoint)).collect(),
             dead_after: management.dead_after,
             handshake_timeout: management.handshake_timeout,
             unauthenticated: management.unauthenticated as usize,
@@ -119,8 +125,8 @@ impl ChannelSettings {
     }
 
     /// The settings of a configuration.
-    pub fn from_config(config: &Config, identity: Identity) -> Self {
-        let peers = config.peers.iter().map(|peer| (peer.public_key, peer.endpoint.clone()));
+    pub fn from_config(config: &Config, credential: Credential, trust: Option<Trust>) -> Self {
+        let peers = config.peers.iter().map(|peer| (peer.known_by(), peer.endpoint.clone()));
         let management = &config.management;
         Self {
             dead_after: management.dead_after,
@@ -131,7 +137,8 @@ impl ChannelSettings {
             // the flows: each of our flows is registered, each of the peer's flows is acknowledged,
             // and each flow is removed.
             messages: 256 + 2 * config.limits.flows as usize,
-            ..Self::new(identity, peers.collect())
+            trust,
+            ..Self::new(credential, peers.collect())
         }
     }
 }
@@ -146,7 +153,7 @@ pub enum Event {
         /// The peer.
         peer: PeerIndex,
         /// A secret that only both ends know: `TLS-Exporter("EXPORTER-lightseal-tunnel", context,
-        /// 32)` (RFC 8446, section 7.5). The context is both public keys, the lower one first.
+        /// 32)` (RFC 8446, section 7.5). The context is both identities, the lower one first.
         exporter: Zeroizing<[u8; 32]>,
         /// Whether this gateway dialled the connection.
         initiator: bool,
@@ -405,7 +412,7 @@ struct ChannelShared {
     instance: [u8; 16],
     /// The number for the next `Frame::Use`.
     number: AtomicU64,
-    by_key: BTreeMap<PublicKey, PeerIndex>,
+    by_key: BTreeMap<KnownBy, PeerIndex>,
     events: mpsc::Sender<QueuedEvent>,
     /// Becomes true when the channel is to end.
     stopping: watch::Receiver<bool>,
@@ -414,11 +421,11 @@ struct ChannelShared {
 impl ChannelShared {
     /// Whether this gateway decides which connection with the peer is used, rather than the peer.
     fn decides(&self, peer: PeerIndex) -> bool {
-        self.credentials.own() < self.key(peer)
+        self.credentials.own().id() < self.key(peer).id()
     }
 
-    fn key(&self, peer: PeerIndex) -> PublicKey {
-        self.settings.peers[peer.0].0
+    fn key(&self, peer: PeerIndex) -> &KnownBy {
+        &self.settings.peers[peer.0].0
     }
 }
 
@@ -474,14 +481,16 @@ impl Channel {
     ) -> Result<(Self, Sender, Events), ErrorLine> {
         let mut by_key = BTreeMap::new();
         for (index, (key, _)) in settings.peers.iter().enumerate() {
-            if *key == settings.identity.public_key() {
+            if *key == settings.credential.known_by() {
                 return Err(ErrorLine::new(format_args!("peer {key}: its key is our own")));
             }
-            if by_key.insert(*key, PeerIndex(index)).is_some() {
+            if by_key.insert(key.clone(), PeerIndex(index)).is_some() {
                 return Err(ErrorLine::new(format_args!("peer {key}: it is configured twice")));
             }
         }
-        let credentials = tls::Credentials::new(&settings.identity, by_key.keys().copied())?;
+        let peers = by_key.keys().cloned();
+        let credentials =
+            tls::Credentials::new(&settings.credential, settings.trust.clone(), peers)?;
         let connections: Arc<[CurrentConnection]> =
             settings.peers.iter().map(|_| CurrentConnection::default()).collect();
         let (events, queue) = mpsc::channel(settings.events.max(1));

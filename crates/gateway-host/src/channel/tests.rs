@@ -2,6 +2,7 @@
 
 use super::transport::{Connected, Stream};
 use super::*;
+use crate::identity::Identity;
 use std::pin::Pin;
 use std::sync::Mutex as StdMutex;
 use tokio::sync::Mutex;

@@ -4,7 +4,7 @@
 mod machine;
 
 use crate::config::{Config, sends_to};
-use crate::identity::{Identity, PublicKey};
+use crate::credential::KnownBy;
 use crate::status::{self, GatewayStatus, RequestError, StatusClient};
 use crate::{ErrorLine, privileges};
 use std::os::unix::net::SocketAddr;
@@ -77,15 +77,16 @@ pub async fn check(config: &Config) -> Vec<Finding> {
     findings
 }
 
-fn identity(config: &Config, findings: &mut Vec<Finding>) -> Option<PublicKey> {
-    match Identity::load(&config.gateway.identity) {
+fn identity(config: &Config, findings: &mut Vec<Finding>) -> Option<KnownBy> {
+    findings.extend(config.load_trust().err().map(Finding::error));
+    match config.load_credential() {
         Err(error) => {
             findings.push(Finding::error(error));
             None
         }
-        Ok(identity) => {
-            let own = identity.public_key();
-            findings.extend(config.check_own_key(own).err().map(Finding::error));
+        Ok(credential) => {
+            let own = credential.known_by();
+            findings.extend(config.check_own_key(&own).err().map(Finding::error));
             Some(own)
         }
     }
@@ -93,12 +94,11 @@ fn identity(config: &Config, findings: &mut Vec<Finding>) -> Option<PublicKey> {
 
 /// Whether this gateway is running already. If another gateway uses the same directory, that is an
 /// error.
-async fn runs(state: &Path, own: Option<PublicKey>, findings: &mut Vec<Finding>) -> bool {
+async fn runs(state: &Path, own: Option<KnownBy>, findings: &mut Vec<Finding>) -> bool {
     let Ok(mut door) = StatusClient::open(state).await else { return false };
     let who = match door.status().await {
-        Ok(GatewayStatus { public_key: Some(key), gateway, .. })
-            if own.is_some_and(|own| own != key) =>
-        {
+        Ok(status) if own.is_some_and(|own| !is_of(&own, &status)) => {
+            let GatewayStatus { gateway, .. } = status;
             gateway
         }
         Ok(_) => return true,
@@ -110,6 +110,15 @@ async fn runs(state: &Path, own: Option<PublicKey>, findings: &mut Vec<Finding>)
     let what = format_args!("[gateway] state {state}: another gateway runs there ({who})");
     findings.push(Finding::error(what));
     false
+}
+
+/// Whether a status is that of the gateway with this identity. Earlier versions state only their key.
+fn is_of(own: &KnownBy, status: &GatewayStatus) -> bool {
+    match (&status.identity, status.public_key) {
+        (Some(identity), _) => *identity == own.identity(),
+        (None, Some(key)) => own.public_key() == Some(key),
+        (None, None) => true,
+    }
 }
 
 /// Checks the state directory. It may exist, or be created by the gateway.

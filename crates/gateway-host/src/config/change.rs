@@ -10,7 +10,6 @@ impl Config {
         let (gateway, lan, underlay) = (&self.gateway, &self.lan, &self.underlay);
         let settings = [
             ("[gateway] name", gateway.name == new.gateway.name),
-            ("[gateway] identity", gateway.identity == new.gateway.identity),
             ("[gateway] state", self.state() == new.state()),
             ("[gateway] user", gateway.user == new.gateway.user),
             // The AF_XDP program depends on it. Packet sockets receive all frames, so that the
@@ -44,6 +43,7 @@ mod tests {
         for (from, to) in [
             ("\"plant-b\"", "\"plant-c\""),
             ("b.example.org", "c.example.org"),
+            ("plant-a.key", "plant-c.key"),
             ("#flows = 65536", "flows = 16"),
             ("#busy_wait_us = 100", "busy_wait_us = 0"),
             ("#mka = \"tunnel\"", "mka = \"drop\""),
@@ -53,7 +53,6 @@ mod tests {
         }
         for (from, to, name) in [
             ("\"plant-a\"", "\"plant-c\"", "[gateway] name"),
-            ("plant-a.key", "plant-c.key", "[gateway] identity"),
             ("#allow = []", "allow = [\"arp\"]", "[gateway] allow"),
             ("\"eth1\"", "\"eth2\"", "[lan] interface"),
             ("#queues = 1", "queues = 2", "[lan] queues"),

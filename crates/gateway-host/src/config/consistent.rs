@@ -13,11 +13,26 @@ impl Config {
     /// that is wrong, if there is one, and the reason.
     pub(super) fn check_consistency(&self, text: &str) -> Result<(), (Option<usize>, String)> {
         let spans: SettingSpans = toml::from_str(text).unwrap_or_default();
+        for (index, peer) in self.peers.iter().enumerate() {
+            let span = spans.peer.get(index);
+            let known_by = peer.written_identity().map_err(|why| {
+                let at = span.and_then(|span| span.identity.as_ref().or(Some(&span.name)));
+                (at.map(|at| at.span().start), why.to_owned())
+            })?;
+            if !known_by.is_raw() && self.gateway.ca.is_empty() {
+                let at = span.and_then(|span| Some(span.identity.as_ref()?.span().start));
+                let what = "identity: [gateway] ca is needed to verify certificates of peers";
+                return Err((at, what.into()));
+            }
+        }
         match check_peers(None, self.peer_ids()) {
             Err(ConfigError::SharedIdentity(peer)) => {
                 let span = spans.peer.get(usize::from(peer.0));
-                let at = span.map(|span| span.public_key.span().start);
-                return Err((at, "public_key: it is the key of another peer already".into()));
+                let key = span.and_then(|span| span.public_key.as_ref());
+                let at = key.or_else(|| span.and_then(|span| span.identity.as_ref()));
+                let setting = if key.is_some() { "public_key" } else { "identity" };
+                let what = format!("{setting}: it is the key of another peer already");
+                return Err((at.map(|at| at.span().start), what));
             }
             checked => checked.map_err(|error| (None, error.to_string()))?,
         }
@@ -34,6 +49,19 @@ impl Config {
         }
         let at = |span: Option<SettingSpan>| span.map(|span| span.span().start);
         let SettingSpans { gateway, underlay, .. } = spans;
+        match (&self.gateway.identity, &self.gateway.credential) {
+            (Some(_), None) | (None, Some(_)) => {}
+            (None, None) => {
+                return Err((None, "[gateway]: missing field `identity` or `credential`".into()));
+            }
+            (Some(_), Some(_)) => {
+                let what = "credential: there is an identity too; give one of them";
+                return Err((at(gateway.credential), what.into()));
+            }
+        }
+        if !self.gateway.crl.is_empty() && self.gateway.ca.is_empty() {
+            return Err((at(gateway.crl), "crl: [gateway] ca is needed beside it".into()));
+        }
         if self.gateway.allow.len() > MOST_ALLOWED {
             let what = format!("allow: at most {MOST_ALLOWED} kinds of frames are possible");
             return Err((at(gateway.allow), what));
@@ -83,6 +111,8 @@ type SettingSpan = Spanned<IgnoredAny>;
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct GatewaySpans {
+    credential: Option<SettingSpan>,
+    crl: Option<SettingSpan>,
     allow: Option<SettingSpan>,
     compress: Option<SettingSpan>,
     scheme: Option<SettingSpan>,
@@ -100,5 +130,6 @@ struct UnderlaySpans {
 #[derive(Deserialize)]
 struct PeerSpans {
     name: SettingSpan,
-    public_key: SettingSpan,
+    public_key: Option<SettingSpan>,
+    identity: Option<SettingSpan>,
 }

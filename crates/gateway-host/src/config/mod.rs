@@ -10,13 +10,17 @@ mod consistent;
 mod values;
 
 use crate::ErrorLine;
+use crate::credential::{Credential, KnownBy, NO_PSK, Trust};
 use crate::identity::PublicKey;
 use crate::privileges::User;
+use lightseal_dtls::Identity;
 pub use lightseal_gateway::config::{Allowed, Mka, SecondGateway};
 use lightseal_gateway::config::{ConfigError, check_peers};
 use lightseal_gateway::keys::GatewayId;
 use lightseal_gateway::schemes::SchemeName;
 use lightseal_gateway::tuning::MAX_LANES;
+use lightseal_pki::SpkiHash;
+use lightseal_pki::file::CredentialForm;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -78,8 +82,19 @@ pub struct Gateway {
     /// The gateway's name in logs and metrics: 1 to 64 letters, digits, `-`, `_` and `.`.
     #[serde(deserialize_with = "name")]
     pub name: String,
-    /// The file of the gateway's private key.
-    pub identity: PathBuf,
+    /// The file of the gateway's private key, an Ed25519 key as `keygen` writes it; `None` if there
+    /// is a `credential`.
+    pub identity: Option<PathBuf>,
+    /// What the gateway proves its identity with instead: a private key or a certificate, PEM or
+    /// DER.
+    #[serde(default, deserialize_with = "credential")]
+    pub credential: Option<CredentialForm>,
+    /// Files of the authorities that issue the certificates of peers.
+    #[serde(default)]
+    pub ca: Vec<PathBuf>,
+    /// Files of revocation lists. With one, a certificate without a list of its issuer is refused.
+    #[serde(default)]
+    pub crl: Vec<PathBuf>,
     /// The scheme, which must be the same at all gateways.
     #[serde(default, deserialize_with = "scheme")]
     pub scheme: SchemeName,
@@ -315,8 +330,10 @@ pub struct Peer {
     /// The peer's name in logs and metrics; the same characters as in [`Gateway::name`].
     #[serde(deserialize_with = "name")]
     pub name: String,
-    /// The public key of the peer, which is its identity.
-    pub public_key: PublicKey,
+    /// The Ed25519 key of the peer, which is its identity; `None` if there is an `identity`.
+    pub public_key: Option<PublicKey>,
+    /// The hash of another public key, or the name in the peer's certificate.
+    pub identity: Option<Identity>,
     /// The address of the peer, as `host:port`. If absent, the peer must connect to this gateway.
     #[serde(default, deserialize_with = "endpoint")]
     pub endpoint: Option<String>,
@@ -328,6 +345,29 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// What the peer is known by.
+    ///
+    /// # Panics
+    /// If the peer is not one of a configuration that was parsed.
+    pub fn known_by(&self) -> KnownBy {
+        self.written_identity().expect("it was checked when the configuration was parsed")
+    }
+
+    /// What the peer is known by.
+    ///
+    /// # Errors
+    /// If the settings say nothing or contradict each other.
+    fn written_identity(&self) -> Result<KnownBy, &'static str> {
+        match (&self.public_key, &self.identity) {
+            (Some(key), None) => Ok((*key).into()),
+            (None, Some(Identity::Key(hash))) => Ok(KnownBy::Key(SpkiHash(*hash))),
+            (None, Some(Identity::Subject(name))) => Ok(KnownBy::Subject(name.clone())),
+            (None, Some(_)) => Err("identity: gateways have no pre-shared keys"),
+            (None, None) => Err("missing field `public_key` or `identity`"),
+            (Some(_), Some(_)) => Err("identity: there is a public_key too; give one of them"),
+        }
+    }
+
     /// The port of the peer's endpoint, if it has one.
     pub fn endpoint_port(&self) -> Option<u16> {
         self.endpoint.as_ref()?.rsplit_once(':')?.1.parse().ok()
@@ -368,6 +408,31 @@ impl Config {
         Ok(config)
     }
 
+    /// Reads what the gateway proves its identity with.
+    ///
+    /// # Errors
+    /// If a file cannot be read, is accessible to other users, or has no key; or if a certificate has
+    /// no name.
+    pub fn load_credential(&self) -> Result<Credential, ErrorLine> {
+        let gateway = &self.gateway;
+        Credential::load(gateway.identity.as_deref(), gateway.credential.as_ref())
+    }
+
+    /// Reads the authorities and revocation lists with which certificates of peers are verified;
+    /// `None` if there are no authorities.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or holds something else.
+    pub fn load_trust(&self) -> Result<Option<Trust>, ErrorLine> {
+        Trust::load(&self.gateway.ca, &self.gateway.crl)
+    }
+
+    /// Whether the gateway's own credential is in the same files.
+    pub(crate) fn has_credential_of(&self, other: &Self) -> bool {
+        let (own, other) = (&self.gateway, &other.gateway);
+        (&own.identity, &own.credential) == (&other.identity, &other.credential)
+    }
+
     /// Directory of the administrator's socket.
     pub fn state(&self) -> PathBuf {
         match &self.gateway.state {
@@ -378,14 +443,14 @@ impl Config {
 
     /// The identities of the peers.
     pub(crate) fn peer_ids(&self) -> impl ExactSizeIterator<Item = GatewayId> {
-        self.peers.iter().map(|peer| peer.public_key.id())
+        self.peers.iter().map(|peer| peer.known_by().id())
     }
 
-    /// Checks that no peer has the key of this gateway.
+    /// Checks that no peer has the identity of this gateway.
     ///
     /// # Errors
     /// If a peer has it.
-    pub(crate) fn check_own_key(&self, own: PublicKey) -> Result<(), ErrorLine> {
+    pub(crate) fn check_own_key(&self, own: &KnownBy) -> Result<(), ErrorLine> {
         check_peers(Some(own.id()), self.peer_ids()).map_err(|error| self.named(error))
     }
 
@@ -471,6 +536,14 @@ fn interface<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
         return Ok(name);
     }
     Err(Error::custom(format_args!("{name:?} is no interface name (1 to 15 bytes)")))
+}
+
+fn credential<'de, D: Deserializer<'de>>(d: D) -> Result<Option<CredentialForm>, D::Error> {
+    match String::deserialize(d)?.parse() {
+        Ok(CredentialForm::Psks(_)) => Err(Error::custom(NO_PSK)),
+        Ok(form) => Ok(Some(form)),
+        Err(why) => Err(Error::custom(why)),
+    }
 }
 
 fn some_interface<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {

@@ -41,7 +41,8 @@ fn the_sample_says_what_the_defaults_are() {
     assert_eq!(whole.underlay, Underlay { interface: Some("eth0".into()), ..Underlay::default() });
     let gateway = &whole.gateway;
     assert_eq!(gateway.state.as_ref(), Some(&sample.state()));
-    let plain = Gateway { state: None, user: None, ..gateway.clone() };
+    let (ca, crl) = (Vec::new(), Vec::new());
+    let plain = Gateway { state: None, user: None, ca, crl, ..gateway.clone() };
     assert_eq!(plain, sample.gateway);
     assert_eq!(whole.metrics.unwrap().listen, "127.0.0.1:9431".parse().unwrap());
     assert_eq!(whole.peers[0].keepalive, Some(Duration::from_secs(25)));
@@ -73,7 +74,7 @@ fn a_mistake_is_one_line_with_field_and_line() {
         ("[underlay]\ninterface = \"a/b\"\n", "line 7: interface: \"a/b\" is no interface name"),
         ("[[peer]]\nname = \"b\"\npublic_key = \"AAAA\"\n", "line 8: public_key: not a public key"),
         ("[[peer]]\nname = \"b/c\"\n", "line 7: name: a name has"),
-        ("[[peer]]\nname = \"b\"\n", "missing field `public_key`"),
+        ("[[peer]]\nname = \"b\"\n", "missing field `public_key` or `identity`"),
         ("what\n", "line 6: "),
     ];
     for (more, expected) in cases {
@@ -228,9 +229,9 @@ fn our_own_key_is_no_peer_s() {
     let own: PublicKey = KEYS[0].parse().unwrap();
     let peer = format!("[[peer]]\nname = \"b\"\npublic_key = \"{own}\"\n");
     let config = parse(&format!("{}{peer}", least())).unwrap();
-    let error = config.check_own_key(own).unwrap_err().to_string();
+    let error = config.check_own_key(&own.into()).unwrap_err().to_string();
     assert_eq!(error, "peer b: its key is our own");
-    config.check_own_key(KEYS[1].parse().unwrap()).unwrap();
+    config.check_own_key(&KEYS[1].parse::<PublicKey>().unwrap().into()).unwrap();
 }
 
 #[test]

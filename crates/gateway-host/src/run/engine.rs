@@ -1,7 +1,7 @@
 //! Converts the configuration into the settings of the engine.
 
 use crate::config::{self, Config};
-use crate::identity::Identity;
+use crate::credential::KnownBy;
 use lightseal_core::{Instant, Random};
 use lightseal_gateway::config::{ConfigError, FlowLimits, GatewaySettings, Timing};
 use lightseal_gateway::link::{Link, PeerPort};
@@ -16,14 +16,9 @@ use std::time::Duration;
 /// The network identifier of VXLAN, under the scheme `plain`.
 const VNI: u32 = 1;
 
-pub(super) fn settings(
-    config: &Config,
-    identity: &Identity,
-    lan_address: [u8; 6],
-) -> GatewaySettings {
+pub(super) fn settings(config: &Config, own: &KnownBy, lan_address: [u8; 6]) -> GatewaySettings {
     let limits = &config.limits;
-    let id = identity.public_key().id();
-    let mut settings = GatewaySettings::new(id, lan_address);
+    let mut settings = GatewaySettings::new(own.id(), lan_address);
     settings.mka = config.gateway.mka;
     settings.allow.clone_from(&config.gateway.allow);
     settings.second_gateway = config.lan.second_gateway;
@@ -44,7 +39,7 @@ fn share_of_a_peer(limits: &config::Limits) -> usize {
 
 pub(super) fn links(config: &Config) -> Vec<Link> {
     let link = |(at, peer): (usize, &config::Peer)| {
-        let id = peer.public_key.id();
+        let id = peer.known_by().id();
         let mtu = match config.underlay.mtu {
             config::Mtu::Probe => 1280,
             config::Mtu::Bytes(mtu) => mtu.into(),

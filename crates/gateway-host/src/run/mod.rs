@@ -26,7 +26,7 @@ mod task_queue;
 mod worker;
 
 use crate::config::Config;
-use crate::identity::Identity;
+use crate::credential::Credential;
 use crate::privileges;
 use crate::service_manager::{self, Notice};
 use crate::status::{self, Request};
@@ -72,8 +72,12 @@ impl GatewayHost {
     ///
     /// # Errors
     /// If something is missing, in use or not permitted.
-    pub async fn open(config: Config, identity: Identity) -> Result<Self, ErrorLine> {
-        config.check_own_key(identity.public_key())?;
+    pub async fn open(
+        config: Config,
+        credential: impl Into<Credential>,
+    ) -> Result<Self, ErrorLine> {
+        let credential = credential.into();
+        config.check_own_key(&credential.known_by())?;
         config.user()?;
         let clock = Clock::start();
         let opened = ports::open(&config)?;
@@ -90,7 +94,7 @@ impl GatewayHost {
         let lan_address = interface.mac;
         let port_counters = threads.iter().map(|ports| ports.counters.clone()).collect();
         let host_state = HostState {
-            identity,
+            credential,
             clock,
             lan_address,
             io,
@@ -131,7 +135,8 @@ impl GatewayHost {
 
     /// Carries frames until `orders` returns [`Order::Stop`]; `orders` must be cancel safe. At
     /// [`Order::Reload`] the gateway continues with the configuration that `read` returns: sockets
-    /// stay open, frames wait in their queues, and peers agree on new keys. If the configuration
+    /// stay open, frames wait in their queues, and peers agree on new keys. The gateway's own key
+    /// and certificate, authorities and revocation lists are read again too. If the configuration
     /// cannot be read, or changes a setting that needs a restart, the error is logged and the
     /// gateway continues unchanged.
     ///
@@ -142,8 +147,9 @@ impl GatewayHost {
         read: impl Fn() -> Result<Config, ErrorLine>,
         orders: impl AsyncFnMut() -> Order,
     ) -> Result<(), ErrorLine> {
-        let Self { config, state: host_state, ports, status, metrics } = self;
-        let running = PreparedGateway::new(&host_state, config)?.start(ports)?;
+        let Self { config, state: mut host_state, ports, status, metrics } = self;
+        let credential = &host_state.credential;
+        let running = PreparedGateway::new(&host_state, credential, config)?.start(ports)?;
         let current = CurrentGateway::new(running.shared.clone());
         let (requests, admin_requests) = mpsc::channel(4);
         let mut listeners = JoinSet::new();
@@ -153,7 +159,8 @@ impl GatewayHost {
             listeners.spawn(metrics::serve(listener, move || (&current.get().status()).into()));
         }
         let outcome =
-            run_until_stopped(&host_state, running, &current, admin_requests, read, orders).await;
+            run_until_stopped(&mut host_state, running, &current, admin_requests, read, orders)
+                .await;
         listeners.shutdown().await;
         outcome
     }
@@ -164,7 +171,7 @@ impl GatewayHost {
 /// # Errors
 /// If a socket or an interface is lost.
 async fn run_until_stopped(
-    host_state: &HostState,
+    host_state: &mut HostState,
     mut running: RunningGateway,
     current: &CurrentGateway,
     mut admin_requests: mpsc::Receiver<AdminRequest>,
@@ -204,7 +211,7 @@ async fn run_until_stopped(
 /// # Errors
 /// If the operating system has no resources left for threads.
 async fn reload(
-    host_state: &HostState,
+    host_state: &mut HostState,
     running: RunningGateway,
     read: &impl Fn() -> Result<Config, ErrorLine>,
 ) -> Result<RunningGateway, ErrorLine> {
@@ -214,12 +221,14 @@ async fn reload(
             Err(ErrorLine::new(what))
         }
         None => {
-            new.check_own_key(host_state.identity.public_key())?;
-            PreparedGateway::new(host_state, new)
+            let credential = own_credential(host_state, &running.shared.config, &new)?;
+            let prepared = PreparedGateway::new(host_state, &credential, new)?;
+            Ok((credential, prepared))
         }
     });
     match prepared {
-        Ok(prepared) => {
+        Ok((credential, prepared)) => {
+            host_state.credential = credential;
             let previous = running.shared.clone();
             let ports = running.end().await?;
             prepared.shared.continue_from(&previous);
@@ -231,6 +240,26 @@ async fn reload(
             tracing::error!(%error, "the present configuration stays in use");
             Ok(running)
         }
+    }
+}
+
+/// The gateway's own credential, read again. If its files are the same as before and cannot be read,
+/// the present one stays in use: the user that the process has become may not read it.
+///
+/// # Errors
+/// If the configuration names other files, and they cannot be read.
+fn own_credential(
+    host_state: &HostState,
+    before: &Config,
+    new: &Config,
+) -> Result<Credential, ErrorLine> {
+    match new.load_credential() {
+        Ok(credential) => Ok(credential),
+        Err(error) if new.has_credential_of(before) => {
+            tracing::warn!(%error, "the present key stays in use");
+            Ok(host_state.credential.clone())
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::channel_states::{ChannelState, Channels};
 use crate::config::Config;
-use crate::identity::PublicKey;
+use crate::credential::KnownBy;
 use crate::status::{GatewayStatus, LanStatus, PeerStatus, TableStatus, Traffic};
 use lightseal_gateway::counters::{self, Reason};
 use lightseal_gateway::gateway::Gateway;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The sources of the state.
 pub(super) struct StatusSources<'a> {
     pub(super) config: &'a Config,
-    pub(super) public_key: PublicKey,
+    pub(super) known_by: &'a KnownBy,
     pub(super) gateway: &'a Gateway,
     pub(super) channels: &'a Channels,
     pub(super) started: Instant,
@@ -59,7 +59,8 @@ pub(super) fn read_status(sources: &StatusSources<'_>) -> GatewayStatus {
     GatewayStatus {
         gateway: sources.config.gateway.name.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        public_key: Some(sources.public_key),
+        public_key: sources.known_by.public_key(),
+        identity: Some(sources.known_by.identity()),
         scheme: gateway.scheme().name().to_string(),
         uptime_seconds: seconds(sources.now - sources.started),
         lan: LanStatus {
@@ -100,6 +101,7 @@ fn peers(sources: &StatusSources<'_>) -> Vec<PeerStatus> {
         let (peer, channel): (&crate::config::Peer, &ChannelState) = (peer, channel);
         PeerStatus {
             name: peer.name.clone(),
+            identity: Some(peer.known_by().identity()),
             up: channel.up,
             since_seconds: seconds(sources.now - channel.since),
             remote: link.address(),
@@ -159,7 +161,7 @@ mod tests {
         };
         let status = read_status(&StatusSources {
             config: &shared.config,
-            public_key: shared.public_key,
+            known_by: &shared.known_by,
             gateway: &shared.gateway,
             channels: &channels,
             started: Instant::now(),

@@ -15,7 +15,7 @@ use super::worker::Worker;
 use crate::ErrorLine;
 use crate::channel::{self, Channel, Event as ChannelEvent, SendError};
 use crate::config::Config;
-use crate::identity::Identity;
+use crate::credential::Credential;
 use lightseal_gateway::control::{Control, Event, Output};
 use lightseal_gateway::counters::Reason;
 use lightseal_gateway::gateway::Gateway;
@@ -44,7 +44,8 @@ const TICK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// State that outlives a configuration.
 pub(super) struct HostState {
-    pub(super) identity: Identity,
+    /// What the gateway proves its identity with, until it is read again.
+    pub(super) credential: Credential,
     pub(super) clock: Clock,
     pub(super) lan_address: [u8; 6],
     pub(super) io: String,
@@ -71,7 +72,13 @@ impl PreparedGateway {
     ///
     /// # Errors
     /// If the configuration is wrong, or something that it needs is missing.
-    pub(super) fn new(host_state: &HostState, config: Config) -> Result<Self, ErrorLine> {
+    pub(super) fn new(
+        host_state: &HostState,
+        credential: &Credential,
+        config: Config,
+    ) -> Result<Self, ErrorLine> {
+        let own = credential.known_by();
+        config.check_own_key(&own)?;
         let mut random = lightseal_core::Random::from_os()
             .map_err(|error| ErrorLine::of("randomness of the operating system", error))?;
         let now = host_state.clock.now();
@@ -81,7 +88,7 @@ impl PreparedGateway {
             None => engine::scheme(&config, &mut random, now),
         };
         let gateway = Gateway::new(
-            engine::settings(&config, &host_state.identity, host_state.lan_address),
+            engine::settings(&config, &own, host_state.lan_address),
             engine::links(&config),
             scheme.map_err(refused)?,
             &mut random,
@@ -92,15 +99,14 @@ impl PreparedGateway {
         let timing = engine::timing(&config);
         let control = Control::new(Arc::clone(&gateway), provider, timing, random.fork());
         let control = control.map_err(refused)?;
-        let settings = channel::ChannelSettings::from_config(&config, host_state.identity.clone());
+        let trust = config.load_trust()?;
+        let settings = channel::ChannelSettings::from_config(&config, credential.clone(), trust);
         let management = host_state.management.try_clone();
         let management = management.map_err(|error| ErrorLine::of("management channel", error))?;
         let (channel, sender, events) = Channel::new(management, settings, random)?;
-        let public_key = host_state.identity.public_key();
         let (io, programs) = (host_state.io.clone(), host_state.programs.clone());
         let (started, port_counters) = (host_state.started, host_state.port_counters.clone());
-        let shared =
-            GatewayShared::new(config, public_key, gateway, io, programs, started, port_counters);
+        let shared = GatewayShared::new(config, own, gateway, io, programs, started, port_counters);
         let shared = Arc::new(shared);
         Ok(Self { shared, control, channel, sender, events, clock: host_state.clock })
     }
@@ -398,7 +404,13 @@ impl RunningGateway {
                 let before = self.other_gateway.replace((id, Instant::now()));
                 if before.is_none_or(|(known, _)| known != id) {
                     let key = crate::identity::PublicKey::from_bytes(id.0);
-                    let key = key.map_or_else(|| "unknown".to_owned(), |key| key.to_string());
+                    let peers = &self.shared.config.peers;
+                    let peer = peers.iter().find(|peer| peer.known_by().id() == id);
+                    let key = match (peer, key) {
+                        (Some(peer), _) => peer.known_by().to_string(),
+                        (None, Some(key)) => key.to_string(),
+                        (None, None) => "unknown".to_owned(),
+                    };
                     let yields = self.shared.gateway.is_yielding(self.clock.now());
                     tracing::error!(key, yields, "another gateway is on this LAN");
                 }
@@ -434,6 +446,7 @@ async fn resolve(shared: Arc<GatewayShared>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::Identity;
     use lightseal_core::Decode;
     use lightseal_macsec::Header;
     use lightseal_net::Clock;
@@ -459,7 +472,7 @@ mod tests {
             identity(3 - seed).public_key()
         );
         let host_state = HostState {
-            identity: identity(seed),
+            credential: identity(seed).into(),
             clock: Clock::start(),
             lan_address: [2, 0, 0, 0, 0, seed],
             io: String::new(),
@@ -475,8 +488,8 @@ mod tests {
             underlay: Box::new(network.attach(near)),
             counters: Arc::default(),
         };
-        let prepared =
-            PreparedGateway::new(&host_state, Config::parse("test", &config).unwrap()).unwrap();
+        let config = Config::parse("test", &config).unwrap();
+        let prepared = PreparedGateway::new(&host_state, &host_state.credential, config).unwrap();
         prepared.start(vec![ports]).unwrap()
     }
 

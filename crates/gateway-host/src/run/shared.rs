@@ -5,7 +5,7 @@ use super::earlier_counters::EarlierCounters;
 use super::port_counters::{PortCounters, SharedPortCounters};
 use super::read_status::{StatusSources, read_status};
 use crate::config::{Config, Peer, sends_to};
-use crate::identity::PublicKey;
+use crate::credential::KnownBy;
 use crate::status::GatewayStatus;
 use lightseal_gateway::gateway::Gateway;
 use lightseal_gateway::link::Link;
@@ -18,7 +18,7 @@ use std::time::Instant;
 /// The state of a gateway under its present configuration.
 pub(super) struct GatewayShared {
     pub(super) config: Config,
-    pub(super) public_key: PublicKey,
+    pub(super) known_by: KnownBy,
     pub(super) gateway: Arc<Gateway>,
     pub(super) io: String,
     pub(super) programs: [Option<Attachment>; 2],
@@ -33,7 +33,7 @@ impl GatewayShared {
     /// All channels are down.
     pub(super) fn new(
         config: Config,
-        public_key: PublicKey,
+        known_by: KnownBy,
         gateway: Arc<Gateway>,
         io: String,
         programs: [Option<Attachment>; 2],
@@ -45,7 +45,7 @@ impl GatewayShared {
         let earlier = OnceLock::new();
         Self {
             config,
-            public_key,
+            known_by,
             gateway,
             io,
             programs,
@@ -61,7 +61,9 @@ impl GatewayShared {
     pub(super) fn continue_from(&self, previous: &Self) {
         for (link, peer) in self.gateway.links().iter().zip(&self.config.peers) {
             let is_same = |(_, was): &(&Link, &Peer)| {
-                was.public_key == peer.public_key && was.endpoint == peer.endpoint
+                // A peer whose credential has changed keeps its name.
+                let is_same = was.name == peer.name || was.known_by() == peer.known_by();
+                is_same && was.endpoint == peer.endpoint
             };
             let mut were = previous.gateway.links().iter().zip(&previous.config.peers);
             if let Some((was, _)) = were.find(is_same) {
@@ -94,7 +96,7 @@ impl GatewayShared {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         read_status(&StatusSources {
             config: &self.config,
-            public_key: self.public_key,
+            known_by: &self.known_by,
             gateway: &self.gateway,
             channels: &channels,
             started: self.started,
@@ -226,7 +228,7 @@ pub(super) fn test_shared(gateway: &str, sections: &str) -> GatewayShared {
     let now = lightseal_core::Instant::from_micros(1);
     let mut random = lightseal_core::Random::insecure(1);
     let engine = Gateway::new(
-        engine::settings(&config, &own, [2, 0, 0, 0, 0, 1]),
+        engine::settings(&config, &own.public_key().into(), [2, 0, 0, 0, 0, 1]),
         engine::links(&config),
         engine::scheme(&config, &mut random, now).unwrap(),
         &mut random,
@@ -235,7 +237,7 @@ pub(super) fn test_shared(gateway: &str, sections: &str) -> GatewayShared {
     let (io, programs, started) = (String::new(), [None, None], Instant::now());
     GatewayShared::new(
         config,
-        own.public_key(),
+        own.public_key().into(),
         Arc::new(engine.unwrap()),
         io,
         programs,

@@ -3,4 +3,6 @@
 mod channel;
 mod check;
 #[cfg(target_os = "linux")]
+mod credentials;
+#[cfg(target_os = "linux")]
 mod tunnel;

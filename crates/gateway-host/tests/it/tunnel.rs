@@ -28,18 +28,18 @@ use tokio::sync::mpsc;
 use zeroize::Zeroizing;
 
 /// The time within which a frame must appear, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The namespace of a gateway, with the only device on its LAN.
-struct Site {
+pub(crate) struct Site {
     space: Space,
     device: Device,
-    config: String,
+    pub(crate) config: String,
     /// A scheme of the paper, in place of the configured one.
     paper: Option<PaperScheme>,
     seed: u8,
     running: Option<Running>,
-    directory: PathBuf,
+    pub(crate) directory: PathBuf,
 }
 
 struct Running {
@@ -50,9 +50,12 @@ struct Running {
 }
 
 impl Site {
-    fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         let config = Config::parse("test", &self.config).unwrap();
-        let identity = identity(self.seed);
+        let credential = match config.gateway.credential {
+            Some(_) => config.load_credential().unwrap(),
+            None => identity(self.seed).into(),
+        };
         let (orders, mut ordered) = mpsc::unbounded_channel();
         let again = Arc::new(Mutex::new(None::<String>));
         let (text, paper) = (Arc::clone(&again), self.paper);
@@ -62,7 +65,7 @@ impl Site {
                     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
                     let mut host =
-                        GatewayHost::open(config, identity).await.map_err(|e| e.to_string())?;
+                        GatewayHost::open(config, credential).await.map_err(|e| e.to_string())?;
                     if let Some(paper) = paper {
                         host = host.with_scheme(Box::new(move |limits, random, now| {
                             paper.make(limits, random, now)
@@ -82,7 +85,7 @@ impl Site {
 
     /// Has the configuration read again, with the content `config`. On return it was read, and
     /// takes effect soon.
-    fn reload(&self, config: &str) {
+    pub(crate) fn reload(&self, config: &str) {
         let Some(Running { orders, again, .. }) = &self.running else { panic!("it runs not") };
         *again.lock().unwrap() = Some(config.to_owned());
         orders.send(Order::Reload).unwrap();
@@ -93,15 +96,26 @@ impl Site {
         }
     }
 
-    /// The state of the gateway, as it reports it.
-    fn status(&self) -> GatewayStatus {
+    /// The state of the gateway, as it reports it once it runs.
+    pub(crate) fn status(&self) -> GatewayStatus {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime
-            .block_on(async { StatusClient::open(&self.directory).await?.status().await })
-            .unwrap()
+        let until = Instant::now() + PATIENCE;
+        runtime.block_on(async {
+            loop {
+                let status = match StatusClient::open(&self.directory).await {
+                    Ok(mut client) => client.status().await,
+                    Err(error) => Err(error),
+                };
+                match status {
+                    Ok(status) => return status,
+                    Err(error) => assert!(Instant::now() < until, "{error}"),
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
     }
 
-    fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         if let Some(Running { orders, thread, .. }) = self.running.take() {
             let _ = orders.send(Order::Stop);
             let ended = thread.join();
@@ -179,7 +193,7 @@ fn directory() -> PathBuf {
 }
 
 /// Two gateways that are not started yet.
-fn sites(scheme: &str, io: [&str; 2], mtu: u32, more: &str) -> [Site; 2] {
+pub(crate) fn sites(scheme: &str, io: [&str; 2], mtu: u32, more: &str) -> [Site; 2] {
     sites_of(1, scheme, io, mtu, more)
 }
 
@@ -238,7 +252,7 @@ fn frame(from: u8, to: u8, pn: u32, len: usize, vlan: Option<u16>) -> Vec<u8> {
 }
 
 /// Sends frames of the device of site `from`, with increasing packet numbers, until one crosses.
-fn until_it_crosses(sites: &mut [Site; 2], from: usize, pn: &mut u32, len: usize) {
+pub(crate) fn until_it_crosses(sites: &mut [Site; 2], from: usize, pn: &mut u32, len: usize) {
     let until = Instant::now() + PATIENCE;
     let [a, b] = sites;
     let (near, far, ends) = if from == 0 { (a, b, (1, 2)) } else { (b, a, (2, 1)) };

@@ -1,6 +1,6 @@
 //! A device: its identity, its link to the controller, and how it joins a group.
 
-use super::link::{Link, LinkError, TokenFallback};
+use super::link::{ClientCredentials, Link, LinkError, TokenFallback};
 use super::own_key;
 use super::{MemberHost, MemberHostError, Options, WhenReplaced};
 use crate::store::{MemberStore, StoreError};
@@ -14,17 +14,22 @@ use lightseal_group::member::{Roles, Suspended};
 use lightseal_net::{Clock, socket};
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
 /// The names of the device's own values in its store.
 const TOKEN: &str = "token";
 const IDENTITY: &str = "identity";
+const CONTROLLER: &str = "controller";
+
 /// A device with its store and its link to its controller.
 pub struct Device {
-    pub(super) name: String,
-    /// Whether the device has a key of its own, in addition to its token's key.
-    has_key: bool,
+    /// The device's name in its token; `None` if it authenticates with another credential. Then only
+    /// its controller knows its name.
+    name: Option<String>,
+    /// Whether the device must exchange its token for a key of its own before it can join.
+    needs_key: bool,
     pub(super) identity: Identity,
     pub(super) store: MemberStore,
     pub(super) link: Link,
@@ -44,15 +49,7 @@ impl Device {
         mut rng: Random,
     ) -> Result<Self, MemberHostError> {
         let store = MemberStore::open(directory)?;
-        let damaged = || MemberHostError::Store(StoreError::Damaged("its token"));
-        let known = match store.value(TOKEN)? {
-            None => None,
-            Some(text) => {
-                let text = std::str::from_utf8(&text).map_err(|_| damaged())?;
-                Some(Token::parse(text).map_err(|_| damaged())?)
-            }
-        };
-        let token = match (known, token) {
+        let token = match (stored_token(&store)?, token) {
             (None, None) => return Err(MemberHostError::NotEnrolled),
             (Some(known), Some(given)) if known.device != given.device => {
                 return Err(MemberHostError::OtherToken(known.device));
@@ -70,30 +67,60 @@ impl Device {
         };
         let clock = Clock::start();
         let own = own_key::stored(&store)?;
-        let has_key = own.is_some();
+        let needs_key = own.is_none();
         let of_token = usable(Psk::external(token.device.as_bytes(), &*token.key))?;
+        let spare = TokenFallback {
+            device: token.device.clone(),
+            token: of_token.clone(),
+            nonce: own_key::nonce(&store, &mut rng)?,
+            store: store.clone(),
+        };
         let link = match own {
             Some(own) => {
                 let own = usable(own_key::read(&token.device, &own)?)?;
                 let mut link = Link::new(token.controller, own, clock, rng.fork());
-                let (device, nonce) = (token.device.clone(), own_key::nonce(&store, &mut rng)?);
-                link.fall_back(TokenFallback {
-                    device,
-                    token: of_token,
-                    nonce,
-                    store: store.clone(),
-                });
+                link.fall_back(spare);
                 link
             }
-            None => Link::new(token.controller, of_token, clock, rng.fork()),
+            None => {
+                let mut link = Link::new(token.controller, of_token, clock, rng.fork());
+                link.ask_for_key_first(spare);
+                link
+            }
         };
         let identity = identity(&store, &mut rng)?;
-        Ok(Self { name: token.device, has_key, identity, store, link, clock, rng })
+        Ok(Self { name: Some(token.device), needs_key, identity, store, link, clock, rng })
     }
 
-    /// The device's name.
-    pub fn name(&self) -> &str {
-        &self.name
+    /// Opens the device whose state is in `directory`, and which authenticates to its controller
+    /// with these credentials. The controller's address (`host:port`) is needed the first time,
+    /// unless the state has a token.
+    ///
+    /// # Errors
+    /// See [`MemberHostError`].
+    pub fn open_with(
+        directory: &Path,
+        controller: Option<String>,
+        credentials: Arc<dyn ClientCredentials>,
+        mut rng: Random,
+    ) -> Result<Self, MemberHostError> {
+        let store = MemberStore::open(directory)?;
+        let known = store.value(CONTROLLER)?;
+        let controller = match (controller, known) {
+            (Some(given), known) => {
+                if known.is_none_or(|known| *known != given.as_bytes()) {
+                    store.put_value(CONTROLLER, given.as_bytes())?;
+                }
+                given
+            }
+            (None, Some(known)) => String::from_utf8(known.to_vec())
+                .map_err(|_| StoreError::Damaged("its controller's address"))?,
+            (None, None) => stored_token(&store)?.ok_or(MemberHostError::NoController)?.controller,
+        };
+        let clock = Clock::start();
+        let link = Link::with_credentials(controller, credentials, clock, rng.fork());
+        let identity = identity(&store, &mut rng)?;
+        Ok(Self { name: None, needs_key: false, identity, store, link, clock, rng })
     }
 
     /// The local address from which packets to the controller are sent.
@@ -172,18 +199,16 @@ impl Device {
 
     /// Asks for a key of the device's own for its token, unless the device has one.
     async fn ask_for_key(&mut self) -> Result<(), MemberHostError> {
-        if self.has_key {
-            return Ok(());
-        }
+        let Some(name) = self.name.as_ref().filter(|_| self.needs_key) else { return Ok(()) };
         let nonce = own_key::nonce(&self.store, &mut self.rng)?;
         let own = match self.link.ask(None, Request::Key { nonce }).await? {
             Answer::Key(own) => own,
             Answer::Refused(reason) => return Err(MemberHostError::Refused(reason)),
             _ => return Err(MemberHostError::Answer),
         };
-        let key = own_key::keep(&self.store, &self.name, &own)?;
+        let key = own_key::keep(&self.store, name, &own)?;
         self.link.set_key(usable(key)?);
-        self.has_key = true;
+        self.needs_key = false;
         Ok(())
     }
 
@@ -222,6 +247,17 @@ async fn log_when_slow<T>(controller: &str, work: impl Future<Output = T>) -> T 
     }
     tracing::info!("waits for controller {controller} to answer its join");
     work.await
+}
+
+const fn damaged() -> MemberHostError {
+    MemberHostError::Store(StoreError::Damaged("its token"))
+}
+
+/// The token in the device's store.
+fn stored_token(store: &MemberStore) -> Result<Option<Token>, MemberHostError> {
+    let Some(text) = store.value(TOKEN)? else { return Ok(None) };
+    let text = std::str::from_utf8(&text).map_err(|_| damaged())?;
+    Token::parse(text).map(Some).map_err(|_| damaged())
 }
 
 /// A key, unless no association can be configured with it.

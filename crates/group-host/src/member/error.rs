@@ -14,6 +14,8 @@ pub enum MemberHostError {
     Store(StoreError),
     /// The device was never enrolled: there is no token in its store, and none was given.
     NotEnrolled,
+    /// There is no address of a controller in the device's store, and none was given.
+    NoController,
     /// The store holds the token of another device, whose name is given here.
     OtherToken(String),
     /// The controller cannot be reached, or authentication failed.
@@ -40,7 +42,12 @@ impl fmt::Display for MemberHostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(error) => error.fmt(f),
-            Self::NotEnrolled => f.write_str("this device is not enrolled: a token is needed"),
+            Self::NotEnrolled => {
+                f.write_str("this device is not enrolled: a token or another credential is needed")
+            }
+            Self::NoController => {
+                f.write_str("the address of the controller is not known yet, and was not given")
+            }
             Self::OtherToken(device) => {
                 write!(f, "the state belongs to device {device:?}, which has another token")
             }

@@ -5,7 +5,7 @@ use crate::service::link_settings;
 use crate::store::{MemberStore, StoreError};
 use lightseal_core::{Decode, Encode, Instant, Random, Writer};
 use lightseal_dtls::codepoints::AlertDescription;
-use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Psk};
+use lightseal_dtls::{ClientConfig, CloseReason, Connection, Event, Psk, Settings};
 use lightseal_group::Start;
 use lightseal_group::control::{
     Answer, AnswerMessage, MAX_MESSAGE, Reason, Request, RequestMessage, VERSION,
@@ -44,14 +44,15 @@ pub enum LinkError {
     Socket(io::Error),
     /// The DTLS configuration is not possible.
     Config(lightseal_dtls::ConfigError),
+    /// The device's credential cannot be used, for this reason.
+    Credential(String),
     /// The implementation of the cryptography computes wrong results.
     SelfTest(lightseal_dtls::crypto::SelfTestFailed),
     /// The association was closed, or the handshake failed.
     Closed(CloseReason),
     /// The controller does not answer.
     Silent(SocketAddr),
-    /// The controller does not know the device's own key, and refused to give it another one for
-    /// its token.
+    /// The controller refused to give the device a key of its own for its token.
     Key(Reason),
     /// The device's own key cannot be stored.
     Store(StoreError),
@@ -63,7 +64,11 @@ impl fmt::Display for LinkError {
             Self::Address(text, error) => write!(f, "controller {text:?}: {error}"),
             Self::Socket(error) => write!(f, "controller: {error}"),
             Self::Config(error) => error.fmt(f),
+            Self::Credential(reason) => f.write_str(reason),
             Self::SelfTest(failed) => failed.fmt(f),
+            Self::Closed(CloseReason::PeerAlert(alert)) if is_about_credentials(*alert) => {
+                write!(f, "controller: it does not accept this device's credential (alert {alert})")
+            }
             Self::Closed(reason) => write!(f, "controller: {reason}"),
             Self::Key(reason) => {
                 write!(
@@ -81,15 +86,37 @@ impl std::error::Error for LinkError {}
 
 type Association = Driver<Connection, LinkEvents>;
 
+/// The credential of a device that is neither its token nor the key that it got for it, and what it
+/// accepts of its controller.
+pub trait ClientCredentials: Send + Sync {
+    /// The configuration of a client with these settings. The controller is on this host, which is a
+    /// name or an IP address. It is asked for before each association, so that files that have
+    /// changed can be read again.
+    ///
+    /// # Errors
+    /// The reason, in one line.
+    fn client(&self, host: &str, settings: Settings) -> Result<ClientConfig, String>;
+}
+
+/// What a device proves its identity with to its controller.
+#[derive(Clone)]
+enum LinkCredential {
+    Psk(Psk),
+    Other(Arc<dyn ClientCredentials>),
+}
+
 /// A device's link to its controller.
 pub struct Link {
     controller: String,
-    psk: Psk,
+    credential: LinkCredential,
     clock: Clock,
     rng: Random,
     open: Option<(Arc<Association>, mpsc::Receiver<LinkEvent>, SocketAddr)>,
     number: u32,
     spare: Option<TokenFallback>,
+    /// Whether the device has only its token's key, which must be exchanged for a key of its own
+    /// before any other request.
+    needs_key: bool,
 }
 
 /// What a device needs to ask for another key if its controller does not know the current one,
@@ -130,22 +157,49 @@ impl EngineHost<Connection> for LinkEvents {
 
 impl Link {
     /// A link to the controller at `controller` (`host:port`), for the device with this key.
-    pub fn new(controller: String, psk: Psk, clock: Clock, mut rng: Random) -> Self {
-        // A random first number, so that an answer to a request of an earlier run does not match.
-        let number = u32::from_be_bytes(rng.array());
-        Self { controller, psk, clock, rng, open: None, number, spare: None }
+    pub fn new(controller: String, psk: Psk, clock: Clock, rng: Random) -> Self {
+        Self::with(controller, LinkCredential::Psk(psk), clock, rng)
     }
 
-    /// Authenticates the device with another key from now on.
+    /// A link to the controller at `controller` (`host:port`), for a device with these credentials.
+    pub fn with_credentials(
+        controller: String,
+        credentials: Arc<dyn ClientCredentials>,
+        clock: Clock,
+        rng: Random,
+    ) -> Self {
+        Self::with(controller, LinkCredential::Other(credentials), clock, rng)
+    }
+
+    fn with(controller: String, credential: LinkCredential, clock: Clock, mut rng: Random) -> Self {
+        // A random first number, so that an answer to a request of an earlier run does not match.
+        let number = u32::from_be_bytes(rng.array());
+        let (open, spare, needs_key) = (None, None, false);
+        Self { controller, credential, clock, rng, open, number, spare, needs_key }
+    }
+
+    /// Authenticates the device with its own key from now on.
     pub fn set_key(&mut self, psk: Psk) {
+        self.set_credential(LinkCredential::Psk(psk));
+        self.needs_key = false;
+    }
+
+    fn set_credential(&mut self, credential: LinkCredential) {
         self.close();
-        self.psk = psk;
+        self.credential = credential;
     }
 
     /// Makes the device ask for another key with its token, once, if the controller does not know
     /// the current key.
     pub(super) fn fall_back(&mut self, spare: TokenFallback) {
         self.spare = Some(spare);
+    }
+
+    /// Makes the device, which has only the key of its token, ask for a key of its own before its
+    /// first request.
+    pub(super) fn ask_for_key_first(&mut self, spare: TokenFallback) {
+        self.spare = Some(spare);
+        self.needs_key = true;
     }
 
     /// The controller's address as given in the token.
@@ -174,6 +228,14 @@ impl Link {
         start: Option<Start>,
         request: Request,
     ) -> Result<Answer, LinkError> {
+        if self.needs_key
+            && !matches!(request, Request::Key { .. })
+            && let Some(spare) = self.spare.take()
+        {
+            let got = self.ask_for_key(&spare).await;
+            self.spare = Some(spare);
+            got?;
+        }
         self.number = self.number.wrapping_add(1);
         let message = encoded(self.number, start, request)?;
         // An association from an earlier request may be dead: then the request is tried again with
@@ -184,9 +246,15 @@ impl Link {
             done => done,
         };
         match (done, self.spare.take()) {
-            (Err(LinkError::Closed(reason)), Some(spare)) if is_unknown(&reason) => {
+            (Err(LinkError::Closed(reason)), Some(spare))
+                if is_unknown(&reason) && !self.needs_key =>
+            {
+                tracing::warn!(
+                    "the controller does not know this device's key; it may have been restored from \
+                     an older backup: the device asks for another key with its token"
+                );
                 let number = self.number;
-                self.ask_for_key(spare).await?;
+                self.ask_for_key(&spare).await?;
                 self.number = number;
                 self.try_ask(&message).await
             }
@@ -199,31 +267,27 @@ impl Link {
 
     /// Asks for another key for the device's token. The request has the nonce of the current key,
     /// so a controller that does know the current key answers with that key again.
-    async fn ask_for_key(&mut self, spare: TokenFallback) -> Result<(), LinkError> {
-        tracing::warn!(
-            "the controller does not know this device's key; it may have been restored from an older \
-             backup: the device asks for another key with its token"
-        );
+    async fn ask_for_key(&mut self, spare: &TokenFallback) -> Result<(), LinkError> {
         let TokenFallback { device, token, nonce, store } = spare;
-        let own = self.psk.clone();
-        self.set_key(token);
+        let own = self.credential.clone();
+        self.set_credential(LinkCredential::Psk(token.clone()));
         self.number = self.number.wrapping_add(1);
-        let message = encoded(self.number, None, Request::Key { nonce })?;
+        let message = encoded(self.number, None, Request::Key { nonce: *nonce })?;
         match self.try_ask(&message).await {
             Ok(Answer::Key(own)) => {
-                let key = own_key::keep(&store, &device, &own).map_err(LinkError::Store)?;
+                let key = own_key::keep(store, device, &own).map_err(LinkError::Store)?;
                 self.set_key(key.map_err(LinkError::Config)?);
                 Ok(())
             }
             Ok(answer) => {
-                self.set_key(own);
+                self.set_credential(own);
                 match answer {
                     Answer::Refused(reason) => Err(LinkError::Key(reason)),
                     _ => Err(LinkError::Key(Reason::NotUnderstood)),
                 }
             }
             Err(error) => {
-                self.set_key(own);
+                self.set_credential(own);
                 Err(error)
             }
         }
@@ -293,8 +357,19 @@ impl Link {
         let controller = self.resolve()?;
         let socket = socket::connect(controller).map_err(LinkError::Socket)?;
         crate::self_test().map_err(LinkError::SelfTest)?;
-        let config = ClientConfig::with(self.psk.clone(), link_settings());
-        let (config, now) = (Arc::new(config.map_err(LinkError::Config)?), self.clock.now());
+        let config = match &self.credential {
+            LinkCredential::Psk(psk) => {
+                ClientConfig::with(psk.clone(), link_settings()).map_err(LinkError::Config)?
+            }
+            LinkCredential::Other(credentials) => {
+                let host = self.controller.rsplit_once(':').map_or("", |(host, _)| host);
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                // An interface after a link-local address is no part of a name.
+                let host = host.split('%').next().unwrap_or_default();
+                credentials.client(host, link_settings()).map_err(LinkError::Credential)?
+            }
+        };
+        let (config, now) = (Arc::new(config), self.clock.now());
         let connection = Connection::client(config, controller, now, self.rng.fork());
         let (tell, said) = mpsc::channel(WAITING);
         let driver = Driver::new(socket, self.clock, connection, LinkEvents(tell));
@@ -314,6 +389,21 @@ impl Link {
 /// controller answers with the key that it knows.
 const fn is_unknown(reason: &CloseReason) -> bool {
     matches!(reason, CloseReason::PeerAlert(AlertDescription::UNKNOWN_PSK_IDENTITY))
+}
+
+/// Whether an alert says that the controller refuses the device's certificate or key. It does not
+/// say which reason it has.
+const fn is_about_credentials(alert: AlertDescription) -> bool {
+    matches!(
+        alert,
+        AlertDescription::BAD_CERTIFICATE
+            | AlertDescription::CERTIFICATE_UNKNOWN
+            | AlertDescription::CERTIFICATE_EXPIRED
+            | AlertDescription::CERTIFICATE_REVOKED
+            | AlertDescription::UNKNOWN_CA
+            | AlertDescription::UNSUPPORTED_CERTIFICATE
+            | AlertDescription::ACCESS_DENIED
+    )
 }
 
 fn encoded(

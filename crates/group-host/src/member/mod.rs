@@ -23,7 +23,7 @@ use device::BegunStart;
 pub use device::Device;
 pub use error::MemberHostError;
 pub use inside::InnerNetwork;
-pub use link::{Link, LinkError};
+pub use link::{ClientCredentials, Link, LinkError};
 pub use options::{AfterEviction, Options, UntilConfirmed, WhenReplaced};
 pub use port::{ApplicationPort, Destination, Origin};
 use port::{hand_over, take_names};

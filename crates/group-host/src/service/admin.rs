@@ -2,6 +2,7 @@
 
 use super::registry::Registry;
 use super::request::AdminRequest;
+use crate::token::Token;
 use lightseal_core::Instant;
 use lightseal_group::controller::Activation;
 use lightseal_owner_only::socket::{Listener, check_directory};
@@ -43,9 +44,22 @@ pub fn serve(
         AdminRequest::List => said(serde_json::to_value(registry.list())),
         AdminRequest::Show { group } => described(registry.show(&group)),
         AdminRequest::Enrol(enrol) => {
-            let token = registry.enrol(&enrol).map_err(|error| error.to_string())?;
-            let text = token.to_text().ok_or("the names are too long for a token")?;
-            Ok(json!({ "device": token.device, "controller": token.controller, "token": *text }))
+            match registry.enrol(&enrol).map_err(|error| error.to_string())? {
+                Some(token) => as_json(&token),
+                None => Ok(json!({ "device": enrol.device })),
+            }
+        }
+        AdminRequest::NewToken(new) => {
+            as_json(&registry.new_token(&new).map_err(|error| error.to_string())?)
+        }
+        AdminRequest::AddCredential { device, identity } => {
+            done(registry.add_credential(&device, &identity))
+        }
+        AdminRequest::ReplaceCredential { device, identity } => {
+            done(registry.replace_credential(&device, &identity))
+        }
+        AdminRequest::RemoveCredential { device, identity } => {
+            done(registry.remove_credential(&device, &identity))
         }
         AdminRequest::Devices => said(serde_json::to_value(registry.list_devices())),
         AdminRequest::Revoke { device } => done(registry.revoke(now, &device)),
@@ -61,6 +75,11 @@ pub fn serve(
         }
         AdminRequest::Backup { directory } => done(registry.back_up(&directory)),
     }
+}
+
+fn as_json(token: &Token) -> Result<Value, String> {
+    let text = token.to_text().ok_or("the names are too long for a token")?;
+    Ok(json!({ "device": token.device, "controller": token.controller, "token": *text }))
 }
 
 /// Opens the socket, which only this user can access.

@@ -5,21 +5,26 @@
 mod admin;
 mod announcer;
 mod credentials;
+mod devices;
 mod registry;
 mod request;
 
 pub use admin::{AskError, ask, serve};
 pub use announcer::Announcements;
-pub use credentials::{AuthenticatedDevice, Credentials, Devices};
-pub(crate) use credentials::{link_settings, own_identity};
+pub(crate) use credentials::link_settings;
+pub use credentials::{AccessList, Credentials};
+pub use devices::Devices;
+pub(crate) use devices::own_identity;
 pub use registry::{Refusal, Registry};
 pub use request::{
-    AdminRequest, CreateRequest, Described, DescribedDevice, DescribedMember, Enrol, suites,
+    AdminRequest, CreateRequest, Described, DescribedDevice, DescribedMember, Enrol, NewToken,
+    suites,
 };
 
 use announcer::Announcer;
+use credentials::{AuthenticatedDevice, Authentication};
 use lightseal_core::{Instant, Random};
-use lightseal_dtls::{CloseReason, Endpoint, EndpointEvent, Event, Handle};
+use lightseal_dtls::{CloseReason, Endpoint, EndpointEvent, Event, Handle, Identity, PeerKey};
 use lightseal_group::GroupId;
 use lightseal_group::control::RequestMessage;
 use lightseal_group::controller::Output;
@@ -80,13 +85,16 @@ pub struct Options {
     pub version_1: Version1,
     /// What is done with the addresses that devices state.
     pub stated_address: StatedAddress,
+    /// How devices and the controller authenticate each other, besides tokens.
+    pub credentials: Credentials,
 }
 
 impl Options {
     /// A service at `listen` for groups on `interface`, whose multicast datagrams no router forwards.
     pub fn new(listen: SocketAddr, interface: Interface) -> Self {
         let (version_1, stated_address) = (Version1::default(), StatedAddress::default());
-        Self { listen, interface, hops: 1, version_1, stated_address }
+        let credentials = Credentials::default();
+        Self { listen, interface, hops: 1, version_1, stated_address, credentials }
     }
 }
 
@@ -100,6 +108,7 @@ pub struct Service {
 /// The host of the controller's DTLS endpoint, which connects devices with groups.
 struct ControllerHost {
     registry: Registry,
+    authentication: Arc<Authentication>,
     peers: BTreeMap<Handle, Peer>,
     /// The association over which each device sent its last request.
     speaks: BTreeMap<String, Handle>,
@@ -118,8 +127,7 @@ struct Logs {
 }
 
 struct Peer {
-    device: String,
-    by_token: bool,
+    known: AuthenticatedDevice,
     /// The numbers of its last requests. By these, each of two copies of a device gets the answers
     /// to its own requests.
     asked: VecDeque<u32>,
@@ -130,34 +138,37 @@ impl EngineHost<Endpoint> for ControllerHost {
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
         let EndpointEvent { handle, peer: address, event, .. } = event;
         match event {
-            Event::Connected(negotiated) => match self.registry.devices().device(&negotiated) {
-                Some(AuthenticatedDevice { device, by_token }) => {
-                    tracing::debug!("{}: device {device:?}", Named(address));
+            Event::Connected(negotiated) => match self.authentication.device(&negotiated) {
+                Some(known) => {
+                    let (device, identity) = (&known.device, &known.identities[0]);
+                    tracing::debug!("{}: device {device:?}, {identity}", Named(address));
                     let asked = VecDeque::new();
-                    self.peers.insert(handle, Peer { device, by_token, asked, active_at: now });
+                    self.peers.insert(handle, Peer { known, asked, active_at: now });
                 }
                 None => self.unwelcome.push(handle),
             },
             Event::Data(request) => {
                 let Some(peer) = self.peers.get_mut(&handle) else { return };
                 peer.active_at = now;
-                if !self.registry.devices().read().contains_key(&peer.device) {
+                if !self.authentication.is_valid(&peer.known) {
                     return self.unwelcome.push(handle);
                 }
                 if let Some((_, number)) = RequestMessage::head(request) {
                     peer.asked.truncate(MOST_ASKED - 1);
                     peer.asked.push_front(number);
                 }
-                self.speaks.insert(peer.device.clone(), handle);
-                if peer.by_token {
-                    self.registry.handle_by_token(now, &peer.device, address.ip(), request);
+                let device = &peer.known.device;
+                self.speaks.insert(device.clone(), handle);
+                if peer.known.is_by_token() {
+                    self.registry.handle_by_token(now, device, address.ip(), request);
                 } else {
-                    self.registry.handle_from(now, &peer.device, address.ip(), request);
+                    self.registry.handle_from(now, device, address.ip(), request);
                 }
                 self.changed.notify_one();
             }
             Event::Closed(reason) => {
-                if let Some(Peer { device, .. }) = self.peers.remove(&handle) {
+                if let Some(Peer { known, .. }) = self.peers.remove(&handle) {
+                    let device = known.device;
                     if self.speaks.get(&device) == Some(&handle) {
                         self.speaks.remove(&device);
                     }
@@ -220,7 +231,7 @@ impl ControllerHost {
     /// The association that sent the request with this answer's number.
     fn asker(&self, device: &str, answer: &[u8]) -> Option<Handle> {
         let (_, number) = RequestMessage::head(answer)?;
-        let asked = |peer: &Peer| peer.device == device && peer.asked.contains(&number);
+        let asked = |peer: &Peer| peer.known.device == device && peer.asked.contains(&number);
         let last = self.speaks.get(device).copied();
         if last.and_then(|handle| self.peers.get(&handle)).is_some_and(asked) {
             return last;
@@ -271,13 +282,28 @@ impl ControllerHost {
         }
     }
 
-    /// Closes associations that were idle for too long, and those of devices that were removed.
+    /// Closes associations that were idle for too long, and those whose device was removed or whose
+    /// credential is void.
     fn sweep(&mut self, now: Instant) {
-        let devices = self.registry.devices().read();
+        let (peers, authentication) = (&self.peers, &self.authentication);
         let ends =
-            |peer: &Peer| now - peer.active_at >= IDLE || !devices.contains_key(&peer.device);
-        let ending = self.peers.iter().filter(|(_, peer)| ends(peer)).map(|(handle, _)| *handle);
+            |peer: &Peer| now - peer.active_at >= IDLE || !authentication.is_valid(&peer.known);
+        let ending = peers.iter().filter(|(_, peer)| ends(peer)).map(|(handle, _)| *handle);
         self.unwelcome.extend(ending);
+    }
+
+    /// Closes the associations of devices for which `accepts` is false, given their identities and
+    /// public key. Requests of these devices that wait are forgotten. Returns the number of
+    /// associations.
+    fn end_unless(&mut self, accepts: impl Fn(&[Identity], Option<&PeerKey>) -> bool) -> usize {
+        let ends = |peer: &Peer| !accepts(&peer.known.identities, peer.known.key.as_ref());
+        let ending = self.peers.iter().filter(|(_, peer)| ends(peer));
+        let (handles, devices): (Vec<Handle>, Vec<String>) =
+            ending.map(|(handle, peer)| (*handle, peer.known.device.clone())).unzip();
+        devices.iter().for_each(|device| self.registry.forget_requests(device));
+        let count = handles.len();
+        self.unwelcome.extend(handles);
+        count
     }
 }
 
@@ -345,7 +371,9 @@ impl Service {
         if options.stated_address == StatedAddress::Trusted {
             registry.trust_addresses();
         }
-        let config = Arc::clone(registry.devices()).server().map_err(StartError::Config)?;
+        let authentication =
+            Authentication::new(Arc::clone(registry.devices()), options.credentials);
+        let config = authentication.server().map_err(StartError::Config)?;
         let endpoint = Endpoint::server(Arc::new(config), rng.fork());
         if options.version_1 == Version1::Admitted {
             registry.allow_version_1();
@@ -358,6 +386,7 @@ impl Service {
         let announcer = Announcer::new(options.interface, listen.ip(), options.hops);
         let host = ControllerHost {
             registry,
+            authentication,
             peers: BTreeMap::new(),
             speaks: BTreeMap::new(),
             announcer,
@@ -387,6 +416,18 @@ impl Service {
             ended = self.keep_time() => ended,
             never = self.accept_administrators() => match never {},
         }
+    }
+
+    /// Closes the associations of devices for which `accepts` is false, given their identities and
+    /// their public key, and aborts all handshakes that are not complete. A device whose credential
+    /// is still accepted connects again. Returns the number of associations that were closed.
+    ///
+    /// A host calls this when the files behind [`Credentials`] have changed.
+    pub fn end_unless(&self, accepts: impl Fn(&[Identity], Option<&PeerKey>) -> bool) -> usize {
+        self.driver.call(|endpoint, host, now| {
+            end_handshakes(endpoint, now);
+            host.end_unless(accepts)
+        })
     }
 
     /// Closes all associations with `close_notify` alerts.
@@ -435,14 +476,14 @@ impl Service {
             };
             let answer = |request: AdminRequest| {
                 let is_announced = request.is_announced();
-                let revokes = matches!(request, AdminRequest::Revoke { .. });
+                let revokes = request.revokes();
                 let answer = self.driver.call(|endpoint, host, now| {
                     let answer = serve(&mut host.registry, now, request);
                     if revokes {
                         end_handshakes(endpoint, now);
                     }
-                    // The associations of a revoked device are closed before its name can be
-                    // enrolled again.
+                    // The associations of a void credential are closed at once, and those of a
+                    // revoked device before its name can be enrolled again.
                     host.sweep(now);
                     answer
                 });

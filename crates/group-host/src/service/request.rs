@@ -1,6 +1,8 @@
 //! The requests of an administrator to a controller. Request and answer are one line of JSON each,
 //! over a socket that only the controller's own user can open.
 
+use super::devices::token_identity;
+use lightseal_dtls::Identity;
 use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_group::controller::Settings;
 use lightseal_group::policy::{Policy, Profile};
@@ -34,8 +36,42 @@ pub enum AdminRequest {
     /// Allow a device to join groups, and create the token with which it enrols.
     #[cfg_attr(feature = "clap", command(skip))]
     Enrol(Enrol),
-    /// List devices.
+    /// List devices with their credentials.
     Devices,
+    /// Let a device authenticate with one more credential.
+    ///
+    /// Its other credentials remain valid. Its name, its memberships and its keys stay.
+    AddCredential {
+        /// Name of the device.
+        device: String,
+        /// Identity that the credential proves: `spki:HASH` of a public key, `subject:NAME` of a
+        /// certificate, or `psk:IDENTITY` of a key in the controller's file of pre-shared keys.
+        identity: Identity,
+    },
+    /// Replace all credentials of a device by one.
+    ///
+    /// Its token, the key that it got for it and all other credentials are void, and associations made
+    /// with them end. Its name, its memberships and its keys of groups stay.
+    ReplaceCredential {
+        /// Name of the device.
+        device: String,
+        /// Identity that the new credential proves: `spki:HASH`, `subject:NAME` or `psk:IDENTITY`.
+        identity: Identity,
+    },
+    /// Refuse a credential of a device from now on.
+    ///
+    /// Associations made with it end. The device stays a member of its groups, with their keys;
+    /// `revoke` and `evict` end that.
+    RemoveCredential {
+        /// Name of the device.
+        device: String,
+        /// Identity that the credential proves, as `devices` lists it. `psk:` and the device's name
+        /// stands for its token and the key that it got for it.
+        identity: Identity,
+    },
+    /// Replace all credentials of a device by a new token.
+    #[cfg_attr(feature = "clap", command(skip))]
+    NewToken(NewToken),
     /// Remove a device, and evict it from all groups.
     Revoke {
         /// Name of the device.
@@ -87,6 +123,18 @@ impl AdminRequest {
     /// Whether the request succeeds only if a running controller announces new keys to the members.
     pub const fn is_announced(&self) -> bool {
         matches!(self, Self::Evict { .. } | Self::Revoke { .. } | Self::Rekey { .. })
+    }
+
+    /// Whether a credential may be void after the request.
+    pub(super) const fn revokes(&self) -> bool {
+        matches!(
+            self,
+            Self::Revoke { .. }
+                | Self::AddCredential { .. }
+                | Self::ReplaceCredential { .. }
+                | Self::RemoveCredential { .. }
+                | Self::NewToken(_)
+        )
     }
 }
 
@@ -229,11 +277,49 @@ pub struct Enrol {
     /// all].
     #[cfg_attr(feature = "clap", arg(long = "group", value_name = "NAME"))]
     pub groups: Vec<String>,
+    /// Identity of a credential with which the device authenticates in place of a token: `spki:HASH`
+    /// of its public key, `subject:NAME` of its certificate, or `psk:IDENTITY` of a key in the
+    /// controller's file. May be given several times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            long = "identity",
+            value_name = "IDENTITY",
+            conflicts_with_all = ["controller", "uses", "expires_s"]
+        )
+    )]
+    pub identities: Vec<Identity>,
+    /// Address at which the device finds the controller.
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "HOST:PORT", required_unless_present = "identities")
+    )]
+    pub controller: Option<String>,
+    /// How many times the token can enrol a device; 0 for any number. Each enrolment gives the
+    /// device a key of its own, so a device that keeps its state does not need the token again.
+    // A request has `None` for any number.
+    #[serde(default)]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", default_value = "1"))]
+    pub uses: Option<u32>,
+    /// How long the token can be used [default: forever].
+    #[serde(default)]
+    #[cfg_attr(feature = "clap", arg(long = "expires", value_name = "TIME"))]
+    pub expires_s: Option<u64>,
+}
+
+/// A new token in place of all credentials of a device.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[serde(deny_unknown_fields)]
+pub struct NewToken {
+    /// Name of the device.
+    pub device: String,
     /// Address at which the device finds the controller.
     #[cfg_attr(feature = "clap", arg(long, value_name = "HOST:PORT"))]
     pub controller: String,
-    /// How many times the token can enrol a device; 0 for any number. Each enrolment gives the
-    /// device a key of its own, so a device that keeps its state does not need the token again.
+    /// How many times the token can be used; 0 for any number.
     // A request has `None` for any number.
     #[serde(default)]
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", default_value = "1"))]
@@ -321,4 +407,15 @@ pub struct DescribedDevice {
     /// When its token expires, in seconds since 1970; `None`: never.
     #[serde(default)]
     pub expires_at: Option<u64>,
+    /// The identities of its credentials. A token, and the key that the device got for it, have the
+    /// identity `psk:` and the device's name.
+    #[serde(default)]
+    pub credentials: Vec<Identity>,
+}
+
+impl DescribedDevice {
+    /// Whether the device has a token, or a key that it got for one.
+    pub fn has_token(&self) -> bool {
+        self.credentials.contains(&token_identity(&self.device))
+    }
 }

@@ -1,6 +1,7 @@
 //! The store of a controller: devices with their keys, and groups with their keys and members.
 
 use super::audit::{self, Entry};
+use super::device::{self, Device, Enrolled, encoded, read_wanted, write_wanted};
 use super::{Numbers, StoreError, begun, copy_table, open};
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Encode, Random, Reader, Writer};
@@ -21,15 +22,13 @@ use std::time::Duration;
 use zeroize::Zeroizing;
 
 const FILE: &str = "controller.redb";
-/// The version of the format of the tables below.
-const VERSION: u64 = 2;
-/// The previous version, without starts of members, own keys of devices and a log. It is read, and
-/// converted to the current version.
-const VERSION_1: u64 = 1;
+/// The version of the format of the tables.
+const VERSION: u64 = 3;
+/// Earlier versions are read, and converted to the current version: version 1 is without starts of
+/// members, own keys of devices and a log, and version 2 without identities of devices.
+const EARLIER: std::ops::RangeInclusive<u64> = 1..=2;
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-/// The devices, by name.
-const DEVICES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("devices");
 /// The parts of a group that never change, by name.
 const GROUPS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("groups");
 /// The epoch, hash chain and tree depth, which each rekey changes, by group identifier.
@@ -38,43 +37,6 @@ const EPOCHS: TableDefinition<'_, [u8; 16], &[u8]> = TableDefinition::new("epoch
 const KEYS: TableDefinition<'_, ([u8; 16], [u8; 4]), [u8; 16]> = TableDefinition::new("keys");
 /// The members, by group identifier and device name.
 const MEMBERS: TableDefinition<'_, ([u8; 16], &str), &[u8]> = TableDefinition::new("members");
-
-/// An enrolled device.
-#[derive(Clone)]
-pub struct Device {
-    /// The key in its token, which authenticates it.
-    pub key: Zeroizing<[u8; 32]>,
-    /// The roles that it may have in groups.
-    pub may: RoleSet,
-    /// The groups that it may join; if empty, all groups.
-    pub groups: Vec<GroupName>,
-    /// The groups that it was evicted from, and may not join again until it is readmitted.
-    pub barred: Vec<GroupName>,
-    /// How many times its token can still be used to get a key; `None`: any number of times.
-    pub uses: Option<u32>,
-    /// When its token expires, in seconds since 1970; `None`: never.
-    pub expires_at: Option<u64>,
-    /// The device's own keys, which it got for its token, the newest last.
-    pub own: Vec<OwnKey>,
-}
-
-/// The maximum number of own keys of a device. Keys of earlier instances are kept so that these can
-/// still connect and be told that they were replaced. A further key drops the oldest.
-pub const MOST_OWN: usize = 8;
-
-/// A device's own key, which it got for its token.
-#[derive(Clone)]
-pub struct OwnKey {
-    /// The key's identifier.
-    pub id: [u8; 8],
-    /// The nonce of the request for it. A request with the same nonce gets the same key again.
-    pub nonce: [u8; 16],
-    /// The secret key.
-    pub key: Zeroizing<[u8; 32]>,
-}
-
-/// A device with its name.
-pub type Enrolled = (String, Device);
 
 /// A group from the store.
 pub struct StoredGroup {
@@ -114,10 +76,12 @@ impl ControllerStore {
             match version {
                 None => drop(meta.insert("version", VERSION)?),
                 Some(VERSION) => {}
-                Some(VERSION_1) => drop(meta.insert("version", VERSION)?),
+                Some(version) if EARLIER.contains(&version) => {
+                    drop(meta.insert("version", VERSION)?);
+                }
                 Some(_) => return Err(StoreError::Damaged("it has another version")),
             }
-            transaction.open_table(DEVICES)?;
+            device::prepare(&transaction)?;
             transaction.open_table(GROUPS)?;
             transaction.open_table(EPOCHS)?;
             transaction.open_table(KEYS)?;
@@ -138,27 +102,22 @@ impl ControllerStore {
     /// # Errors
     /// See [`StoreError`].
     pub fn devices(&self) -> Result<Vec<Enrolled>, StoreError> {
-        let table = self.database.begin_read()?.open_table(DEVICES)?;
-        let device =
-            |entry: Result<(redb::AccessGuard<'_, &str>, redb::AccessGuard<'_, &[u8]>), _>| {
-                let (name, device) = entry?;
-                let device = Device::decode(device.value());
-                let device = device.map_err(|_| StoreError::Damaged("a device"))?;
-                Ok((name.value().to_owned(), device))
-            };
-        table.iter()?.map(device).collect()
+        device::read_all(&self.database.begin_read()?)
     }
 
-    /// Writes a device.
+    /// Writes a device. `before` is the device as it is in the store, if it is there.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub fn put_device(&self, name: &str, device: &Device, entry: &Entry) -> Result<(), StoreError> {
-        let names = device.groups.len() + device.barred.len();
-        let mut buf = Zeroizing::new(vec![0; 80 + 65 * names + 56 * device.own.len()]);
-        let bytes = encoded(device, &mut buf)?;
+    pub fn put_device(
+        &self,
+        name: &str,
+        before: Option<&Device>,
+        device: &Device,
+        entry: &Entry,
+    ) -> Result<(), StoreError> {
         self.write(|transaction| {
-            transaction.open_table(DEVICES)?.insert(name, bytes)?;
+            device::put(transaction, name, before, device)?;
             audit::write(transaction, entry)
         })
     }
@@ -187,9 +146,9 @@ impl ControllerStore {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub fn remove_device(&self, name: &str) -> Result<(), StoreError> {
+    pub fn remove_device(&self, name: &str, device: &Device) -> Result<(), StoreError> {
         self.write(|transaction| {
-            transaction.open_table(DEVICES)?.remove(name)?;
+            device::remove(transaction, name, device)?;
             audit::write(transaction, &Entry::new("revoked").of(name))
         })
     }
@@ -315,7 +274,7 @@ impl ControllerStore {
         let copy = open(directory, FILE)?;
         let (from, to) = (self.database.begin_read()?, copy.begin_write()?);
         copy_table(&from, &to, META)?;
-        copy_table(&from, &to, DEVICES)?;
+        device::copy(&from, &to)?;
         copy_table(&from, &to, GROUPS)?;
         copy_table(&from, &to, EPOCHS)?;
         copy_table(&from, &to, KEYS)?;
@@ -477,73 +436,6 @@ impl Store for GroupStore {
     }
 }
 
-fn encoded<'b>(value: &impl Encode, buf: &'b mut [u8]) -> Result<&'b [u8], StoreError> {
-    let mut w = Writer::new(buf);
-    w.put(value).map_err(|_| StoreError::Damaged("a value is too long"))?;
-    Ok(w.finish())
-}
-
-fn write_wanted(w: &mut Writer<'_>, roles: RoleSet) -> Result<(), BufferFull> {
-    w.u8(u8::from(roles.sender) | u8::from(roles.listener) << 1)
-}
-
-fn read_wanted(r: &mut Reader<'_>) -> Result<RoleSet, DecodeError> {
-    let roles = r.u8()?;
-    Ok(RoleSet { sender: roles & 1 != 0, listener: roles & 2 != 0 })
-}
-
-impl Encode for Device {
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        w.bytes(&*self.key)?;
-        write_wanted(w, self.may)?;
-        for names in [&self.groups, &self.barred] {
-            w.vec16(|w| {
-                let mut names = names.iter().map(|name| name.as_str().as_bytes());
-                names.try_for_each(|name| w.vec8(|w| w.bytes(name)))
-            })?;
-        }
-        w.u8(u8::from(self.uses.is_some()))?;
-        w.u32(self.uses.unwrap_or(0))?;
-        w.u64(self.expires_at.unwrap_or(0))?;
-        for OwnKey { id, nonce, key } in &self.own {
-            w.bytes(id)?;
-            w.bytes(nonce)?;
-            w.bytes(&**key)?;
-        }
-        Ok(())
-    }
-}
-
-impl Decode<'_> for Device {
-    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (key, may) = (Zeroizing::new(r.array()?), read_wanted(r)?);
-        let names = |r: &mut Reader<'_>| {
-            let r = &mut Reader::new(r.vec16()?);
-            let mut names = Vec::new();
-            while !r.is_empty() {
-                let name = std::str::from_utf8(r.vec8()?).ok().and_then(GroupName::new);
-                names.push(name.ok_or(DecodeError::Invalid("name of a group"))?);
-            }
-            Ok(names)
-        };
-        let (groups, barred) = (names(r)?, names(r)?);
-        let mut device =
-            Self { key, may, groups, barred, uses: None, expires_at: None, own: Vec::new() };
-        if r.is_empty() {
-            // A device of version 1 has a token without limits.
-            return Ok(device);
-        }
-        let (is_limited, uses) = (r.u8()? != 0, r.u32()?);
-        device.uses = is_limited.then_some(uses);
-        device.expires_at = Some(r.u64()?).filter(|at| *at > 0);
-        while !r.is_empty() {
-            let (id, nonce) = (r.array()?, r.array()?);
-            device.own.push(OwnKey { id, nonce, key: Zeroizing::new(r.array()?) });
-        }
-        Ok(device)
-    }
-}
-
 /// The parts of a group that never change.
 struct Kept<'a> {
     policy: &'a Policy,
@@ -651,16 +543,9 @@ mod tests {
         let place = std::env::temp_dir().join(format!("store-copy-{}", std::process::id()));
         let [from, failed, done] = ["from", "failed", "done"].map(|name| place.join(name));
         let store = ControllerStore::open(&from).unwrap();
-        let device = Device {
-            key: Zeroizing::new([1; 32]),
-            may: RoleSet { sender: true, listener: false },
-            groups: Vec::new(),
-            barred: Vec::new(),
-            uses: None,
-            expires_at: None,
-            own: Vec::new(),
-        };
-        store.put_device("lamp", &device, &Entry::new("enrolled")).unwrap();
+        let mut device = Device::new(RoleSet { sender: true, listener: false }, Vec::new());
+        device.key = Some(Zeroizing::new([1; 32]));
+        store.put_device("lamp", None, &device, &Entry::new("enrolled")).unwrap();
         assert!(store.copy(&failed, |_| Err(StoreError::Damaged("an epoch"))).is_err());
         assert!(ControllerStore::open(&failed).unwrap().devices().unwrap().is_empty());
         drop(store);

@@ -8,11 +8,13 @@
 
 pub(crate) mod audit;
 mod controller;
+mod device;
 mod member;
 mod numbers;
 
 pub use audit::Entry;
-pub use controller::{ControllerStore, Device, Enrolled, MOST_OWN, OwnKey, StoredGroup};
+pub use controller::{ControllerStore, StoredGroup};
+pub use device::{Device, Enrolled, MOST_OWN, OwnKey};
 pub use member::{MemberStore, StoredMembership};
 pub use numbers::Numbers;
 

@@ -6,7 +6,7 @@ use lightseal_group::control::{
 };
 use lightseal_group::controller::Output;
 use lightseal_group::{GroupId, Identity, Start};
-use lightseal_group_host::service::{CreateRequest, Enrol, Registry};
+use lightseal_group_host::service::{CreateRequest, Described, Enrol, Registry};
 use lightseal_group_host::store::ControllerStore;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -80,7 +80,8 @@ impl Site {
             sender: false,
             listener: true,
             groups: Vec::new(),
-            controller: "localhost:1".into(),
+            identities: Vec::new(),
+            controller: Some("localhost:1".into()),
             uses: None,
             expires_s: None,
         };
@@ -194,6 +195,37 @@ fn a_join_that_waits_is_refused_when_its_device_is_evicted_or_revoked() {
     assert_eq!(given, 0, "answers with keys or a new membership");
 }
 
+/// A thief with a device's old credential asks to join, or to leave, in the device's name, and the
+/// credential is replaced before that is carried out.
+#[test]
+fn a_request_that_waits_does_not_outlive_its_credential() {
+    for leaves in [false, true] {
+        for replaced in [false, true] {
+            let mut site = Site::new(&format!("credential-{leaves}-{replaced}"));
+            let group = site.admit(1);
+            let before = site.registry().show("lights").unwrap();
+            site.wait();
+            if leaves {
+                site.say(Request::Leave(group));
+            } else {
+                site.join(2);
+            }
+            if replaced {
+                let identity = "subject:mallory.example".parse().unwrap();
+                site.registry().replace_credential("mallory", &identity).unwrap();
+            }
+            site.wait();
+            let (answers, after) = (site.answers(), site.registry().show("lights").unwrap());
+            assert_eq!(answers.is_empty(), replaced, "{leaves}: {answers:?}");
+            let place = |group: &Described| {
+                let roster = group.roster.as_ref().unwrap();
+                roster.first().map(|member| (member.device.clone(), member.listener_id))
+            };
+            assert_eq!(place(&before) == place(&after), replaced, "{leaves}: {after:?}");
+        }
+    }
+}
+
 /// In `axiom-1.2` members are identified by their addresses, and no two members may have the same
 /// one.
 #[test]
@@ -238,7 +270,10 @@ fn members_that_may_not_be_any_are_evicted_at_the_next_start() {
     site.admit(1);
     let epoch = site.registry().show("lights").unwrap().epoch;
     drop(site.registry.take());
-    ControllerStore::open(&site.directory.0).unwrap().remove_device("mallory").unwrap();
+    let store = ControllerStore::open(&site.directory.0).unwrap();
+    let (name, device) = store.devices().unwrap().remove(0);
+    store.remove_device(&name, &device).unwrap();
+    drop(store);
     site.registry = Some(site.directory.registry(site.now));
     assert!(site.roster().is_empty());
     assert_eq!(site.registry().show("lights").unwrap().epoch, epoch + 1);

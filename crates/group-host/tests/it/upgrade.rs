@@ -1,4 +1,5 @@
-//! Stores of commit 21b0b5d can still be opened, and damaged stores cause an error and no panic.
+//! Stores of commits 21b0b5d and 28350a8 can still be opened, and damaged stores cause an error and no
+//! panic.
 
 use lightseal_core::{Decode, Encode, Instant, Random, Writer};
 use lightseal_group::control::{
@@ -6,7 +7,7 @@ use lightseal_group::control::{
 };
 use lightseal_group::controller::Output;
 use lightseal_group::{Identity, SenderId};
-use lightseal_group_host::service::{Enrol, Registry};
+use lightseal_group_host::service::{DescribedMember, Enrol, Registry};
 use lightseal_group_host::store::{ControllerStore, MemberStore};
 use lightseal_group_host::token::Token;
 use redb::ReadableTable as _;
@@ -37,7 +38,7 @@ impl Drop for Directory {
 }
 
 fn bytes(fixture: &str) -> Vec<u8> {
-    let path = format!("tests/fixtures/{fixture}-21b0b5d.hex");
+    let path = format!("tests/fixtures/{fixture}.hex");
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
     let mut lines = text.lines();
     let number = |text: &str| usize::from_str_radix(text, 16).unwrap();
@@ -92,7 +93,7 @@ fn join(version: u8, nonce: u8) -> RequestMessage {
 /// Earlier controllers admitted such a member. It must not keep its group from being opened.
 #[test]
 fn a_member_whose_key_has_small_order_is_named_and_can_be_evicted() {
-    let directory = Directory::with("controller", "controller.redb");
+    let directory = Directory::with("controller-21b0b5d", "controller.redb");
     let database = redb::Database::open(directory.0.join("controller.redb")).unwrap();
     let table = redb::TableDefinition::<'_, ([u8; 16], &str), &[u8]>::new("members");
     let transaction = database.begin_write().unwrap();
@@ -124,7 +125,7 @@ fn a_member_whose_key_has_small_order_is_named_and_can_be_evicted() {
 
 #[test]
 fn a_controllers_store_opens_and_its_members_join_again_as_others() {
-    let directory = Directory::with("controller", "controller.redb");
+    let directory = Directory::with("controller-21b0b5d", "controller.redb");
     let now = Instant::from_micros(5_000_000);
     let open = || {
         let store = ControllerStore::open(&directory.0).unwrap();
@@ -176,7 +177,7 @@ fn a_controllers_store_opens_and_its_members_join_again_as_others() {
 
 #[test]
 fn a_device_that_was_never_updated_is_served_where_the_operator_allows_it() {
-    let directory = Directory::with("controller", "controller.redb");
+    let directory = Directory::with("controller-21b0b5d", "controller.redb");
     let now = Instant::from_micros(5_000_000);
     let store = ControllerStore::open(&directory.0).unwrap();
     let mut registry = Registry::open(store, now, Random::insecure(1)).unwrap();
@@ -186,9 +187,101 @@ fn a_device_that_was_never_updated_is_served_where_the_operator_allows_it() {
     assert_eq!(old.instance, 0);
 }
 
+/// The store of version 2, without identities of devices.
+#[test]
+fn a_store_without_identities_opens_and_its_devices_get_credentials_and_keep_their_places() {
+    let directory = Directory::with("controller-28350a8", "controller.redb");
+    let now = Instant::from_micros(5_000_000);
+    let open = || {
+        let store = ControllerStore::open(&directory.0).unwrap();
+        Registry::open(store, now, Random::insecure(1)).unwrap()
+    };
+    let places = |registry: &mut Registry| {
+        let roster = registry.show("lights").unwrap().roster.unwrap();
+        let place = |member: &DescribedMember| {
+            (member.device.clone(), member.listener_id, member.sender_id)
+        };
+        roster.iter().map(place).collect::<Vec<_>>()
+    };
+    let expected = vec![("lamp1".to_owned(), 0, None), ("switch".to_owned(), 2, Some(0))];
+    let credentials = |registry: &Registry| {
+        let devices = registry.list_devices();
+        let all = devices.iter().flat_map(|device| device.credentials.clone());
+        all.map(|identity| identity.to_string()).collect::<Vec<_>>()
+    };
+    let mut registry = open();
+    assert_eq!(places(&mut registry), expected);
+    assert_eq!(credentials(&registry), ["psk:lamp1", "psk:lamp2", "psk:late", "psk:switch"]);
+    let uses: Vec<_> = registry.list_devices().iter().map(|device| device.uses_left).collect();
+    assert_eq!(uses, [Some(0), Some(0), Some(1), Some(0)]);
+    let epoch = registry.show("lights").unwrap().epoch;
+
+    let [key, subject]: [lightseal_dtls::Identity; 2] =
+        [&format!("spki:{}", "5a".repeat(32)), "subject:switch.example"]
+            .map(|s| s.parse().unwrap());
+    registry.replace_credential("switch", &key).unwrap();
+    registry.add_credential("switch", &subject).unwrap();
+    registry.add_credential("lamp1", &"subject:lamp.example".parse().unwrap()).unwrap();
+    drop(registry);
+    let mut registry = open();
+    assert_eq!(places(&mut registry), expected);
+    assert_eq!(registry.show("lights").unwrap().epoch, epoch);
+    let expected = [
+        "psk:lamp1",
+        "subject:lamp.example",
+        "psk:lamp2",
+        "psk:late",
+        &key.to_string(),
+        "subject:switch.example",
+    ];
+    assert_eq!(credentials(&registry), expected);
+    // The identities of a revoked device are free, on disk too.
+    registry.revoke(now, "switch").unwrap();
+    registry.add_credential("late", &key).unwrap();
+    registry.remove_credential("late", &"psk:late".parse().unwrap()).unwrap();
+    drop(registry);
+    let registry = open();
+    let known = credentials(&registry);
+    assert_eq!(known[3..], [key.to_string()]);
+    // A backup has the identities.
+    let copy = directory.0.join("copy");
+    registry.back_up(&copy).unwrap();
+    let devices = ControllerStore::open(&copy).unwrap().devices().unwrap();
+    let (name, late) = &devices[2];
+    assert_eq!((&**name, late.identities.contains(&key), late.key.is_none()), ("late", true, true));
+    let log = registry.read_log(100, None, Some("switch")).unwrap();
+    let events: Vec<_> = log.iter().map(|entry| &*entry.event).collect();
+    let expected = [
+        "enrolled",
+        "token used",
+        "joined",
+        "credential replaced",
+        "credential added",
+        "revoked",
+        "left",
+    ];
+    assert_eq!(events, expected);
+}
+
+#[test]
+fn a_store_of_a_later_version_is_refused() {
+    let directory = Directory::with("controller-28350a8", "controller.redb");
+    drop(ControllerStore::open(&directory.0).unwrap());
+    let database = redb::Database::open(directory.0.join("controller.redb")).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let meta = redb::TableDefinition::<'_, &str, u64>::new("meta");
+    let before =
+        transaction.open_table(meta).unwrap().insert("version", 4).unwrap().unwrap().value();
+    assert_eq!(before, 3);
+    transaction.commit().unwrap();
+    drop(database);
+    let error = ControllerStore::open(&directory.0).map(drop).unwrap_err();
+    assert!(error.to_string().contains("another version"), "{error}");
+}
+
 #[test]
 fn a_used_token_that_is_tried_again_and_again_leaves_the_log_readable() {
-    let directory = Directory::with("controller", "controller.redb");
+    let directory = Directory::with("controller-21b0b5d", "controller.redb");
     let now = Instant::from_micros(5_000_000);
     let store = ControllerStore::open(&directory.0).unwrap();
     let mut registry = Registry::open(store, now, Random::insecure(1)).unwrap();
@@ -197,7 +290,8 @@ fn a_used_token_that_is_tried_again_and_again_leaves_the_log_readable() {
         sender: false,
         listener: true,
         groups: Vec::new(),
-        controller: "127.0.0.1:5780".into(),
+        identities: Vec::new(),
+        controller: Some("127.0.0.1:5780".into()),
         uses: Some(1),
         expires_s: None,
     };
@@ -215,10 +309,10 @@ fn a_used_token_that_is_tried_again_and_again_leaves_the_log_readable() {
 
 #[test]
 fn a_backup_that_is_restored_twice_goes_on_in_different_epochs() {
-    let backup = Directory::with("controller", "controller.redb");
+    let backup = Directory::with("controller-21b0b5d", "controller.redb");
     let now = Instant::from_micros(5_000_000);
     let epoch_of_restoration = |seed| {
-        let directory = Directory::with("controller", "controller.redb");
+        let directory = Directory::with("controller-21b0b5d", "controller.redb");
         std::fs::remove_file(directory.0.join("controller.redb")).unwrap();
         let rng = &mut Random::insecure(seed);
         let store = ControllerStore::restore(&backup.0, &directory.0, rng).unwrap();
@@ -233,9 +327,11 @@ fn a_backup_that_is_restored_twice_goes_on_in_different_epochs() {
 
 #[test]
 fn members_stores_open_and_ask_for_a_join() {
-    for (fixture, device) in
-        [("sender", "switch"), ("listener", "lamp1"), ("listener-killed", "lamp2")]
-    {
+    for (fixture, device) in [
+        ("sender-21b0b5d", "switch"),
+        ("listener-21b0b5d", "lamp1"),
+        ("listener-killed-21b0b5d", "lamp2"),
+    ] {
         let directory = Directory::with(fixture, "member.redb");
         let store = MemberStore::open(&directory.0).unwrap();
         let membership = store.membership(&lights()).unwrap().unwrap();
@@ -252,8 +348,8 @@ fn members_stores_open_and_ask_for_a_join() {
 
 #[test]
 fn a_damaged_store_is_an_error_and_no_panic() {
-    let directory = Directory::with("listener", "member.redb");
-    let whole = bytes("listener");
+    let directory = Directory::with("listener-21b0b5d", "member.redb");
+    let whole = bytes("listener-21b0b5d");
     let path = directory.0.join("member.redb");
     let (mut refused, mut opened) = (0, 0);
     for at in (0..whole.len()).step_by(1009).chain(0..320) {

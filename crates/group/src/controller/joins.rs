@@ -66,6 +66,15 @@ impl Controller {
         }
     }
 
+    /// Forgets the requests of a device that are not carried out yet, because the device may not have
+    /// made them itself: the credential under which they came is void. The device repeats its own.
+    pub fn forget_requests(&mut self, device: &str) {
+        self.pending.joins.remove(device);
+        self.pending.leaves.remove(device);
+        self.pending.starts.remove(device);
+        self.pending.acknowledgements.remove(device);
+    }
+
     /// Whether another member has this address. In `axiom-1.2` the address identifies a listener
     /// (Axiom, section 5.5).
     fn is_taken(&self, address: IpAddr, device: &str) -> bool {

@@ -1,8 +1,8 @@
 //! The flags for credentials, which all commands with DTLS have.
 
-use super::form::CredentialForm;
 use clap::Args;
 use lightseal_pki::SpkiHash;
+use lightseal_pki::file::CredentialForm;
 use std::path::PathBuf;
 
 /// What this end proves its identity with, and whom it accepts.
@@ -33,6 +33,17 @@ pub(crate) struct CredentialArgs {
     /// `spki:HASH` or `subject:NAME`. The other flags say how a peer proves its identity.
     #[arg(long, value_name = "FILE")]
     pub(crate) allow: Option<PathBuf>,
+}
+
+impl CredentialArgs {
+    /// Whether one of the flags is given.
+    pub(crate) const fn is_given(&self) -> bool {
+        !self.credential.is_empty()
+            || self.psk_file.is_some()
+            || !self.ca.is_empty()
+            || !self.pin.is_empty()
+            || self.allow.is_some()
+    }
 }
 
 /// Public keys that are accepted for themselves.

@@ -1,28 +1,29 @@
 //! Credentials of this end and whom it accepts, in one form for all commands with DTLS.
 //!
 //! - [`args`]: the flags;
-//! - [`form`]: a credential as users write it;
 //! - [`allow`]: the access list.
 
 pub(crate) mod allow;
 pub(crate) mod args;
-pub(crate) mod form;
 
 use crate::failure::{Context, Failure};
 use crate::keys::KeyFile;
 use crate::units::counted;
 use allow::{AccessList, AllowedPeers, AllowedPsks};
 use args::{CredentialArgs, Pin};
-use form::CredentialForm;
 use lightseal_dtls::crypto::Provider;
 use lightseal_dtls::{
     CertificateCompression, CertificateVerifier, ClientAuthentication, ClientConfig, Identity,
-    KeyStore, Negotiated, Psk, PskStore, ServerConfig, Settings,
+    KeyStore, Negotiated, PeerKey, Psk, PskStore, ServerConfig, Settings,
 };
-use lightseal_pki::file::{KeyFiles, ReloadingKeys, ReloadingVerifier, TrustFiles};
+use lightseal_pki::file::{CredentialForm, ReloadingKeys, ReloadingVerifier, TrustFiles};
 use lightseal_pki::{Clock, Settings as TrustSettings, SpkiHash, Zlib};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the files of credentials are checked for changes.
+pub(crate) const FILES_POLL: Duration = Duration::from_secs(1);
 
 /// The credentials of one end, and whom it accepts. Everything comes from files, which can be read
 /// again while associations use them.
@@ -64,15 +65,40 @@ impl Changes {
         self.read.is_empty()
     }
 
-    /// What was read again, in one line for the log.
-    pub(crate) fn described(&self) -> String {
-        self.read.join(", ")
+    /// Logs in one line what was read again, and how many associations ended for it.
+    pub(crate) fn log(&self, ended: usize) {
+        let ended = match ended {
+            0 => String::new(),
+            count => format!("; {} ended", counted(count as u64, "association")),
+        };
+        tracing::info!("read {}{ended}", self.read.join(", "));
     }
 
     /// Whether a peer may have lost its access, so that handshakes must begin anew that have begun
     /// before.
     pub(crate) fn may_revoke(&self) -> bool {
         self.trust || self.list || !self.revoked.is_empty()
+    }
+}
+
+/// Logs failures to read files again, each once while it lasts: a file that is being replaced is
+/// missing for a moment.
+#[derive(Debug, Default)]
+pub(crate) struct FailureLog(Vec<String>);
+
+impl FailureLog {
+    /// Logs the failures that the last call did not have.
+    pub(crate) fn log(&mut self, failures: &[Failure]) {
+        let failures: Vec<_> = failures.iter().map(ToString::to_string).collect();
+        for failure in failures.iter().filter(|failure| !self.0.contains(failure)) {
+            tracing::error!("{failure}; going on with what was read before");
+        }
+        self.0 = failures;
+    }
+
+    /// Makes the next call log all failures.
+    pub(crate) fn forget(&mut self) {
+        self.0.clear();
     }
 }
 
@@ -86,13 +112,10 @@ impl Credentials {
         let mut psk_files: Vec<_> = args.psk_file.iter().collect();
         let mut key_files = Vec::new();
         for form in &args.credential {
-            match form {
-                CredentialForm::Psks(file) => psk_files.push(file),
-                CredentialForm::RawKey(key) => key_files.push(KeyFiles::raw(key)),
-                CredentialForm::Certificate { chain, key } => {
-                    key_files.push(KeyFiles::x509(key, chain));
-                }
+            if let CredentialForm::Psks(file) = form {
+                psk_files.push(file);
             }
+            key_files.extend(form.key_files());
         }
         if psk_files.len() > 1 {
             return Err(Failure::new("more than one file of pre-shared keys"));
@@ -150,6 +173,21 @@ impl Credentials {
             Some(list) => Arc::new(AllowedPeers { verifier, list: Arc::clone(list) }),
             None => verifier,
         })
+    }
+
+    /// The verifier of the peer's certificate, which does not heed the access list.
+    pub(crate) fn verifier_without_list(&self) -> Option<Arc<dyn CertificateVerifier>> {
+        self.verifier.as_ref().map(|verifier| Arc::clone(verifier) as _)
+    }
+
+    /// The private keys of this end.
+    pub(crate) fn keys(&self) -> Option<Arc<dyn KeyStore>> {
+        self.keys.as_ref().map(|keys| Arc::clone(keys) as _)
+    }
+
+    /// The keys in the file of pre-shared keys, which do not heed the access list.
+    pub(crate) fn psk_store(&self) -> Option<Arc<dyn PskStore>> {
+        self.psks.as_ref().map(|psks| Arc::clone(psks) as _)
     }
 
     /// The access list.
@@ -255,15 +293,31 @@ impl Credentials {
     /// more: a peer with a certificate has to show it again when the trusted authorities or the
     /// revocation lists have changed. A pinned key remains accepted as long as its pin is there.
     pub(crate) fn still_accepts(&self, agreed: &Negotiated, changes: &Changes) -> bool {
-        let psk = std::str::from_utf8(&agreed.psk_identity);
-        if psk.is_ok_and(|psk| changes.revoked.contains(psk)) {
+        let identities: Vec<_> = agreed.peer_identities().collect();
+        self.still_accepts_peer(&identities, agreed.peer_key(), changes)
+    }
+
+    /// As [`still_accepts`](Self::still_accepts), for a peer with these identities and this key.
+    pub(crate) fn still_accepts_peer(
+        &self,
+        identities: &[Identity],
+        key: Option<&PeerKey>,
+        changes: &Changes,
+    ) -> bool {
+        let is_revoked = |identity: &Identity| match identity {
+            Identity::Psk(psk) => {
+                std::str::from_utf8(psk).is_ok_and(|psk| changes.revoked.contains(psk))
+            }
+            _ => false,
+        };
+        if identities.iter().any(is_revoked) {
             return false;
         }
-        let accepted = match (agreed.peer_key(), &self.verifier) {
+        let accepted = match (key, &self.verifier) {
             (Some(key), Some(verifier)) if changes.trust => verifier.still_accepts(key),
             _ => true,
         };
-        accepted && self.list.as_ref().is_none_or(|list| list.allows(agreed.peer_identities()))
+        accepted && self.list.as_ref().is_none_or(|list| list.allows(identities.iter().cloned()))
     }
 
     /// Reads the files again that changed, or all with `force`. A file that has become unusable
@@ -372,6 +426,6 @@ pub(crate) fn shown(agreed: &Negotiated) -> String {
 pub(crate) const ANONYMOUS: &str = "anonymous";
 
 /// The algorithms with which peers may compress their certificates.
-fn compressions() -> Vec<Arc<dyn CertificateCompression>> {
+pub(crate) fn compressions() -> Vec<Arc<dyn CertificateCompression>> {
     vec![Arc::new(Zlib)]
 }

@@ -3,12 +3,12 @@
 use super::exporter::Exporter;
 use crate::credential::Credentials;
 use crate::credential::args::CredentialArgs;
-use crate::credential::form::CredentialForm;
 use crate::failure::{Context, Failure};
 use crate::offer::OfferArgs;
 use crate::units::{Bytes, Quantity};
 use clap::Args;
 use lightseal_dtls::Settings;
+use lightseal_pki::file::CredentialForm;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;

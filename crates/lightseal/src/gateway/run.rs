@@ -4,7 +4,6 @@ use crate::failure::Failure;
 use crate::signals::{Signal, Signals};
 use clap::Args;
 use lightseal_gateway_host::config::Config;
-use lightseal_gateway_host::identity::Identity;
 use lightseal_gateway_host::run::{GatewayHost, Order};
 use std::path::PathBuf;
 
@@ -16,10 +15,10 @@ pub(crate) struct RunArgs {
 
 pub(super) async fn run(args: &RunArgs) -> Result<(), Failure> {
     let config = Config::load(&args.file).map_err(Failure::new)?;
-    let identity = Identity::load(&config.gateway.identity).map_err(Failure::new)?;
-    let (name, key) = (config.gateway.name.clone(), identity.public_key());
+    let credential = config.load_credential().map_err(Failure::new)?;
+    let (name, key) = (config.gateway.name.clone(), credential.known_by());
     let mut signals = Signals::listen()?;
-    let host = GatewayHost::open(config, identity).await.map_err(Failure::new)?;
+    let host = GatewayHost::open(config, credential).await.map_err(Failure::new)?;
     host.drop_privileges().map_err(Failure::new)?;
     tracing::info!(name, %key, io = host.io(), "carries frames");
     let read = || Config::load(&args.file);

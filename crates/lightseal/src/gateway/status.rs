@@ -96,6 +96,9 @@ fn as_text(status: &GatewayStatus) -> String {
     if let Some(key) = &status.public_key {
         let _ = writeln!(text, "public key {key}");
     }
+    if let Some(identity) = &status.identity {
+        let _ = writeln!(text, "identity {identity}");
+    }
     let _ = writeln!(
         text,
         "LAN {} ({}): {} frames received, {} sent",

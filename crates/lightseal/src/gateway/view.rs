@@ -78,8 +78,11 @@ fn draw(frame: &mut Frame<'_>, status: &GatewayStatus, rates: &Rates, history: &
         gateway.clone().bold(),
         format!("  scheme {scheme}, up {up}, lightseal {version}").into(),
     ]);
-    let key = or_dash(status.public_key);
-    let text = vec![title, Line::from(format!("public key {key}").dark_gray())];
+    let known_by = match (status.public_key, &status.identity) {
+        (Some(key), _) => format!("public key {key}"),
+        (None, identity) => format!("identity {}", or_dash(identity.as_ref())),
+    };
+    let text = vec![title, Line::from(known_by.dark_gray())];
     frame.render_widget(Paragraph::new(text), head);
     draw_flows(frame, flows, status);
     let areas = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).split(sides);

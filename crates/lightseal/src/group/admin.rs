@@ -6,7 +6,8 @@ use crate::units::Quantity;
 use clap::{Args, Subcommand};
 use lightseal_core::Random;
 use lightseal_group_host::service::{
-    AdminRequest, Announcements, AskError, Described, DescribedDevice, Enrol, Registry, ask, serve,
+    AdminRequest, Announcements, AskError, Described, DescribedDevice, Enrol, NewToken, Registry,
+    ask, serve,
 };
 use lightseal_group_host::store::{ControllerStore, Entry};
 use serde_json::Value;
@@ -42,6 +43,13 @@ pub(crate) enum AdminCommand {
     /// Allow a device to join groups, and print the secret token with which it enrols.
     #[command(display_order = 4, mut_arg("expires_s", |time| time.value_parser(seconds)))]
     Enrol(Box<EnrolArgs>),
+    /// Replace all credentials of a device by a new secret token, which is printed.
+    ///
+    /// The old token, the key that the device got for it and all other credentials are void, and
+    /// associations made with them end. The device's name, its memberships and its keys of groups
+    /// stay.
+    #[command(display_order = 10, mut_arg("expires_s", |time| time.value_parser(seconds)))]
+    NewToken(Box<NewTokenArgs>),
     /// Replace the store of a stopped controller by a copy. A device that was evicted after the
     /// copy was made is a member again.
     Restore {
@@ -54,6 +62,15 @@ pub(crate) enum AdminCommand {
 pub(crate) struct EnrolArgs {
     #[command(flatten)]
     pub(crate) request: Enrol,
+    /// Write the token to this new file, which only its owner can read.
+    #[arg(long, value_name = "FILE", conflicts_with = "identities")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NewTokenArgs {
+    #[command(flatten)]
+    pub(crate) request: NewToken,
     /// Write the token to this new file, which only its owner can read.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
@@ -83,6 +100,12 @@ impl AdminCommand {
                 enrol.expires_s = enrol.expires_s.map(|seconds| seconds.max(1));
                 AdminRequest::Enrol(enrol)
             }
+            Self::NewToken(args) => {
+                let mut new = args.request.clone();
+                new.uses = new.uses.filter(|uses| *uses > 0);
+                new.expires_s = new.expires_s.map(|seconds| seconds.max(1));
+                AdminRequest::NewToken(new)
+            }
             Self::Restore { .. } => return None,
         })
     }
@@ -97,9 +120,11 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
         return Ok(());
     };
     let out = match &args.command {
-        AdminCommand::Enrol(enrol) => enrol.out.as_deref().map(TokenFile::create).transpose()?,
+        AdminCommand::Enrol(enrol) => enrol.out.as_deref(),
+        AdminCommand::NewToken(new) => new.out.as_deref(),
         _ => None,
     };
+    let out = out.map(TokenFile::create).transpose()?;
     let done = match ask(&args.state, &request).await {
         Ok(done) => done,
         Err(AskError::NotRunning) if request.is_announced() => {
@@ -186,8 +211,15 @@ fn as_text(request: &AdminRequest, done: &Value) -> Result<String, Failure> {
         AdminRequest::Devices => {
             let devices: Vec<DescribedDevice> =
                 serde_json::from_value(done.clone()).context(read)?;
-            let mut table =
-                Table::new(&["DEVICE", "MAY", "GROUPS", "MEMBER OF", "EVICTED FROM", "TOKEN USES"]);
+            let mut table = Table::new(&[
+                "DEVICE",
+                "MAY",
+                "GROUPS",
+                "MEMBER OF",
+                "EVICTED FROM",
+                "TOKEN USES",
+                "CREDENTIALS",
+            ]);
             for device in devices {
                 let groups = match &device.groups[..] {
                     [] => "all".to_owned(),
@@ -195,9 +227,15 @@ fn as_text(request: &AdminRequest, done: &Value) -> Result<String, Failure> {
                 };
                 let may = roles(device.sender, device.listener).to_owned();
                 let (of, from) = (device.member_of.join(", "), device.evicted_from.join(", "));
-                let uses =
-                    device.uses_left.map_or_else(|| "any".to_owned(), |uses| uses.to_string());
-                table.row([device.device, may, groups, of, from, uses]);
+                let credentials: Vec<String> =
+                    device.credentials.iter().map(ToString::to_string).collect();
+                let uses = match device.uses_left {
+                    _ if !device.has_token() => "-".to_owned(),
+                    None => "any".to_owned(),
+                    Some(uses) => uses.to_string(),
+                };
+                let credentials = credentials.join(", ");
+                table.row([device.device, may, groups, of, from, uses, credentials]);
             }
             table.text()
         }
@@ -212,7 +250,9 @@ fn as_text(request: &AdminRequest, done: &Value) -> Result<String, Failure> {
             }
             table.text()
         }
-        AdminRequest::Enrol(_) => done["token"].as_str().unwrap_or_default().to_owned(),
+        AdminRequest::Enrol(_) | AdminRequest::NewToken(_) => {
+            done["token"].as_str().unwrap_or_default().to_owned()
+        }
         _ => String::new(),
     })
 }

@@ -1,6 +1,9 @@
 //! `lightseal group controller`.
 
+use super::credential::ControllerCredentials;
 use crate::address::resolve;
+use crate::credential::FILES_POLL;
+use crate::credential::args::CredentialArgs;
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use clap::Args;
@@ -8,6 +11,7 @@ use lightseal_core::Random;
 use lightseal_group_host::service::{Options, Service, StatedAddress, Version1};
 use lightseal_net::address::Named;
 use std::path::PathBuf;
+use std::pin::pin;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ControllerArgs {
@@ -32,6 +36,8 @@ pub(crate) struct ControllerArgs {
     /// to the controller.
     #[arg(long)]
     pub(crate) trust_addresses: bool,
+    #[command(flatten)]
+    pub(crate) credentials: CredentialArgs,
 }
 
 pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
@@ -40,6 +46,9 @@ pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
         interface = super::interface(&args.interface) => interface,
         () = super::member::stopped() => return Ok(()),
     };
+    let credentials = args.credentials.is_given();
+    let credentials = credentials.then(|| ControllerCredentials::open(&args.credentials));
+    let mut credentials = credentials.transpose()?;
     let listen = resolve("listen", Some(&args.listen))?;
     let mut options = Options::new(listen, interface);
     options.hops = args.hops;
@@ -49,18 +58,34 @@ pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
     if args.trust_addresses {
         options.stated_address = StatedAddress::Trusted;
     }
+    if let Some(credentials) = &credentials {
+        options.credentials = credentials.for_service();
+        for key in credentials.key_hashes() {
+            tracing::info!("this controller's public key is {key}");
+        }
+    }
     let rng = Random::from_os().context("no randomness")?;
     let service = Service::start(&args.state, options, rng);
     let service = service.context(format_args!("controller in {}", args.state.display()))?;
     let local = service.local_addr().context("its socket")?;
     tracing::info!("listening for devices on {}", Named(local));
+    let mut running = pin!(service.run());
+    let mut poll = tokio::time::interval(FILES_POLL);
     loop {
-        tokio::select! {
-            ended = service.run() => return ended.context("controller"),
-            signal = signals.next() => if signal == Signal::Stop {
-                service.close();
-                return Ok(());
+        let force = tokio::select! {
+            ended = &mut running => return ended.context("controller"),
+            _ = poll.tick() => false,
+            signal = signals.next() => match signal {
+                Signal::Stop => {
+                    service.close();
+                    return Ok(());
+                }
+                Signal::Reload => true,
+                Signal::Statistics => continue,
             },
+        };
+        if let Some(credentials) = &mut credentials {
+            credentials.reload(&service, force);
         }
     }
 }

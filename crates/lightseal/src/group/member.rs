@@ -1,5 +1,7 @@
 //! The flags and steps that all commands of members share.
 
+use super::credential::MemberCredentials;
+use crate::credential::args::CredentialArgs;
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use clap::{Args, ValueEnum};
@@ -17,6 +19,9 @@ use zeroize::Zeroizing;
 
 /// Maximum length of a token file in bytes.
 const MAX_TOKEN_BYTES: u64 = 1024;
+
+/// What a device with a credential of its own says that does not know its controller.
+const NO_CONTROLLER: &str = "--controller HOST:PORT is needed for the first join with --credential";
 
 /// The identity of a member, and its place in the network.
 #[derive(Clone, Debug, Args)]
@@ -52,9 +57,18 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) state: PathBuf,
     /// File with the token of the device, or - for standard input. It is needed only for the first
-    /// join.
-    #[arg(long, value_name = "FILE")]
+    /// join, and not with --credential.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["credential", "psk_file"])]
     pub(crate) token: Option<PathBuf>,
+    /// Address of the controller, for a device with --credential. It is needed only for the first
+    /// join, and not if the state has a token.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "token")]
+    pub(crate) controller: Option<String>,
+    /// Name that the certificate of the controller must have [default: the host in --controller].
+    #[arg(long, value_name = "NAME", conflicts_with = "token")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) credentials: CredentialArgs,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -95,8 +109,19 @@ fn group_name(name: &str) -> Result<GroupName, Failure> {
 
 impl DeviceArgs {
     fn open(&self) -> Result<Device, Failure> {
-        let token = self.token.as_deref().map(read_token).transpose()?;
         let rng = Random::from_os().context("no randomness")?;
+        if self.credentials.is_given() {
+            let credentials = MemberCredentials::open(&self.credentials, self.name.clone())?;
+            let controller = self.controller.clone();
+            return match Device::open_with(&self.state, controller, credentials, rng) {
+                Err(MemberHostError::NoController) => Err(Failure::new(NO_CONTROLLER)),
+                opened => opened.context(self.state.display()),
+            };
+        }
+        if self.controller.is_some() || self.name.is_some() {
+            return Err(Failure::new("--controller and --name need --credential"));
+        }
+        let token = self.token.as_deref().map(read_token).transpose()?;
         Device::open(&self.state, token, rng).context(self.state.display())
     }
 }

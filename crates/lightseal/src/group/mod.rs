@@ -2,6 +2,7 @@
 
 mod admin;
 mod controller;
+mod credential;
 mod join;
 mod listen;
 mod member;

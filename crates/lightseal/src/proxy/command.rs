@@ -12,7 +12,7 @@ use super::status_socket;
 use super::status_text::summary;
 use crate::address;
 use crate::aggregate;
-use crate::credential::{Changes, ClientPolicy, Credentials};
+use crate::credential::{Changes, ClientPolicy, Credentials, FILES_POLL, FailureLog};
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use crate::statistics;
@@ -40,9 +40,6 @@ const CHECK_EACH: Duration = Duration::from_millis(2_500);
 /// How long the start waits for the name of the server or service to resolve. After this the proxy
 /// starts, and waits for the address later.
 const SETTLE: Duration = Duration::from_secs(2);
-
-/// How often the files of credentials are checked for changes.
-const FILES_POLL: Duration = Duration::from_secs(1);
 
 /// The shortest allowed interval of status lines.
 const LEAST_STATUS: Duration = Duration::from_millis(10);
@@ -280,10 +277,9 @@ async fn until_stopped(
     let mut status = tokio::time::interval(reports.status_interval.unwrap_or(FILES_POLL));
     status.set_missed_tick_behavior(MissedTickBehavior::Skip);
     status.reset();
-    // A failure is logged once while it lasts: a file that is being replaced is missing for a moment.
-    let mut known: Vec<String> = Vec::new();
+    let mut failures = FailureLog::default();
     loop {
-        let failures = tokio::select! {
+        let failed = tokio::select! {
             ended = &mut running => return ended.context("socket"),
             _ = poll.tick() => (reports.reload)(false),
             _ = status.tick(), if reports.status_interval.is_some() => {
@@ -293,7 +289,7 @@ async fn until_stopped(
             signal = signals.next() => match signal {
                 Signal::Stop => return Ok(()),
                 Signal::Reload => {
-                    known.clear();
+                    failures.forget();
                     (reports.reload)(true)
                 }
                 Signal::Statistics => {
@@ -304,21 +300,13 @@ async fn until_stopped(
                 }
             },
         };
-        let failures: Vec<_> = failures.iter().map(ToString::to_string).collect();
-        for failure in failures.iter().filter(|failure| !known.contains(failure)) {
-            tracing::error!("{failure}; going on with what was read before");
-        }
-        known = failures;
+        failures.log(&failed);
     }
 }
 
-/// Logs in one line which files were read again, and how many associations ended for it.
+/// Logs which files were read again, and how many associations ended for it.
 fn report_changes(changes: &Changes, credentials: &Credentials, ended: usize) {
-    let ended = match ended {
-        0 => String::new(),
-        count => format!("; {} ended", counted(count, "association")),
-    };
-    tracing::info!("read {}{ended}", changes.described());
+    changes.log(ended);
     if credentials.psks().is_some_and(|psks| psks.len() == 0) {
         tracing::warn!("{NO_KEY}");
     }
@@ -461,11 +449,6 @@ fn judge(
             Err(Failure::new(format_args!("{shown} refused {own}: {reason}")))
         }
     }
-}
-
-/// A number of things with the right plural.
-fn counted(count: usize, what: &str) -> String {
-    crate::units::counted(count as u64, what)
 }
 
 fn print(sample: &str) -> Result<(), Failure> {

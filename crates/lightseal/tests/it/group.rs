@@ -15,36 +15,36 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A controller's directory, and addresses that no other test uses.
-struct Site {
-    dir: TempDir,
+pub(crate) struct Site {
+    pub(crate) dir: TempDir,
     unique: u32,
 }
 
 impl Site {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static SITES: AtomicU32 = AtomicU32::new(0);
         let unique = std::process::id() * 8 + SITES.fetch_add(1, Ordering::Relaxed) % 8;
         Self { dir: TempDir::new(), unique }
     }
 
-    fn address(&self, host: u8) -> String {
+    pub(crate) fn address(&self, host: u8) -> String {
         format!("127.{}.{}.{host}", 16 + (self.unique >> 8) as u8 % 224, self.unique as u8)
     }
 
-    fn controller(&self) -> String {
+    pub(crate) fn controller(&self) -> String {
         format!("{}:5790", self.address(1))
     }
 
-    fn group(&self) -> String {
+    pub(crate) fn group(&self) -> String {
         format!("239.254.{}.1:{}", self.unique as u8, 20_000 + self.unique % 10_000)
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.dir.path(name)
     }
 
     /// The output of an administrator's command.
-    fn admin(&self, words: &[&str]) -> String {
+    pub(crate) fn admin(&self, words: &[&str]) -> String {
         let state = self.path("controller");
         let words = [&["group", "admin", "--state", &state], words].concat();
         let output = lightseal(&words).output().unwrap();
@@ -53,32 +53,36 @@ impl Site {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn admin_json(&self, words: &[&str]) -> Value {
+    pub(crate) fn admin_json(&self, words: &[&str]) -> Value {
         let text = self.admin(&[words, &["--json"]].concat());
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
-    fn create(&self, name: &str, address: &str) {
+    pub(crate) fn create(&self, name: &str, address: &str) {
         self.admin(&["create", name, "--address", address, "--activation", "200ms"]);
     }
 
     /// Enrols a device, and returns the path of a file with its token.
-    fn enrol(&self, device: &str, role: &str) -> String {
+    pub(crate) fn enrol(&self, device: &str, role: &str) -> String {
         let token = self.admin(&["enrol", device, role, "--controller", &self.controller()]);
         assert!(token.starts_with("lightseal-1."), "{token}");
         self.dir.file(&format!("{device}.token"), &token)
     }
 
-    fn serve(&self, state: &str) -> Running {
+    pub(crate) fn serve(&self, state: &str) -> Running {
+        self.serve_with(state, &[])
+    }
+
+    pub(crate) fn serve_with(&self, state: &str, more: &[&str]) -> Running {
         let (state, listen) = (self.path(state), self.controller());
         let words = ["-v", "group", "controller", "--state", &state, "--listen", &listen];
-        let mut controller = Running::start(&[&words[..], &["--interface", "lo"]].concat());
+        let mut controller = Running::start(&[&words[..], &["--interface", "lo"], more].concat());
         controller.wait_for("listening for devices on");
         controller
     }
 
     /// The command line of a member.
-    fn member(&self, verb: &str, device: &str, host: u8, more: &[&str]) -> Vec<String> {
+    pub(crate) fn member(&self, verb: &str, device: &str, host: u8, more: &[&str]) -> Vec<String> {
         let (state, token) = (self.path(device), self.path(&format!("{device}.token")));
         let address = self.address(host);
         let words = ["-v", "group", verb, "lights", "--state", &state, "--interface", "lo"];
@@ -91,7 +95,7 @@ impl Site {
     }
 
     /// The names of the members, and the epoch.
-    fn roster(&self) -> (Vec<String>, u64) {
+    pub(crate) fn roster(&self) -> (Vec<String>, u64) {
         let shown = self.admin_json(&["show", "lights"]);
         let roster = shown["roster"].as_array().unwrap();
         let name = |member: &Value| member["device"].as_str().unwrap().to_owned();
@@ -101,12 +105,12 @@ impl Site {
     }
 }
 
-fn words(line: &[String]) -> Vec<&str> {
+pub(crate) fn words(line: &[String]) -> Vec<&str> {
     line.iter().map(String::as_str).collect()
 }
 
 /// Asks until these are all answers to one question.
-fn all_answer(application: &UdpSocket, member: &str, expected: &[&str]) {
+pub(crate) fn all_answer(application: &UdpSocket, member: &str, expected: &[&str]) {
     application.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     eventually(|| {
         let mut buf = [0; 100];

@@ -10,6 +10,8 @@ mod diagnose_certificates;
 mod documents;
 mod gateway;
 mod group;
+#[cfg(unix)]
+mod group_credentials;
 mod group_demo;
 mod group_kills;
 mod group_places;

@@ -5,9 +5,11 @@
 //! that did not change are not read. If a file has become unusable, what was read before remains in
 //! use, and the error is returned once.
 
+mod form;
 mod keys;
 mod trust;
 
+pub use form::CredentialForm;
 pub use keys::{KeyFiles, ReloadingKeys};
 pub use trust::{ReloadingVerifier, TrustFiles};
 

@@ -16,7 +16,7 @@ use super::mtu::{PathMtu, PathSearch};
 use super::stage::Stage;
 use super::{Connection, Ending, LossMeter, Role};
 use crate::config::session::Session12;
-use crate::crypto::{CipherSuite, CipherSuite12, ExporterSecret, TrafficSecret};
+use crate::crypto::{CipherSuite, CipherSuite12, ExporterSecret, MasterSecret12, TrafficSecret};
 use crate::handshake::flight::Flight;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
@@ -61,7 +61,7 @@ pub(crate) struct Asleep {
 /// What the bytes are read with.
 #[derive(Clone)]
 enum Keys {
-    Dtls12 { suite: &'static CipherSuite12, session: Box<Session12> },
+    Dtls12 { suite: &'static CipherSuite12, session: Option<Box<Session12>> },
     Dtls13 { suite: &'static CipherSuite },
 }
 
@@ -97,10 +97,9 @@ impl Connection {
     pub(crate) fn sleep(&mut self) -> Option<Asleep> {
         let Stage::Established(established) = &self.stage else { return None };
         let keys = match &established.keys {
-            EstablishedKeys::Dtls12 { session, refusal: RenegotiationRefusal::None, .. } => {
-                let suite = self.settings().provider.suite_12(session.suite)?;
-                Keys::Dtls12 { suite, session: session.clone() }
-            }
+            EstablishedKeys::Dtls12 {
+                suite, session, refusal: RenegotiationRefusal::None, ..
+            } => Keys::Dtls12 { suite, session: session.clone() },
             EstablishedKeys::Dtls13 { suite, resumption, .. } if resumption.get().is_none() => {
                 Keys::Dtls13 { suite }
             }
@@ -130,7 +129,8 @@ impl Connection {
     /// | limits | connection IDs | epochs | secrets | progress of both epochs |
     /// ```
     ///
-    /// In DTLS 1.2 the secrets are the randoms of both ends; the master secret is that of the session.
+    /// The secrets are those of both directions and the exporter's, in DTLS 1.2 the master secret and
+    /// the randoms of both ends.
     fn write(&self, established: &Established, w: &mut Writer<'_>) -> Result<bool, BufferFull> {
         let Established { keys, negotiated, offered } = established;
         let channel = &self.channel;
@@ -158,7 +158,8 @@ impl Connection {
         w.varint(send.epoch())?;
         w.varint(receive.epoch())?;
         match keys {
-            EstablishedKeys::Dtls12 { client_random, server_random, .. } => {
+            EstablishedKeys::Dtls12 { master, client_random, server_random, .. } => {
+                w.bytes(master.as_bytes())?;
                 w.bytes(client_random)?;
                 w.bytes(server_random)?;
             }
@@ -258,8 +259,9 @@ impl Asleep {
     ) -> Result<EstablishedKeys, DecodeError> {
         match &self.keys {
             Keys::Dtls12 { suite, session } => {
+                let master = MasterSecret12::from_bytes(suite.hash, r.array()?);
                 let (client_random, server_random) = (r.array()?, r.array()?);
-                let keys = session.master.keys(suite, &client_random, &server_random);
+                let keys = master.keys(suite, &client_random, &server_random);
                 let (send, receive) = match self.role {
                     Role::Client(..) => (keys.client, keys.server),
                     Role::Server(..) => (keys.server, keys.client),
@@ -274,6 +276,8 @@ impl Asleep {
                 ));
                 Ok(EstablishedKeys::Dtls12 {
                     _part: suite.part,
+                    suite,
+                    master,
                     session: session.clone(),
                     client_random,
                     server_random,

@@ -225,7 +225,7 @@ impl KeysInstalled {
         let session = Session {
             suite: suite.id,
             extended_master,
-            master: self.master,
+            master: self.master.clone(),
             owner: self.owner,
             id: self.session_id,
             ticket: self.ticket,
@@ -234,7 +234,9 @@ impl KeysInstalled {
             offered: OfferedSchemes::default(),
             keys: EstablishedKeys::Dtls12 {
                 _part: part,
-                session: Box::new(session),
+                suite,
+                master: self.master,
+                session: Some(Box::new(session)),
                 client_random,
                 server_random,
                 refusal: RenegotiationRefusal::None,

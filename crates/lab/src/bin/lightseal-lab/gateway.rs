@@ -4,7 +4,6 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use lightseal_cli::failure::{Context, Failure};
 use lightseal_gateway_host::config::Config;
-use lightseal_gateway_host::identity::Identity;
 use lightseal_gateway_host::run::{GatewayHost, Order};
 use lightseal_gateway_papers::PaperScheme;
 use std::path::PathBuf;
@@ -32,14 +31,14 @@ pub(crate) fn run(args: &GatewayArgs) -> Result<(), Failure> {
 
 async fn carry(args: &GatewayArgs) -> Result<(), Failure> {
     let config = Config::load(&args.file).map_err(Failure::new)?;
-    let identity = Identity::load(&config.gateway.identity).map_err(Failure::new)?;
+    let credential = config.load_credential().map_err(Failure::new)?;
     let (name, scheme) = (config.gateway.name.clone(), args.scheme);
     let listen = |kind| signal(kind).context("cannot listen for signals");
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
     let mut hangup = listen(SignalKind::hangup())?;
     let make = Box::new(move |limits, random: &mut _, now| scheme.make(limits, random, now));
-    let host = GatewayHost::open(config, identity).await.map_err(Failure::new)?.with_scheme(make);
+    let host = GatewayHost::open(config, credential).await.map_err(Failure::new)?.with_scheme(make);
     host.drop_privileges().map_err(Failure::new)?;
     tracing::warn!(name, scheme = scheme.as_str(), "carries frames under a scheme with faults");
     let orders = async || {

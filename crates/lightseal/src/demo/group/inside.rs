@@ -50,7 +50,8 @@ impl ControllerAdmin {
             sender: true,
             listener: true,
             groups: Vec::new(),
-            controller: controller.to_string(),
+            identities: Vec::new(),
+            controller: Some(controller.to_string()),
             uses: Some(1),
             expires_s: None,
         };

@@ -1,7 +1,11 @@
 //! A credential as users write it.
 
+use super::KeyFiles;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use core::str::FromStr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// A credential on the command line or in a configuration file:
 ///
@@ -12,10 +16,29 @@ use std::str::FromStr;
 /// cert:FILE                   the same, from one PEM file
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CredentialForm {
+pub enum CredentialForm {
+    /// A file of pre-shared keys.
     Psks(PathBuf),
+    /// A private key.
     RawKey(PathBuf),
-    Certificate { chain: PathBuf, key: PathBuf },
+    /// A chain of certificates, which begins with this end's own, and its private key.
+    Certificate {
+        /// The file of the chain.
+        chain: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+    },
+}
+
+impl CredentialForm {
+    /// The files of the key; `None` for pre-shared keys.
+    pub fn key_files(&self) -> Option<KeyFiles> {
+        match self {
+            Self::Psks(_) => None,
+            Self::RawKey(key) => Some(KeyFiles::raw(key)),
+            Self::Certificate { chain, key } => Some(KeyFiles::x509(key, chain)),
+        }
+    }
 }
 
 /// What a credential looks like, for messages.

@@ -1,82 +1,31 @@
 //! All groups and devices of a controller, in memory and on disk.
 
-use super::credentials::Devices;
-use super::request::{CreateRequest, Described, DescribedDevice, DescribedMember, Enrol};
+mod credentials;
+mod refusal;
+
+pub use refusal::Refusal;
+
+use super::devices::Devices;
+use super::request::{CreateRequest, Described, DescribedDevice, DescribedMember};
 use crate::store::audit::since_1970;
-use crate::store::{ControllerStore, Device, Entry, MOST_OWN, OwnKey, StoreError};
-use crate::token::{Token, is_device_name};
+use crate::store::{ControllerStore, Entry, MOST_OWN, OwnKey};
+use credentials::credentials;
 use lightseal_core::{Decode, Instant, Random, Writer};
 use lightseal_dtls::crypto::Provider;
 use lightseal_dtls_aws_lc::PROVIDER;
 use lightseal_group::control::{
     Answer, AnswerMessage, DeviceKey, GroupName, MAX_MESSAGE, Reason, Request, RequestMessage,
-    RoleSet, VERSION, VERSION_1,
+    VERSION, VERSION_1,
 };
 use lightseal_group::controller::{Activation, Group, Output, Roster, Settings};
-use lightseal_group::member::MemberError;
 use lightseal_group::policy::Profile;
 use lightseal_group::rekey::ControllerSecret;
 use lightseal_group::{Controller, GroupId};
 use lightseal_net::RateLimitedLog;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use zeroize::Zeroizing;
-
-/// Why an administrator's request is refused.
-#[derive(Debug)]
-pub enum Refusal {
-    /// There is no group with this name.
-    NoGroup(String),
-    /// There is no device with this name.
-    NoDevice(String),
-    /// The device is not a member of the group.
-    NoMember(String, String),
-    /// A group or device with this name exists already.
-    Exists(String),
-    /// The name is not valid.
-    Name(String),
-    /// A value in the request is not valid, for this reason.
-    Request(String),
-    /// No group can have this policy.
-    Group(MemberError),
-    /// The store of the group's controller has failed, and the program must be restarted.
-    Failed(String),
-    /// The store cannot be used.
-    Store(StoreError),
-    /// The operating system has no source of randomness.
-    Randomness,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoGroup(name) => write!(f, "there is no group {name:?}"),
-            Self::NoDevice(name) => write!(f, "there is no device {name:?}"),
-            Self::NoMember(device, group) => {
-                write!(f, "device {device:?} is not a member of group {group:?}")
-            }
-            Self::Exists(name) => write!(f, "{name:?} already exists"),
-            Self::Name(name) => {
-                write!(f, "{name:?} is not a valid name: 1 to 64 bytes without control characters")
-            }
-            Self::Request(reason) => f.write_str(reason),
-            Self::Group(error) => error.fmt(f),
-            Self::Failed(name) => write!(f, "group {name:?}: its store failed"),
-            Self::Store(error) => error.fmt(f),
-            Self::Randomness => f.write_str("the operating system has no randomness"),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
-
-impl From<StoreError> for Refusal {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
 
 /// The groups and devices of a controller.
 pub struct Registry {
@@ -318,7 +267,7 @@ impl Registry {
     /// again if the device asks with the same nonce.
     fn give_key(&mut self, device: &str, nonce: [u8; 16]) -> Result<Answer, Reason> {
         let mut devices = self.devices.write();
-        let known = devices.get_mut(device).ok_or(Reason::NotAMember)?;
+        let known = devices.get(device).ok_or(Reason::NotAMember)?;
         let told = |own: &OwnKey| {
             let OwnKey { id, key, .. } = own;
             Ok(Answer::Key(DeviceKey { id: *id, key: key.clone() }))
@@ -356,11 +305,11 @@ impl Registry {
         }
         changed.own.push(own.clone());
         let entry = Entry::new("token used").of(device);
-        self.store.put_device(device, &changed, &entry).map_err(|error| {
+        self.store.put_device(device, Some(known), &changed, &entry).map_err(|error| {
             tracing::error!("device {device:?}: {error}");
             Reason::NotNow
         })?;
-        *known = changed;
+        devices.put(device, changed);
         told(&own)
     }
 
@@ -488,37 +437,9 @@ impl Registry {
             member_of: groups_of(name),
             uses_left: device.uses,
             expires_at: device.expires_at,
+            credentials: credentials(name, device),
         });
         described.collect()
-    }
-
-    /// Enrols a device and generates its key.
-    ///
-    /// # Errors
-    /// See [`Refusal`].
-    pub fn enrol(&mut self, enrol: &Enrol) -> Result<Token, Refusal> {
-        let Enrol { device, sender, listener, groups, controller, uses, expires_s } = enrol;
-        let unfit = || Refusal::Name(device.clone());
-        if !is_device_name(device) || controller.len() > 255 {
-            return Err(unfit());
-        }
-        if self.devices.read().contains_key(device) {
-            return Err(Refusal::Exists(device.clone()));
-        }
-        let groups = groups.iter().map(|name| {
-            let known = GroupName::new(name).filter(|name| self.groups.contains_key(name));
-            known.ok_or_else(|| Refusal::NoGroup(name.clone()))
-        });
-        let groups: Vec<GroupName> = groups.collect::<Result<_, _>>()?;
-        let mut key = Zeroizing::new([0; 32]);
-        getrandom::fill(&mut *key).map_err(|_| Refusal::Randomness)?;
-        let may = RoleSet { sender: *sender, listener: *listener };
-        let expires_at = expires_s.map(|s| since_1970().as_secs().saturating_add(s));
-        let (barred, own) = (Vec::new(), Vec::new());
-        let known = Device { key: key.clone(), may, groups, barred, uses: *uses, expires_at, own };
-        self.store.put_device(device, &known, &Entry::new("enrolled").of(device))?;
-        self.devices.write().insert(device.clone(), known);
-        Ok(Token { key, device: device.clone(), controller: controller.clone() })
     }
 
     /// Removes a device and evicts it from all groups.
@@ -526,10 +447,9 @@ impl Registry {
     /// # Errors
     /// See [`Refusal`].
     pub fn revoke(&mut self, now: Instant, device: &str) -> Result<(), Refusal> {
-        if !self.devices.read().contains_key(device) {
-            return Err(Refusal::NoDevice(device.into()));
-        }
-        self.store.remove_device(device)?;
+        let known = self.devices.read().get(device).cloned();
+        let known = known.ok_or_else(|| Refusal::NoDevice(device.into()))?;
+        self.store.remove_device(device, &known)?;
         self.devices.write().remove(device);
         let mut failed = Vec::new();
         for controller in self.groups.values_mut() {
@@ -573,15 +493,16 @@ impl Registry {
     /// Bars a device from a group, or lifts the bar. Returns false if there is no such device.
     fn bar(&self, device: &str, group: &GroupName, barred: bool) -> Result<bool, Refusal> {
         let mut devices = self.devices.write();
-        let Some(known) = devices.get_mut(device) else { return Ok(false) };
+        let Some(known) = devices.get(device) else { return Ok(false) };
         let mut changed = known.clone();
         changed.barred.retain(|name| name != group);
         if barred {
             changed.barred.push(group.clone());
         }
         let entry = Entry::new(if barred { "evicted" } else { "readmitted" });
-        self.store.put_device(device, &changed, &entry.within(group).of(device))?;
-        *known = changed;
+        let entry = entry.within(group).of(device);
+        self.store.put_device(device, Some(known), &changed, &entry)?;
+        devices.put(device, changed);
         Ok(true)
     }
 
