@@ -1,4 +1,5 @@
-//! What the ends of the images negotiate: a pre-shared key without a key exchange, and AES-CCM.
+//! What the ends of the images negotiate: AES-CCM, with a pre-shared key and no key exchange unless
+//! their settings say otherwise.
 
 use crate::machine::fail;
 #[cfg(any(feature = "client", feature = "server"))]
@@ -7,6 +8,8 @@ use alloc::vec;
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use core::time::Duration;
 use lightseal_aes_table::Aes128;
+#[cfg(all(feature = "certificates", feature = "server"))]
+use lightseal_dtls::ClientAuthentication;
 #[cfg(feature = "client")]
 use lightseal_dtls::ClientConfig;
 #[cfg(feature = "server")]
@@ -103,6 +106,12 @@ pub fn dtls13_p256() -> Settings {
     settings
 }
 
+/// DTLS 1.3 with AES_128_CCM_8, where both ends have raw public keys of P-256 and know each other's.
+#[cfg(feature = "certificates")]
+pub fn raw_keys() -> Settings {
+    with(&raw::CCM_8_RAW_KEYS)
+}
+
 /// DTLS 1.2 with AES_128_CCM_8.
 pub fn dtls12() -> Settings {
     with(&CCM_8_12)
@@ -177,6 +186,42 @@ pub fn least_received(settings: &Settings) -> usize {
     if settings.aggregation.receive.is_empty() { RECORDS * PAYLOAD } else { PAYLOAD }
 }
 
+/// Keys of both ends.
+#[cfg(feature = "certificates")]
+mod raw {
+    use super::{AES_128_CCM_8, P256};
+    use crate::machine::fail;
+    use alloc::sync::Arc;
+    use alloc::vec;
+    use lightseal_dtls::crypto::signatures::p256::{ECDSA_SECP256R1_SHA256, EcdsaP256Key};
+    use lightseal_dtls::crypto::{Hash, Provider, Sha256, SigningKey};
+    use lightseal_dtls::{CertifiedKey, PinnedKeys, Settings};
+
+    pub(super) static CCM_8_RAW_KEYS: Provider = Provider::new("CCM_8, P-256 and ECDSA")
+        .with_suites(&[&AES_128_CCM_8])
+        .with_groups(&[&P256])
+        .with_signatures(&[&ECDSA_SECP256R1_SHA256]);
+
+    /// Whether the ends have these keys instead of a pre-shared one.
+    pub(super) fn are_used(settings: &Settings) -> bool {
+        core::ptr::eq(settings.provider, &CCM_8_RAW_KEYS)
+    }
+
+    fn key(number: u8) -> EcdsaP256Key {
+        match EcdsaP256Key::from_scalar(&[number; 32]) {
+            Ok(key) => key,
+            Err(_) => fail("the key is not valid"),
+        }
+    }
+
+    /// The key of an end, and the key of its peer.
+    pub(super) fn own_and_pinned(own: u8, peer: u8) -> (Arc<CertifiedKey>, Arc<PinnedKeys>) {
+        let mut pin = [0; 32];
+        Hash::digest(&Sha256, &[key(peer).public_key()], &mut pin);
+        (Arc::new(CertifiedKey::raw(Arc::new(key(own)))), Arc::new(PinnedKeys::new(vec![pin])))
+    }
+}
+
 #[cfg(any(feature = "client", feature = "server"))]
 fn psk() -> Psk {
     match Psk::external(b"sensor 7", &[0x2a; 32]) {
@@ -188,6 +233,15 @@ fn psk() -> Psk {
 /// A client's configuration.
 #[cfg(feature = "client")]
 pub fn client(settings: Settings) -> Arc<ClientConfig> {
+    #[cfg(feature = "certificates")]
+    if raw::are_used(&settings) {
+        let (own, server) = raw::own_and_pinned(1, 2);
+        let config = ClientConfig::verifying(server, settings);
+        return match config.and_then(|config| config.with_keys(own)) {
+            Ok(config) => Arc::new(config),
+            Err(_) => fail("the client's settings are not valid"),
+        };
+    }
     match ClientConfig::with(psk(), settings) {
         Ok(config) => Arc::new(config),
         Err(_) => fail("the client's settings are not valid"),
@@ -197,6 +251,16 @@ pub fn client(settings: Settings) -> Arc<ClientConfig> {
 /// A server's configuration.
 #[cfg(feature = "server")]
 pub fn server(settings: Settings) -> Arc<ServerConfig> {
+    #[cfg(feature = "certificates")]
+    if raw::are_used(&settings) {
+        let (own, client) = raw::own_and_pinned(2, 1);
+        let clients = ClientAuthentication::Required(client);
+        let config = ServerConfig::certified(own, settings);
+        return match config.and_then(|config| config.with_client_authentication(clients)) {
+            Ok(config) => Arc::new(config),
+            Err(_) => fail("the server's settings are not valid"),
+        };
+    }
     match ServerConfig::with(Arc::new(psk()), settings) {
         Ok(config) => Arc::new(config),
         Err(_) => fail("the server's settings are not valid"),

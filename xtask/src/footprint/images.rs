@@ -67,6 +67,9 @@ impl Image {
 const SENDER: &str = "client,dtls12,group-pairwise";
 const LISTENER: &str = "server,dtls12,group-pairwise";
 
+/// The image with both ends that have raw public keys.
+const RAW_KEYS: &[&str] = &["ends-raw-keys"];
+
 /// All images. An image with both ends stands before those that read its transcript.
 pub(super) const IMAGES: &[Image] = &[
     image("base", "nothing: what every image has"),
@@ -159,6 +162,12 @@ pub(super) const IMAGES: &[Image] = &[
         .with("client,server"),
     solo("client-p256", "client of DTLS 1.3, CCM_8, key exchange over P-256", &["ends-p256"])
         .with("client"),
+    image("ends-raw-keys", "client and server of DTLS 1.3, CCM_8, raw public keys of P-256")
+        .with("certificates,client,server"),
+    solo("client-raw-keys", "client of DTLS 1.3, CCM_8, raw public keys of P-256", RAW_KEYS)
+        .with("certificates,client"),
+    solo("server-raw-keys", "server of DTLS 1.3, CCM_8, raw public keys of P-256", RAW_KEYS)
+        .with("certificates,server"),
     Image {
         package: "no-alloc",
         ..image("no-alloc", "shared tags, LightMAC, PRESENT and AES, without an allocator")

@@ -30,6 +30,11 @@ pub(super) fn token_identity(device: &str) -> Identity {
     Identity::Psk(device.as_bytes().to_vec())
 }
 
+/// The hash by which a token's key is recognized.
+fn hash_of(key: &[u8; 32]) -> [u8; 32] {
+    Sha256::digest(&key[..]).into()
+}
+
 /// The credential by which a device was authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Credential {
@@ -148,9 +153,7 @@ impl Devices {
         let (name, id) = parse(identity)?;
         let credential = match id {
             Some(id) => Credential::Own(id),
-            None => {
-                Credential::Token(Sha256::digest(&**self.read().get(name)?.key.as_ref()?).into())
-            }
+            None => Credential::Token(hash_of(self.read().get(name)?.key.as_ref()?)),
         };
         self.is_valid(name, &credential).then(|| (name.to_owned(), credential))
     }
@@ -173,7 +176,7 @@ impl Devices {
         match credential {
             Credential::Token(hash) => {
                 let key = device.key.as_ref();
-                key.is_some_and(|key| <[u8; 32]>::from(Sha256::digest(&**key)) == *hash)
+                key.is_some_and(|key| hash_of(key) == *hash)
             }
             Credential::Own(id) => device.own.iter().any(|own| own.id == *id),
             Credential::Identities(identities) => table.owner(identities) == Ok(Some(name)),

@@ -318,7 +318,7 @@ fn utc(at_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{AdminArgs, utc};
+    use super::{AdminArgs, AdminRequest, utc};
     use clap::Args as _;
     use serde_json::{Value, json};
 
@@ -355,6 +355,23 @@ mod tests {
         let bounds = ["--uses", "0", "--expires", "10ms"];
         assert_eq!(request(&[&line[..], &bounds].concat()), enrol);
 
+        let line = ["enrol", "d", "--sender", "--identity", "subject:a%20b"];
+        let enrol = json!({ "enrol": {
+            "device": "d", "sender": true, "listener": false, "groups": [],
+            "identities": ["subject:a%20b"], "controller": null, "uses": 1, "expires_s": null,
+        }});
+        assert_eq!(request(&line), enrol);
+        let read: AdminRequest = serde_json::from_value(enrol).unwrap();
+        let AdminRequest::Enrol(read) = read else { panic!("{read:?}") };
+        assert_eq!(read.identities, [lightseal_dtls::Identity::Subject("a b".into())]);
+        let wrong = json!({ "add-credential": { "device": "d", "identity": "a b" } });
+        assert!(serde_json::from_value::<AdminRequest>(wrong).is_err());
+        assert_eq!(
+            request(&["new-token", "d", "--controller", "c:1", "--uses", "0"]),
+            json!({ "new-token": {
+                "device": "d", "controller": "c:1", "uses": null, "expires_s": null,
+            }})
+        );
         assert_eq!(request(&["list"]), json!("list"));
         assert_eq!(
             request(&["rekey", "g", "--at-once"]),
