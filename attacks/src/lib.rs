@@ -26,7 +26,6 @@ pub mod clones;
 pub mod control_requests;
 pub mod credentials;
 pub mod cuts;
-#[cfg(feature = "dangerous-gcm-aggregation")]
 pub mod dangerous;
 pub mod drops;
 pub mod fleet;

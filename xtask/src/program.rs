@@ -13,8 +13,6 @@ pub(crate) struct Program {
     /// `--bin` or `--example`.
     kind: &'static str,
     pub(crate) name: &'static str,
-    /// A feature of the package that is off by default.
-    feature: Option<&'static str>,
 }
 
 /// The command that users have.
@@ -38,7 +36,7 @@ pub(crate) const RECORDS: Program = Program::example("lightseal-dtls", "records"
 
 impl Program {
     const fn bin(package: &'static str, name: &'static str) -> Self {
-        Self { package, kind: "--bin", name, feature: None }
+        Self { package, kind: "--bin", name }
     }
 
     const fn example(package: &'static str, name: &'static str) -> Self {
@@ -50,11 +48,6 @@ impl Program {
         Self::bin("interop", name)
     }
 
-    /// The program with a feature that is off by default.
-    pub(crate) const fn with_feature(self, feature: &'static str) -> Self {
-        Self { feature: Some(feature), ..self }
-    }
-
     /// The program with these words as arguments.
     pub(crate) fn run(self, words: impl AsRef<str>) -> Run {
         let arguments = words.as_ref().split_whitespace().map(str::to_owned).collect();
@@ -63,10 +56,8 @@ impl Program {
 
     /// The call of cargo that builds and runs the program, up to the program's own arguments.
     pub(crate) fn cargo(self) -> Command {
-        let Self { package, kind, name, .. } = self;
-        let mut line = cargo(&["run", "--quiet", "--release", "--package", package, kind, name]);
-        line.args(self.feature.iter().flat_map(|feature| ["--features", feature]));
-        line
+        let Self { package, kind, name } = self;
+        cargo(&["run", "--quiet", "--release", "--package", package, kind, name])
     }
 
     /// Builds the program and returns its path.

@@ -190,7 +190,6 @@ enum Suite {
     /// HMAC-SHA256, without encryption
     Hmac,
     /// AES-128-GCM, which must not be aggregated
-    #[cfg(feature = "dangerous-gcm-aggregation")]
     Gcm,
 }
 
@@ -501,7 +500,6 @@ fn forgery(seed: u64, suite: Suite, count: usize) -> Value {
         Suite::Lightmac => setup(CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256),
         Suite::Ccm => setup(CipherSuiteId::AES_128_CCM_SHA256),
         Suite::Hmac => setup(CipherSuiteId::SHA256_SHA256),
-        #[cfg(feature = "dangerous-gcm-aggregation")]
         Suite::Gcm => {
             use attacks::dangerous::{ATTACKS, SCHEMES, setup};
             (setup(), &SCHEMES[..], &ATTACKS[..])

@@ -1,5 +1,6 @@
 //! A short run of the attacks on aggregated tags.
 
+use attacks::dangerous;
 use attacks::forgery::{self, ATTACKS, SCHEMES};
 use attacks::setup::Setup;
 use lightseal_dtls::Scheme;
@@ -25,4 +26,13 @@ fn no_attack_forges_ccm() {
 #[test]
 fn no_attack_forges_hmac() {
     forged(CipherSuiteId::SHA256_SHA256, 4);
+}
+
+/// The harness, and the attacks that forge nothing under other suites, forge records under a suite
+/// that must not be aggregated.
+#[test]
+fn gcm_is_forged_every_time() {
+    let setup = dangerous::setup();
+    let report = forgery::run(&setup, &dangerous::SCHEMES, &dangerous::ATTACKS, 3, 75);
+    assert_eq!((report.attempts, report.forged), (300, 300));
 }

@@ -106,12 +106,7 @@ fn rivals(counts: fn(&Value) -> bool) -> Result<Measured, Failure> {
 }
 
 fn forgery(suite: &str, attempts: &str) -> Reading {
-    // The paper's broken suite is compiled in for its claim alone.
-    let program = match suite {
-        "gcm" => CAMPAIGN.with_feature("dangerous-gcm-aggregation"),
-        _ => CAMPAIGN,
-    };
-    read(program.run(format!("forgery {suite} --count {attempts}")))
+    read(CAMPAIGN.run(format!("forgery {suite} --count {attempts}")))
         .line(
             "{attempts} attacks on {schemes} schemes, {forged} forged; {delivered} of {sent} \
              genuine records arrived all the same; where data was wanted unverified, {early} \

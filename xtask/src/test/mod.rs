@@ -43,8 +43,6 @@ struct Step {
     arguments: &'static [&'static str],
     /// A target folder of its own, inside the usual one.
     folder: Option<&'static str>,
-    /// A feature of each of these packages that is off by default.
-    feature: Option<&'static str>,
     /// The step runs tests whose names contain one of these texts; empty for all.
     filters: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
@@ -59,7 +57,6 @@ const STEP: Step = Step {
     packages: &[],
     arguments: &["test", "--no-fail-fast"],
     folder: None,
-    feature: None,
     filters: &[],
     environment: &[],
     require: nothing,
@@ -69,14 +66,6 @@ const STEP: Step = Step {
 /// tests of the workspace.
 const STEPS: &[Step] = &[
     STEP,
-    // The broken suite of the paper is compiled in only for these tests.
-    Step {
-        name: "the forgery of aggregated GCM tags",
-        packages: &["lightseal-dtls", "attacks"],
-        arguments: &["test", "--test", "dangerous"],
-        feature: Some("dangerous-gcm-aggregation"),
-        ..STEP
-    },
     // Without the feature `fast`, the tests run over the code for small devices.
     Step {
         name: "aggregation in little memory",
@@ -95,21 +84,13 @@ const STEPS: &[Step] = &[
         name: "PRESENT in little flash",
         packages: &["lightseal-present"],
         arguments: &["test", "--lib", "--tests", "--no-default-features"],
-        folder: None,
-        feature: None,
-        filters: &[],
-        environment: &[],
-        require: nothing,
+        ..STEP
     },
     Step {
         name: "LightMAC in little flash",
         packages: &["lightmac"],
         arguments: &["test", "--lib", "--tests", "--no-default-features", "--features", "present"],
-        folder: None,
-        feature: None,
-        filters: &[],
-        environment: &[],
-        require: nothing,
+        ..STEP
     },
     Step {
         name: "aggregation without any scheme",
@@ -147,6 +128,16 @@ const STEPS: &[Step] = &[
         ..STEP
     },
 ];
+
+/// The number of tests that run at the same time, unless the caller has set `RUST_TEST_THREADS`: two
+/// for each processor, because many tests wait most of their time for timers and for each other.
+fn threads() -> usize {
+    let asked = std::env::var(THREADS).ok().and_then(|text| text.parse().ok());
+    asked.unwrap_or_else(|| 2 * std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// Says to Rust's harness how many tests run at the same time.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// The requirement of a step that runs on every machine with cargo.
 fn nothing() -> Result<(), String> {
@@ -264,12 +255,6 @@ impl<'a> Run<'a> {
         }
         let mut command = cargo(step.arguments);
         command.args(&selection);
-        // A feature of a package that is not selected would be an error.
-        let tested = selection.iter().filter(|word| !word.starts_with("--"));
-        if let Some(feature) = step.feature {
-            let features: Vec<_> = tested.map(|package| format!("{package}/{feature}")).collect();
-            command.args(["--features", &features.join(",")]);
-        }
         let mut folder = target_dir();
         if let Some(stopwatch) = &self.stopwatch {
             stopwatch.prepare(&mut command);
@@ -285,7 +270,7 @@ impl<'a> Run<'a> {
             None => command.arg("--").args(step.filters),
         };
         command.envs(step.environment.iter().copied());
-        command.env(skip::FILE, &self.skipped_path);
+        command.env(skip::FILE, &self.skipped_path).env(THREADS, threads().to_string());
         if let Some(runner) = &self.bogo_runner {
             command.env("LIGHTSEAL_BOGO_RUNNER", runner);
         }

@@ -48,7 +48,7 @@ impl Stopwatch {
         Ok(Self {
             folder: folder.to_owned(),
             began: Instant::now(),
-            timeline: Timeline::new(threads()),
+            timeline: Timeline::new(super::threads()),
             packages: BTreeMap::new(),
         })
     }
@@ -120,12 +120,6 @@ fn list(title: &str, mut timed: Vec<Timed>) -> String {
     let line = |Timed { name, took }: &Timed| format!("{:8.1} s  {name}\n", took.as_secs_f64());
     let lines: String = timed.iter().take(LISTED).map(line).collect();
     format!("\n{title}\n{lines}")
-}
-
-/// The number of tests that Rust's harness runs at the same time.
-fn threads() -> usize {
-    let asked = std::env::var("RUST_TEST_THREADS").ok().and_then(|text| text.parse().ok());
-    asked.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1)
 }
 
 /// The triple of this machine, as rustc names it.
