@@ -5,9 +5,9 @@ use lightseal_dtls::ProtocolVersion;
 
 const PAGE: &str = include_str!("../../../docs/handshake-sizes.md");
 
-/// The lengths of a handshake's two or three signatures vary by this many bytes around the median of
-/// some handshakes.
-const TOLERANCE: usize = 4;
+/// The lengths of a handshake's signatures vary around the median of some handshakes, and those of
+/// the certificates, which are made anew for each run, from run to run: by this many bytes together.
+const TOLERANCE: usize = 8;
 
 #[test]
 fn the_page_has_the_sizes_of_new_handshakes() {
