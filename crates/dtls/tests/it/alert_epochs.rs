@@ -88,8 +88,8 @@ fn a_server_sends_alerts_under_keys_that_the_client_has() {
     let last_to_client = |mut pair: Pair<'_>| {
         pair.run_for(Duration::from_secs(5));
         assert!(pair.at_server.connected.is_none());
-        let to_client = pair.log.iter().filter(|(way, _)| *way == Direction::ToClient);
-        sent(&to_client.last().unwrap().1)
+        let mut to_client = pair.log.iter().filter(|(way, _)| *way == Direction::ToClient);
+        sent(&to_client.next_back().unwrap().1)
     };
     // DTLS 1.2: the server has keys when it notices that the client has seen another message, and
     // has not sent its ChangeCipherSpec.

@@ -149,6 +149,16 @@ fn the_server_s_name_is_not_confirmed_when_a_session_is_resumed() {
     }
 }
 
+/// wolfSSL's clients compare 32 bytes, so that a handshake that resumes a session with a shorter ID
+/// does not complete there.
+#[test]
+fn session_ids_have_32_bytes() {
+    let mut parts = configs(RAW);
+    parts.client.settings.session_tickets = false;
+    let (pair, _) = with_session(parts);
+    assert_eq!(server_hello(&pair).1.len(), 32);
+}
+
 /// RFC 5077, section 3.4: a client may present its ticket without a session ID.
 #[test]
 fn a_ticket_is_resumed_without_a_session_id() {
