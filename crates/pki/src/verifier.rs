@@ -211,8 +211,8 @@ impl Dangerous {
 /// accepted the peer's chain and neither a certificate in it nor, where lists must be in force, a
 /// revocation list has expired since. For this a verifier remembers 4096 peers, which its clones
 /// share. Whoever replaces authorities or revocation lists makes a new verifier, which remembers
-/// nobody; a [`ReloadingVerifier`](crate::ReloadingVerifier) remembers its peers as long as only pins
-/// change or authorities are added. Without the feature `std`, no session is resumed with a peer that has only a chain.
+/// nobody; a `file::ReloadingVerifier` remembers its peers as long as only pins change or authorities
+/// are added. Without the feature `std`, no session is resumed with a peer that has only a chain.
 #[derive(Clone, Debug)]
 pub struct X509Verifier {
     settings: Settings,
