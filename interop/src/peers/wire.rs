@@ -424,7 +424,8 @@ mod tests {
     }
 
     fn hello(extensions: &[u8]) -> Vec<u8> {
-        let mut message = vec![SERVER_HELLO, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0xfe, 0xfd];
+        let length = 40 + extensions.len() as u8;
+        let mut message = vec![SERVER_HELLO, 0, 0, length, 0, 1, 0, 0, 0, 0, 0, length, 0xfe, 0xfd];
         message.extend_from_slice(&[7; 32]);
         message.extend_from_slice(&[0, 0xc0, 0xa8, 0, 0, extensions.len() as u8]);
         message.extend_from_slice(extensions);

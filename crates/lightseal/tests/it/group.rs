@@ -23,7 +23,10 @@ pub(crate) struct Site {
 impl Site {
     pub(crate) fn new() -> Self {
         static SITES: AtomicU32 = AtomicU32::new(0);
-        let unique = std::process::id() * 8 + SITES.fetch_add(1, Ordering::Relaxed) % 8;
+        // More than there are tests with a site, so that two that run at once never share one.
+        const MOST: u32 = 64;
+        let number = SITES.fetch_add(1, Ordering::Relaxed) % MOST;
+        let unique = std::process::id().wrapping_mul(MOST).wrapping_add(number);
         Self { dir: TempDir::new(), unique }
     }
 
