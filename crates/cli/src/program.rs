@@ -12,7 +12,9 @@ use std::process::ExitCode;
 /// # Errors
 ///
 /// If the usage is wrong.
-pub fn matches(command: Command, args: &[OsString]) -> Result<ArgMatches, Failure> {
+pub fn matches(mut command: Command, args: &[OsString]) -> Result<ArgMatches, Failure> {
+    command.build();
+    wrap_usages(&mut command);
     command.try_get_matches_from(args).map_err(|error| {
         // A command without its subcommand shows the help.
         if !error.use_stderr()
@@ -22,6 +24,50 @@ pub fn matches(command: Command, args: &[OsString]) -> Result<ArgMatches, Failur
         }
         Failure::new(one_line(&error))
     })
+}
+
+/// The greatest length of a line of usage, in columns. Clap does not break these lines.
+const USAGE_COLUMNS: usize = 80;
+
+/// Breaks the usage of this command and its subcommands into lines.
+fn wrap_usages(command: &mut Command) {
+    let usage = command.render_usage().to_string();
+    if usage.lines().any(|line| line.chars().count() > USAGE_COLUMNS) {
+        *command = std::mem::take(command).override_usage(wrapped_usage(&usage));
+    }
+    command.get_subcommands_mut().for_each(wrap_usages);
+}
+
+/// The usage in lines, without the word before it, whose width they are indented by. A flag and its
+/// value stay in one line.
+fn wrapped_usage(usage: &str) -> String {
+    const BEFORE: &str = "Usage: ";
+    let mut parts: Vec<String> = Vec::new();
+    for word in usage.trim_start_matches(BEFORE).split_whitespace() {
+        match parts.last_mut() {
+            Some(flag) if word.starts_with('<') && flag.contains("--") && !flag.ends_with('>') => {
+                flag.push(' ');
+                flag.push_str(word);
+            }
+            _ => parts.push(word.to_owned()),
+        }
+    }
+    let (mut wrapped, mut column) = (String::new(), BEFORE.len());
+    for part in parts {
+        let width = part.chars().count();
+        if wrapped.is_empty() {
+        } else if column + 1 + width <= USAGE_COLUMNS {
+            wrapped.push(' ');
+            column += 1;
+        } else {
+            wrapped.push('\n');
+            wrapped.extend(std::iter::repeat_n(' ', BEFORE.len()));
+            column = BEFORE.len();
+        }
+        wrapped.push_str(&part);
+        column += width;
+    }
+    wrapped
 }
 
 /// Parses the command line of this process, and answers requests for help and for the version,
@@ -61,5 +107,28 @@ pub fn one_line(error: &clap::Error) -> String {
     match lines.find_map(|line| line.strip_prefix("tip: a similar ")) {
         Some(similar) => format!("{what}; a similar {similar}"),
         None => what.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Arg;
+
+    #[test]
+    fn a_long_usage_is_broken_between_flags() {
+        let flag = |name| Arg::new(name).long(name).value_name("HOST:PORT").required(true);
+        let names = ["listen-on-address", "connect-to-address", "announce-address"];
+        let mut command =
+            Command::new("test").subcommand(Command::new("run").args(names.map(flag)));
+        command.build();
+        wrap_usages(&mut command);
+        let run = command.find_subcommand_mut("run").expect("a subcommand");
+        assert_eq!(
+            run.render_usage().to_string(),
+            "Usage: test run --listen-on-address <HOST:PORT> --connect-to-address <HOST:PORT>\n       \
+             --announce-address <HOST:PORT>"
+        );
+        assert_eq!(command.render_usage().to_string(), "Usage: test [COMMAND]");
     }
 }

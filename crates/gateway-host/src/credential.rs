@@ -143,6 +143,16 @@ impl Credential {
         }
     }
 
+    /// The chain of certificates, its own first; `None` if it is a raw public key.
+    pub(crate) fn certificates(&self) -> Option<Vec<&[u8]>> {
+        match &self.0 {
+            Kind::Files(key, known_by) if !known_by.is_raw() => {
+                Some(key.entries().iter().map(Vec::as_slice).collect())
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) const fn kind(&self) -> &Kind {
         &self.0
     }

@@ -10,53 +10,55 @@ use crate::units::Quantity;
 use clap::Args;
 use clap::builder::{PossibleValue, TypedValueParser};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
-use lightseal_dtls::crypto::rustcrypto::PROVIDER;
 use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup};
 use lightseal_dtls::{ConnectionId, ConnectionIds, KeyLog, Packing, ProtocolVersion, Settings};
+use lightseal_dtls_aws_lc::PROVIDER;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// The heading of these flags in help texts.
+const HEADING: &str = "For other DTLS peers";
+
 /// Flags that limit what is negotiated.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "For other DTLS peers")]
 pub(crate) struct OfferArgs {
     /// DTLS versions to offer; 1.2 is used only with a peer that lacks 1.3 [default: 1.2, 1.3].
-    #[arg(long, value_name = "VERSION", value_parser = versions(), value_delimiter = ',')]
+    #[arg(help_heading = HEADING, long, value_name = "VERSION", value_parser = versions(), value_delimiter = ',')]
     dtls: Vec<ProtocolVersion>,
     /// Cipher suites of these versions, best first [default: all but CCM_8 and
     /// TLS_SHA256_SHA256, which does NOT encrypt].
-    #[arg(long, value_name = "SUITE", value_parser = cipher_suites(), value_delimiter = ',', ignore_case = true)]
+    #[arg(help_heading = HEADING, long, value_name = "SUITE", value_parser = cipher_suites(), value_delimiter = ',', ignore_case = true)]
     cipher_suite: Vec<CipherSuiteId>,
     /// PSK key exchange modes, best first; psk_ke is shorter and gives no forward secrecy [default:
     /// psk_dhe_ke, psk_ke].
-    #[arg(long, value_name = "MODE", value_parser = psk_modes(), value_delimiter = ',', ignore_case = true)]
+    #[arg(help_heading = HEADING, long, value_name = "MODE", value_parser = psk_modes(), value_delimiter = ',', ignore_case = true)]
     psk_mode: Vec<PskKeyExchangeMode>,
     /// How handshake messages are packed into records and datagrams.
-    #[arg(long, value_name = "HOW", value_parser = packings(), default_value = "auto")]
+    #[arg(help_heading = HEADING, long, value_name = "HOW", value_parser = packings(), default_value = "auto")]
     packing: Packing,
     /// Accept a DTLS 1.2 peer that cannot bind its keys to the whole handshake (RFC 7627).
-    #[arg(long)]
+    #[arg(help_heading = HEADING, long)]
     allow_no_extended_master_secret: bool,
     /// Length of the connection IDs in records to this end, 0 to 32 bytes, or off. A client whose
     /// address changes keeps its flows if the server gives it a connection ID [default: 4 (server),
     /// 0 (client)].
-    #[arg(long, value_name = "BYTES|off", value_parser = connection_ids)]
+    #[arg(help_heading = HEADING, long, value_name = "BYTES|off", value_parser = connection_ids)]
     connection_ids: Option<ConnectionIds>,
     /// Accept the new address of a peer with connection IDs even if it cannot be checked (RFC
     /// 9853).
-    #[arg(long)]
+    #[arg(help_heading = HEADING, long)]
     follow_unchecked: bool,
     /// Key exchange groups, best first [default: x25519, p256].
-    #[arg(long, value_name = "GROUP", value_parser = groups(), value_delimiter = ',', ignore_case = true)]
+    #[arg(help_heading = HEADING, long, value_name = "GROUP", value_parser = groups(), value_delimiter = ',', ignore_case = true)]
     group: Vec<NamedGroup>,
     /// Give up a handshake that takes longer than this.
-    #[arg(long, value_name = "TIME", default_value = "60s")]
+    #[arg(help_heading = HEADING, long, value_name = "TIME", default_value = "60s")]
     handshake_timeout: Quantity<Duration>,
     /// DANGER: append all traffic secrets to this file, in the format of SSLKEYLOGFILE.
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = HEADING, long, value_name = "FILE")]
     key_log: Option<PathBuf>,
 }
 
@@ -92,33 +94,13 @@ fn packings() -> impl TypedValueParser<Value = Packing> {
     ])
 }
 
-/// The name of a cipher suite in the registry of TLS.
-fn registered(suite: CipherSuiteId) -> &'static str {
-    let name = PROVIDER.suite(suite).map(|suite| suite.name);
-    name.or(PROVIDER.suite_12(suite).map(|suite| suite.name)).unwrap_or_default()
-}
-
 fn cipher_suites() -> impl TypedValueParser<Value = CipherSuiteId> {
-    let suites = [
-        CipherSuiteId::AES_128_GCM_SHA256,
-        CipherSuiteId::CHACHA20_POLY1305_SHA256,
-        CipherSuiteId::AES_128_CCM_SHA256,
-        CipherSuiteId::AES_128_CCM_8_SHA256,
-        CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
-        CipherSuiteId::SHA256_SHA256,
-        CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256,
-        CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256,
-        CipherSuiteId::PSK_WITH_AES_128_CCM,
-        CipherSuiteId::PSK_WITH_AES_128_CCM_8,
-        CipherSuiteId::ECDHE_PSK_WITH_AES_128_GCM_SHA256,
-        CipherSuiteId::ECDHE_PSK_WITH_AES_128_CCM_8_SHA256,
-    ];
-    one_of(suites.map(|suite| {
-        let name = match registered(suite) {
-            name @ "AES_128_CTR_LIGHTMAC_SHA256" => {
-                PossibleValue::new("AES_128_CTR_LIGHTMAC").alias(name)
-            }
-            name => PossibleValue::new(name),
+    let suites = PROVIDER.suites.iter().map(|suite| (suite.name, suite.id));
+    let suites = suites.chain(PROVIDER.suites_12.iter().map(|suite| (suite.name, suite.id)));
+    one_of(suites.map(|(name, suite)| {
+        let name = match name {
+            "AES_128_CTR_LIGHTMAC_SHA256" => PossibleValue::new("AES_128_CTR_LIGHTMAC").alias(name),
+            _ => PossibleValue::new(name),
         };
         (name, suite)
     }))

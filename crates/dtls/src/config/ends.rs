@@ -153,7 +153,7 @@ fn check_client(settings: &Settings, has_psk: bool) -> Result<(), ConfigError> {
     if speaks_12 || settings.speaks(ProtocolVersion::Dtls13) {
         Ok(())
     } else {
-        Err(ConfigError::Versions)
+        Err(ConfigError::CipherSuites)
     }
 }
 

@@ -75,7 +75,9 @@ impl fmt::Display for BadCertificate {
             Self::Expired => "the peer's certificate has expired",
             Self::NotYetValid => "the peer's certificate is not valid yet",
             Self::Revoked => "the peer's certificate was revoked",
-            Self::UnknownRevocation => "whether the peer's certificate was revoked is not known",
+            Self::UnknownRevocation => {
+                "no revocation list in force covers the peer's certificate and its authorities"
+            }
             Self::WrongName => "the peer's certificate is for another name",
             Self::WrongPurpose => "the peer's certificate is for another purpose",
             Self::Constraint => "an authority was not allowed to issue the peer's certificate",

@@ -4,9 +4,10 @@
 mod machine;
 
 use crate::config::{Config, sends_to};
-use crate::credential::KnownBy;
+use crate::credential::{Credential, KnownBy, Trust};
 use crate::status::{self, GatewayStatus, RequestError, StatusClient};
 use crate::{ErrorLine, privileges};
+use lightseal_dtls::BadCertificate;
 use std::os::unix::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -78,7 +79,10 @@ pub async fn check(config: &Config) -> Vec<Finding> {
 }
 
 fn identity(config: &Config, findings: &mut Vec<Finding>) -> Option<KnownBy> {
-    findings.extend(config.load_trust().err().map(Finding::error));
+    let trust = config.load_trust().unwrap_or_else(|error| {
+        findings.push(Finding::error(error));
+        None
+    });
     match config.load_credential() {
         Err(error) => {
             findings.push(Finding::error(error));
@@ -87,9 +91,25 @@ fn identity(config: &Config, findings: &mut Vec<Finding>) -> Option<KnownBy> {
         Ok(credential) => {
             let own = credential.known_by();
             findings.extend(config.check_own_key(&own).err().map(Finding::error));
+            findings.extend(trust.and_then(|trust| refusal(&credential, &trust)));
             Some(own)
         }
     }
+}
+
+/// Why peers refuse the certificate of this gateway, as far as they verify it as this gateway
+/// verifies theirs. They may trust other authorities, or have other revocation lists.
+fn refusal(credential: &Credential, trust: &Trust) -> Option<Finding> {
+    let why = match trust.verify(&credential.certificates()?).err()? {
+        BadCertificate::UnknownIssuer | BadCertificate::UnknownRevocation => return None,
+        BadCertificate::WrongPurpose => {
+            "it is not for clients: make it with `lightseal keygen certificate` without --for"
+                .to_owned()
+        }
+        why => why.to_string(),
+    };
+    let what = format_args!("peers refuse this gateway's certificate: {why}");
+    Some(Finding::error(ErrorLine::of("[gateway] credential", what)))
 }
 
 /// Whether this gateway is running already. If another gateway uses the same directory, that is an

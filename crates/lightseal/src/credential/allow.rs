@@ -51,7 +51,8 @@ struct State {
 enum Refused {
     #[default]
     None,
-    One(Identity),
+    /// What the line of the log says.
+    One(String),
     /// It is not known which of them a line of the log is about.
     Several,
 }
@@ -73,14 +74,14 @@ impl AccessList {
         identities.into_iter().any(|identity| state.identities.contains(&identity))
     }
 
-    /// As [`allows`](Self::allows), for a peer that begins a handshake. `shown` names a refused peer
-    /// in the log.
-    fn admits(&self, identities: Vec<Identity>, shown: impl FnOnce() -> Identity) -> bool {
+    /// As [`allows`](Self::allows), for a peer that begins a handshake. `refusal` says for the log what
+    /// a refused peer has shown.
+    fn admits(&self, identities: Vec<Identity>, refusal: impl FnOnce() -> String) -> bool {
         let allowed = self.allows(identities);
         if !allowed {
             let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
             *refused = match *refused {
-                Refused::None => Refused::One(shown()),
+                Refused::None => Refused::One(refusal()),
                 Refused::One(_) | Refused::Several => Refused::Several,
             };
         }
@@ -92,7 +93,7 @@ impl AccessList {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::take(&mut *refused) {
             Refused::None => None,
-            Refused::One(identity) => Some(format!("{identity} is not on the access list")),
+            Refused::One(refusal) => Some(refusal),
             Refused::Several => Some("it is not on the access list".to_owned()),
         }
     }
@@ -179,7 +180,11 @@ fn parse(text: &str) -> Result<BTreeSet<Identity>, String> {
             revokes_all = true;
         } else if !line.is_empty() {
             let identity = line.parse().map_err(|error| {
-                format!(", line {number}: {error}; a space in an identity is written %20")
+                let hint = match line.starts_with("spki:") && line.contains(char::is_whitespace) {
+                    true => "remove what follows the hash: only files for --pin have names there",
+                    false => "a space in an identity is written %20",
+                };
+                format!(", line {number}: {error}; {hint}")
             })?;
             identities.insert(identity);
         }
@@ -191,6 +196,21 @@ fn parse(text: &str) -> Result<BTreeSet<Identity>, String> {
         )),
         _ => Ok(identities),
     }
+}
+
+/// What the log says of a client that names a PSK.
+fn unlisted_psk(identity: &Identity) -> String {
+    format!("{identity} is not on the access list")
+}
+
+/// What the log says of a peer that has shown this certificate or public key. It has not proved yet
+/// that it has the private key.
+fn unlisted_key(identity: &Identity) -> String {
+    let kind = match identity {
+        Identity::Subject(_) => "a certificate of",
+        _ => "the key",
+    };
+    format!("it showed {kind} {identity}, which is not on the access list")
 }
 
 /// The keys of a store whose identities are on an access list.
@@ -207,7 +227,7 @@ impl PskStore for AllowedPsks {
         let identity = Identity::Psk(identity.to_vec());
         match found {
             Lookup::Unknown => found,
-            _ if self.list.admits(vec![identity.clone()], || identity) => found,
+            _ if self.list.admits(vec![identity.clone()], || unlisted_psk(&identity)) => found,
             _ => Lookup::Unknown,
         }
     }
@@ -232,7 +252,7 @@ impl CertificateVerifier for AllowedPeers {
         let key = Identity::Key(SpkiHash::of(&spki).0);
         let subject = name.clone().map(Identity::Subject);
         let identities = subject.clone().into_iter().chain([key.clone()]).collect();
-        match self.list.admits(identities, || subject.unwrap_or(key)) {
+        match self.list.admits(identities, || unlisted_key(&subject.unwrap_or(key))) {
             true => Ok((spki, name)),
             false => Err(NOT_LISTED),
         }
@@ -289,6 +309,8 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.starts_with(said), "{text:?}: {error}");
         }
+        // `keygen key` prints such lines, for files of pins.
+        assert!(parse(&format!("spki:{hash} own.key")).unwrap_err().contains("--pin"));
     }
 
     fn list(text: &str) -> Arc<AccessList> {
@@ -322,7 +344,7 @@ mod tests {
         let list = list("psk:a\n");
         let knock = |name: &[u8]| {
             let identity = Identity::Psk(name.to_vec());
-            list.admits(vec![identity.clone()], || identity)
+            list.admits(vec![identity.clone()], || unlisted_psk(&identity))
         };
         assert!(knock(b"a") && list.take_refused().is_none());
         assert!(!knock(b"b c"));

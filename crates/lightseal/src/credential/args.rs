@@ -5,33 +5,36 @@ use lightseal_pki::SpkiHash;
 use lightseal_pki::file::CredentialForm;
 use std::path::PathBuf;
 
+/// The heading of these flags in help texts. Each flag names it: a heading of the whole struct would
+/// also stand above the flags of other structs that follow.
+pub(crate) const HEADING: &str = "Credentials";
+
 /// What this end proves its identity with, and whom it accepts.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Credentials")]
 pub(crate) struct CredentialArgs {
     /// What this end proves its identity with: `psk:FILE` is a file of pre-shared keys,
     /// `cert:FILE,key:FILE` a chain of X.509 certificates with its private key, `key:FILE` a private
     /// key whose public key the other end knows (raw public key, RFC 7250). Files of certificates
     /// and private keys are PEM or DER. May be given several times, best first.
-    #[arg(long, value_name = "KIND:FILE")]
+    #[arg(help_heading = HEADING, long, value_name = "KIND:FILE")]
     pub(crate) credential: Vec<CredentialForm>,
     /// File of pre-shared keys, one identity:hexkey per line: the same as --credential psk:FILE.
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = HEADING, long, value_name = "FILE")]
     pub(crate) psk_file: Option<PathBuf>,
     /// Accept certificates that the authorities in this file have issued.
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = HEADING, long, value_name = "FILE")]
     pub(crate) ca: Vec<PathBuf>,
     /// Heed the revocation lists in this file: a certificate without a list of its issuer is then
     /// refused.
-    #[arg(long, value_name = "FILE", requires = "ca")]
+    #[arg(help_heading = HEADING, long, value_name = "FILE", requires = "ca")]
     pub(crate) crl: Vec<PathBuf>,
     /// Accept this public key, raw or in a certificate of any issuer: `spki:` and the SHA-256 of its
     /// SubjectPublicKeyInfo, or a file of such lines.
-    #[arg(long, value_name = "spki:HASH|FILE")]
+    #[arg(help_heading = HEADING, long, value_name = "spki:HASH|FILE")]
     pub(crate) pin: Vec<Pin>,
     /// Accept only peers whose identity is in this file, one in each line: `psk:IDENTITY`,
     /// `spki:HASH` or `subject:NAME`. The other flags say how a peer proves its identity.
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = HEADING, long, value_name = "FILE")]
     pub(crate) allow: Option<PathBuf>,
 }
 

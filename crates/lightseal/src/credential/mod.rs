@@ -13,8 +13,9 @@ use allow::{AccessList, AllowedPeers, AllowedPsks};
 use args::{CredentialArgs, Pin};
 use lightseal_dtls::crypto::Provider;
 use lightseal_dtls::{
-    CertificateCompression, CertificateVerifier, ClientAuthentication, ClientConfig, Identity,
-    KeyStore, Negotiated, PeerKey, Psk, PskStore, ServerConfig, Settings,
+    BadCertificate, CertificateCompression, CertificateVerifier, ClientAuthentication,
+    ClientConfig, ConfigError, Identity, KeyStore, Negotiated, PeerKey, Psk, PskStore,
+    ServerConfig, Settings,
 };
 use lightseal_pki::file::{CredentialForm, ReloadingKeys, ReloadingVerifier, TrustFiles};
 use lightseal_pki::{Clock, Settings as TrustSettings, SpkiHash, Zlib};
@@ -110,22 +111,23 @@ impl Credentials {
     /// If there is no credential, or a file cannot be used.
     pub(crate) fn open(args: &CredentialArgs, provider: &Provider) -> Result<Self, Failure> {
         let mut psk_files: Vec<_> = args.psk_file.iter().collect();
-        let mut key_files = Vec::new();
+        let (mut key_files, mut key_hashes) = (Vec::new(), Vec::new());
         for form in &args.credential {
             if let CredentialForm::Psks(file) = form {
                 psk_files.push(file);
             }
-            key_files.extend(form.key_files());
+            if let Some(files) = form.key_files() {
+                let key = files
+                    .load(provider)
+                    .map_err(|error| lacks_key(form).unwrap_or_else(|| Failure::new(error)))?;
+                key_hashes.push(SpkiHash::of(key.key().public_key()));
+                key_files.push(files);
+            }
         }
         if psk_files.len() > 1 {
             return Err(Failure::new("more than one file of pre-shared keys"));
         }
         let psks = psk_files.first().map(|file| KeyFile::open(file)).transpose()?.map(Arc::new);
-        let mut key_hashes = Vec::new();
-        for files in &key_files {
-            let key = files.load(provider).map_err(Failure::new)?;
-            key_hashes.push(SpkiHash::of(key.key().public_key()));
-        }
         let keys = match key_files.is_empty() {
             true => None,
             false => {
@@ -230,15 +232,15 @@ impl Credentials {
         let psk = self.client_psk(identity)?;
         let config = match (psk, verifier) {
             (_, None) if self.keys.is_some() => return Err(Failure::new(NO_VERIFIER)),
-            (Some(psk), None) => ClientConfig::with(psk, settings).context("settings")?,
-            (None, None) => return Err(Failure::new(NO_CREDENTIAL)),
+            (Some(psk), None) => ClientConfig::with(psk, settings).map_err(unusable)?,
+            (None, None) => return Err(Failure::new(NO_SERVER)),
             (psk, Some(verifier)) => {
                 let config = match psk {
                     Some(psk) => ClientConfig::with(psk, settings)
                         .and_then(|config| config.with_verifier(verifier)),
                     None => ClientConfig::verifying(verifier, settings),
                 };
-                config.and_then(|config| config.with_server_name(name)).context("settings")?
+                config.and_then(|config| config.with_server_name(name)).map_err(unusable)?
             }
         };
         match &self.keys {
@@ -391,9 +393,50 @@ const LIST_NEEDS_IDENTITIES: &str = "--allow refuses clients that prove no ident
 const NOT_ASKED: &str =
     "--ca and --pin verify clients: give --require-client or --request-client beside them";
 
-/// What an end says that has no credential.
-const NO_CREDENTIAL: &str = "no --psk-file given, nor --credential or --pin; `lightseal psk NAME` \
-                             prints a line for a file of keys";
+/// What a client says that knows no server.
+const NO_SERVER: &str = "no --psk-file given, nor --ca or --pin to verify the server with; \
+                         `lightseal psk NAME` prints a line for a file of keys";
+
+/// What a server says that has no credential.
+const NO_CREDENTIAL: &str = "no --psk-file given, nor --credential, nor --cert and --key of \
+                             s_server; `lightseal psk NAME` prints a line for a file of keys";
+
+/// Says which flags have led to a configuration that cannot be used.
+fn unusable(error: ConfigError) -> Failure {
+    match error {
+        ConfigError::CipherSuites => Failure::new(
+            "settings: no suite in --cipher-suite can be used with these credentials and the \
+             versions in --dtls",
+        ),
+        ConfigError::ServerName => Failure::new(
+            "settings: the server's name is no host name or IP address; --name gives another one",
+        ),
+        error => Failure::new(format_args!("settings: {error}")),
+    }
+}
+
+/// Why the certificate of a server is refused that should have this name, for the user.
+pub(crate) fn refusal(why: BadCertificate, name: Option<&str>) -> String {
+    match (why, name) {
+        (BadCertificate::WrongName, Some(name)) => format!("{why} than {name} (--name)"),
+        (BadCertificate::UnknownRevocation, _) => format!("{why} (--crl)"),
+        _ => why.to_string(),
+    }
+}
+
+/// What is wrong with a file that was given for both a certificate and its private key, and has no
+/// private key: without this, the error would be about the mode of a file of keys.
+fn lacks_key(form: &CredentialForm) -> Option<Failure> {
+    let CredentialForm::Certificate { chain, key } = form else { return None };
+    let text = zeroize::Zeroizing::new(std::fs::read(chain).ok().filter(|_| chain == key)?);
+    let has_key = text.windows(PRIVATE_KEY.len()).any(|bytes| bytes == PRIVATE_KEY);
+    let file = chain.display();
+    let lacks = format_args!("{file} has no private key: give cert:{file},key:FILE").to_string();
+    (!has_key).then(|| Failure::new(lacks))
+}
+
+/// With these words the label of every private key in a PEM file ends.
+const PRIVATE_KEY: &[u8] = b"PRIVATE KEY-----";
 
 fn trust(
     args: &CredentialArgs,

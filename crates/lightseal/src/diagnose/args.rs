@@ -2,7 +2,7 @@
 
 use super::exporter::Exporter;
 use crate::credential::Credentials;
-use crate::credential::args::CredentialArgs;
+use crate::credential::args::{CredentialArgs, HEADING as CREDENTIALS};
 use crate::failure::{Context, Failure};
 use crate::offer::OfferArgs;
 use crate::units::{Bytes, Quantity};
@@ -18,11 +18,11 @@ Examples:
   lightseal psk sensor-7 --out keys.psk
   lightseal s_client 192.0.2.1:5684 --psk-file keys.psk
   echo hello | lightseal s_client 192.0.2.1:5684 --psk-file keys.psk
-  lightseal s_client 192.0.2.1:5684 --psk-file keys.psk --dtls 1.2 --json < /dev/null
-  lightseal s_client sensor.example:5684 --ca ca.pem --cert me.pem --key me.key
-  lightseal s_client sensor.example:5684 --ca ca.pem --session-file session --early-data lines
+  lightseal s_client 192.0.2.1:5684 --psk-file keys.psk --json < /dev/null
+  lightseal s_client a.example:5684 --ca ca.pem --cert me.pem --key me.key
+  lightseal s_client a.example:5684 --ca ca.pem --session-file session
 
-Exit code: 0 if the association was closed in order, 1 if the handshake failed or the server
+Exit code: 0 if the association was closed in order, 1 if the handshake failed or the server \
 ended the association with an alert, 2 if this end could not do its work.";
 
 const SERVER_EXAMPLES: &str = "\
@@ -30,10 +30,10 @@ Examples:
   lightseal psk sensor-7 --out keys.psk
   lightseal s_server --listen 127.0.0.1:5684 --psk-file keys.psk --echo
   lightseal s_server --listen '[::]:5684' --psk-file keys.psk --once --json
-  lightseal s_server --listen 127.0.0.1:5684 --cert me.pem --key me.key --ca ca.pem
+  lightseal s_server --listen 127.0.0.1:5684 --cert me.pem --key me.key
 
-Exit code: 0 if a signal stopped the server, or with --once if the association was closed in
-order; 1 with --once if the handshake failed or the client ended the association with an alert;
+Exit code: 0 if a signal stopped the server, or with --once if the association was closed in \
+order; 1 with --once if the handshake failed or the client ended the association with an alert; \
 2 if this end could not do its work.";
 
 /// What either end has of its own.
@@ -41,10 +41,10 @@ order; 1 with --once if the handshake failed or the client ended the association
 pub(crate) struct OwnArgs {
     /// Chain of X.509 certificates of this end: with --key, the same as --credential
     /// cert:FILE,key:FILE.
-    #[arg(long, value_name = "FILE", help_heading = "Credentials", requires = "key")]
+    #[arg(long, value_name = "FILE", help_heading = CREDENTIALS, requires = "key")]
     pub(crate) cert: Option<PathBuf>,
     /// Private key of this end. Without --cert its public key is its own credential.
-    #[arg(long, value_name = "FILE", help_heading = "Credentials")]
+    #[arg(long, value_name = "FILE", help_heading = CREDENTIALS)]
     pub(crate) key: Option<PathBuf>,
     /// Application protocols to offer or accept (ALPN, RFC 7301), best first, such as co for CoAP.
     #[arg(long, value_name = "PROTOCOL", value_delimiter = ',')]
@@ -63,10 +63,10 @@ pub(crate) struct SClientArgs {
     pub(crate) own: OwnArgs,
     /// Name that the server's certificate must have, which is also sent to the server (SNI)
     /// [default: HOST].
-    #[arg(long, value_name = "NAME", help_heading = "Credentials")]
+    #[arg(long, value_name = "NAME", help_heading = CREDENTIALS)]
     pub(crate) name: Option<String>,
     /// DANGER: accept every certificate and raw public key of the server.
-    #[arg(long, help_heading = "Credentials")]
+    #[arg(long, help_heading = CREDENTIALS)]
     pub(crate) no_verify: bool,
     /// Connect a second time with the session of the first association, and print what that saved.
     #[arg(long)]
@@ -81,7 +81,7 @@ pub(crate) struct SClientArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) early_data: Option<PathBuf>,
     /// Identity of the key to use [default: the identity in the first line of the PSK file].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = CREDENTIALS)]
     pub(crate) identity: Option<String>,
     /// Largest UDP payload to send, 80 to 9216 bytes [default: 1200].
     #[arg(long, value_name = "BYTES")]
@@ -108,10 +108,10 @@ pub(crate) struct SServerArgs {
     pub(crate) own: OwnArgs,
     /// Ask clients without a PSK for a certificate or raw public key, and accept those that have
     /// none.
-    #[arg(long, help_heading = "Credentials", conflicts_with = "require_client")]
+    #[arg(long, help_heading = CREDENTIALS, conflicts_with = "require_client")]
     pub(crate) request_client: bool,
     /// Refuse clients without a PSK that have no certificate or raw public key.
-    #[arg(long, help_heading = "Credentials")]
+    #[arg(long, help_heading = CREDENTIALS)]
     pub(crate) require_client: bool,
     /// Largest UDP payload to send, 80 to 9216 bytes [default: 1200].
     #[arg(long, value_name = "BYTES")]
@@ -136,19 +136,21 @@ pub(crate) struct SServerArgs {
     pub(crate) offer: OfferArgs,
 }
 
+/// The heading of the flags for output in help texts.
+const HEADING: &str = "Output";
+
 /// What is printed.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Output")]
 pub(crate) struct ShownArgs {
     /// Print what was negotiated in one line.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(help_heading = HEADING, long, conflicts_with = "json")]
     pub(crate) brief: bool,
     /// Print one JSON object for each association, when it has ended, and nothing else.
-    #[arg(long)]
+    #[arg(help_heading = HEADING, long)]
     pub(crate) json: bool,
     /// Print keying material of this label and length in bytes (RFC 8446, section 7.5), in
     /// hexadecimal. May be given several times.
-    #[arg(short, long, value_name = "LABEL:LENGTH")]
+    #[arg(help_heading = HEADING, short, long, value_name = "LABEL:LENGTH")]
     pub(crate) exporter: Vec<Exporter>,
 }
 

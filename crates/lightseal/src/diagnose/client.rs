@@ -8,12 +8,13 @@ use super::summary::{HandshakeCost, Summary};
 use super::witness::Witness;
 use super::{complain, exit_code, lines, payload, print};
 use crate::address;
+use crate::credential::refusal;
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
-    CertificateVerifier, ClientConfig, CloseReason, Connection, Event, Negotiated, ProtocolVersion,
-    SendError, Session as ResumableSession, WhenRejected,
+    CertificateVerifier, ClientConfig, CloseReason, Connection, Event, Fault, Negotiated,
+    ProtocolVersion, SendError, Session as ResumableSession, WhenRejected,
 };
 use lightseal_net::Clock;
 use lightseal_net::address::Named;
@@ -116,6 +117,9 @@ impl EngineHost<Connection> for ClientHost {
 
 type Client = Driver<Connection, ClientHost>;
 
+/// What is said if there is nothing to resume.
+const NO_SESSION: &str = "the server gave no session that could be resumed";
+
 /// What came of an association.
 #[derive(Debug)]
 enum Outcome {
@@ -171,7 +175,12 @@ pub(crate) async fn run(args: &SClientArgs, quiet: bool) -> Result<ExitCode, Fai
                     session.finish(server, outcome?)?;
                     return session.reconnect(*address, config, first, &mut signals).await;
                 }
-                None => return session.finish(server, outcome?),
+                None => {
+                    if args.reconnect && matches!(outcome, Ok(Outcome::Ended(_, true))) {
+                        tracing::warn!("no second connection: {NO_SESSION}");
+                    }
+                    return session.finish(server, outcome?);
+                }
             },
         };
         if is_last {
@@ -292,7 +301,7 @@ impl<'a> Session<'a> {
             // The session that the file had was used by now.
             None if self.uses_stored => session_file::remove(path),
             None => {
-                tracing::info!("the server gave no session that could be resumed");
+                tracing::info!("{NO_SESSION}");
                 Ok(())
             }
         }
@@ -552,7 +561,14 @@ impl<'a> Session<'a> {
             self.store_session()?;
         }
         if !connected || code != ExitCode::SUCCESS {
-            return self.failed(&format!("{server}: {reason}"));
+            let why = match reason {
+                CloseReason::Fault(Fault::Certificate(why)) => {
+                    let host = address::host(&self.args.server);
+                    refusal(why, Some(self.args.name.as_deref().unwrap_or(host)))
+                }
+                reason => reason.to_string(),
+            };
+            return self.failed(&format!("{server}: {why}"));
         }
         self.print_json(&reason.to_string())?;
         if self.style == Style::Full {

@@ -3,7 +3,7 @@
 use super::status_command::ProxyStatusArgs;
 use crate::aggregate::Aggregate;
 use crate::config_args::ConfigArgs;
-use crate::credential::args::CredentialArgs;
+use crate::credential::args::{CredentialArgs, HEADING as CREDENTIALS};
 use crate::named::{name, one_of};
 use crate::offer::OfferArgs;
 use crate::units::{Bytes, Quantity};
@@ -32,11 +32,11 @@ pub(crate) struct ProxyClientArgs {
     #[command(flatten)]
     pub(crate) proxy: ProxyArgs,
     /// Identity of the key to use [default: the identity in the first line of the PSK file].
-    #[arg(long, value_name = "NAME", help_heading = "Credentials")]
+    #[arg(long, value_name = "NAME", help_heading = CREDENTIALS)]
     pub(crate) identity: Option<String>,
     /// Name that the server's certificate must have, which is also sent to the server (SNI)
     /// [default: the HOST of --connect].
-    #[arg(long, value_name = "NAME", help_heading = "Credentials")]
+    #[arg(long, value_name = "NAME", help_heading = CREDENTIALS)]
     pub(crate) name: Option<String>,
     /// Send the server an empty record to ask whether it still answers: when a flow has been silent
     /// for this long in either direction, and when an answer is missing from a service that usually
@@ -56,7 +56,7 @@ pub(crate) struct ProxyServerArgs {
     pub(crate) proxy: ProxyArgs,
     /// DANGER: also accept clients that prove no identity. Without it a server with a certificate or
     /// key needs --ca or --pin, and refuses all others that have no pre-shared key.
-    #[arg(long, help_heading = "Credentials")]
+    #[arg(long, help_heading = CREDENTIALS)]
     pub(crate) anonymous_clients: bool,
     /// Maximum number of associations at a time, unfinished handshakes included [default:
     /// unlimited].

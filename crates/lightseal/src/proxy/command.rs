@@ -424,6 +424,7 @@ fn judge(
     own: &Own<'_>,
 ) -> Result<(), Failure> {
     let list = own.credentials.list().map(|list| &**list);
+    let name = own.config.server_name();
     match outcome {
         Ok(()) => {
             server.answered(address);
@@ -438,7 +439,7 @@ fn judge(
         Err(reason @ CloseReason::PeerAlert(AlertDescription::INTERNAL_ERROR)) => {
             tracing::warn!(
                 "{}; starting anyway, since it may have room later",
-                explained(address, &reason, list)
+                explained(address, &reason, list, name)
             );
             Ok(())
         }
@@ -455,7 +456,7 @@ fn judge(
                 | AlertDescription::HANDSHAKE_FAILURE
                 | AlertDescription::INSUFFICIENT_SECURITY,
             )),
-        ) => Err(Failure::new(explained(address, &reason, list))),
+        ) => Err(Failure::new(explained(address, &reason, list, name))),
         Err(reason) => {
             let shown = Named(address);
             Err(Failure::new(format_args!("{shown} refused {own}: {reason}")))

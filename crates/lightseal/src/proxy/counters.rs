@@ -142,8 +142,8 @@ impl Totals {
         }
     }
 
-    /// Warns about a peer that has proved who it is, and is not on the access list. Junk of strangers
-    /// does not keep these lines out of the log.
+    /// Warns about a peer that shows a trusted certificate or key, or names a known PSK, and is not on
+    /// the access list. Junk of strangers does not keep these lines out of the log.
     pub(crate) fn complain_of_unlisted(&self, peer: SocketAddr, why: &str) {
         if let Some(times) = self.loud_unlisted.due() {
             let peer = Named(peer);

@@ -128,11 +128,12 @@ pub(crate) fn unread(socket: &tokio::net::UdpSocket) -> u64 {
 }
 
 /// Why an association with a server did not come about, in words for the administrator of both.
-/// `list` is the client's access list.
+/// `list` is the client's access list, and `name` the name that the server's certificate must have.
 pub(crate) fn explained(
     server: std::net::SocketAddr,
     reason: &lightseal_dtls::CloseReason,
     list: Option<&crate::credential::allow::AccessList>,
+    name: Option<&str>,
 ) -> String {
     use lightseal_dtls::codepoints::AlertDescription as Alert;
     match reason {
@@ -152,8 +153,24 @@ pub(crate) fn explained(
         lightseal_dtls::CloseReason::Fault(lightseal_dtls::Fault::Certificate(why)) => {
             match list.and_then(crate::credential::allow::AccessList::take_refused) {
                 Some(refused) => format!("{server} is not accepted: {refused}"),
-                None => format!("{server} is not accepted: {why}"),
+                None => {
+                    let why = crate::credential::refusal(*why, name);
+                    format!("{server} is not accepted: {why}")
+                }
             }
+        }
+        lightseal_dtls::CloseReason::PeerAlert(Alert::CERTIFICATE_REQUIRED) => {
+            format!("{server} refused this client without a certificate or key: {reason}")
+        }
+        lightseal_dtls::CloseReason::PeerAlert(
+            Alert::BAD_CERTIFICATE
+            | Alert::UNSUPPORTED_CERTIFICATE
+            | Alert::CERTIFICATE_REVOKED
+            | Alert::CERTIFICATE_EXPIRED
+            | Alert::CERTIFICATE_UNKNOWN
+            | Alert::UNKNOWN_CA,
+        ) => {
+            format!("{server} refused the certificate or key of this end: {reason}")
         }
         lightseal_dtls::CloseReason::Fault(_) => {
             format!(

@@ -32,12 +32,19 @@ fn help_exists_for_every_command() {
         "mac ciphers",
         "psk",
         "completions",
+        "group join",
+        "group send",
+        "group controller",
+        "group admin new-token",
     ] {
         let mut args: Vec<&str> = command.split_whitespace().collect();
         args.push("--help");
         let output = lightseal(&args).output().unwrap();
         assert!(output.status.success(), "{command}");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("Usage:"), "{command}");
+        let help = String::from_utf8_lossy(&output.stdout);
+        let usage = help.split("Usage:").nth(1).expect(command);
+        let usage = usage.lines().take_while(|line| !line.is_empty());
+        assert!(usage.map(str::len).all(|len| len <= 80), "{command}");
     }
 }
 

@@ -237,13 +237,23 @@ fn wrong_usage_is_one_line() {
         ("s_client 127.0.0.1:1 --psk-file KEYS --wait 5", "expected a time"),
         ("s_client 127.0.0.1:1 --psk-file KEYS --max-datagram 79", "79 bytes"),
         ("s_server --psk-file KEYS", "--listen <ADDR:PORT>"),
-        ("s_server --listen 127.0.0.1:0", "no --psk-file given"),
+        ("s_server --listen 127.0.0.1:0", "no --psk-file given, nor --credential"),
         ("s_server --listen 192.0.2.1:1 --psk-file KEYS", "cannot listen on 192.0.2.1:1"),
         ("s_server --listen 127.0.0.1:0 --psk-file KEYS --max-sessions 0", "--max-sessions"),
     ] {
         let args = wrong.split_whitespace().map(|word| if word == "KEYS" { &keys } else { word });
         fails(&args.collect::<Vec<_>>(), &[expected]);
     }
+}
+
+#[test]
+fn reconnecting_without_a_session_is_said() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor-7:{KEY}\n"));
+    let (_server, address) = serve(&keys, &[]);
+    let output = client(&address, &keys, &["--reconnect"], "");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(text(&output.stderr).contains("no second connection: the server gave"), "{output:?}");
 }
 
 #[test]
@@ -268,9 +278,9 @@ fn help_fits_80_columns_and_has_examples() {
         let output = lightseal(&[command, "--help"]).env("COLUMNS", "80").output().unwrap();
         let help = text(&output.stdout);
         for line in help.lines() {
-            // Examples and lists of values are not broken.
+            // Lists of values are not broken.
             let fits = line.chars().count() <= 80 || line.contains("[possible values");
-            assert!(fits || line.starts_with("  lightseal"), "{command}: {line:?}");
+            assert!(fits, "{command}: {line:?}");
         }
         assert!(help.contains("Examples:\n  lightseal psk"), "{help}");
         assert!(help.contains("Exit code: 0"), "{help}");

@@ -60,7 +60,9 @@ fn both_ends_verify_certificates_and_agree_on_a_protocol() {
     let trust = ["--ca", &files.root];
     let asking = [&strs(&own)[..], &trust, &["--require-client", "--alpn", "coap,co"]].concat();
     let (_server, address) = serve(&asking);
-    for dtls in ["1.3", "1.2"] {
+    for (dtls, suite) in
+        [("1.3", "TLS_AES_256_GCM_SHA384"), ("1.2", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")]
+    {
         let expecting = ["s_client", &address, "--dtls", dtls, "--name", "server.example"];
         let base = [&expecting[..], &trust, &strs(&theirs)].concat();
         let output = run(&[&base[..], &["--alpn", "co"]].concat());
@@ -82,6 +84,8 @@ fn both_ends_verify_certificates_and_agree_on_a_protocol() {
         assert_eq!(json["peer_identity"], "subject:server.example");
         assert_eq!(json["certificates"][0]["names"][0], "server.example");
         assert_eq!((&json["psk_identity"], &json["resumed"]), (&Value::Null, &false.into()));
+        let output = run(&[&base[..], &["--cipher-suite", suite, "--brief"]].concat());
+        assert!(text(&output.stdout).contains(suite), "{output:?}");
         let output = run(&[&base[..], &["--brief", "--reconnect"]].concat());
         let shown = text(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -106,7 +110,7 @@ fn an_end_that_is_not_verified_is_refused_and_the_reason_is_shown() {
             ([&named[..], &trust].concat(), "refused"),
             ([&named[..], &["--ca", &other], &strs(&theirs)].concat(), "no trusted authority"),
             // Without --name, the address is expected.
-            ([&trust[..], &strs(&theirs)].concat(), "is for another name"),
+            ([&trust[..], &strs(&theirs)].concat(), "is for another name than 127.0.0.1 (--name)"),
         ] {
             let output = run(&[&base[..], &flags].concat());
             let said = text(&output.stderr);
@@ -158,6 +162,11 @@ fn flags_that_would_verify_nobody_are_refused() {
         (&client, &["--key", &key, "--pin", "spki:00"], "64 hexadecimal digits"),
         (&client, &["--key", &key, "--ca", "nowhere.pem"], "nowhere.pem"),
         (&client, &["--psk-file", &psks, "--credential", "psk:b"], "more than one file"),
+        (
+            &client,
+            &["--pin", &pin, "--cipher-suite", "TLS_PSK_WITH_AES_128_CCM"],
+            "no suite in --cipher-suite",
+        ),
         (&server, &["--key", &key, "--pin", &pin], "--require-client"),
         (&server, &["--key", &key, "--require-client"], "no --ca or --pin"),
         (&server, &["--psk-file", &psks, "--require-client"], "only a server with a key"),

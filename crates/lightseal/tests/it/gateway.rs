@@ -92,6 +92,34 @@ fn the_sample_is_a_configuration() {
 }
 
 #[test]
+fn a_certificate_that_peers_refuse_is_an_error() {
+    let dir = TempDir::new();
+    let (identity, _) = keygen(&dir, "a.key");
+    let (_, peer) = keygen(&dir, "b.key");
+    let make = |args: &[&str]| {
+        let output = lightseal(&[&["keygen"], args].concat()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    let (root, own) = (dir.path("root"), dir.path("own"));
+    make(&["ca", &root]);
+    for (purpose, is_refused) in [(&["--for", "server"][..], true), (&[], false)] {
+        make(&[&["certificate", &own, "--ca", &root, "--force"], purpose].concat());
+        let credential =
+            format!("credential = \"cert:{own}.pem,key:{own}.key\"\nca = [\"{root}.pem\"]\n");
+        let with_key = configuration(&dir, &identity, &peer);
+        let with_certificate =
+            with_key.replace(&format!("identity = \"{identity}\"\n"), &credential);
+        assert_ne!(with_key, with_certificate);
+        let file = dir.file("a.toml", &with_certificate);
+        let said = prints(&["gateway", "check", &file]).0;
+        let error = "error: [gateway] credential: peers refuse this gateway's certificate: it is not \
+                     for clients";
+        assert_eq!(said.contains(error), is_refused, "{said}");
+        assert!(is_refused || !said.contains("certificate"), "{said}");
+    }
+}
+
+#[test]
 fn a_good_configuration_is_checked() {
     let dir = TempDir::new();
     let (identity, _) = keygen(&dir, "a.key");

@@ -160,10 +160,16 @@ fn a_peer_that_is_not_on_the_list_is_refused_with_one_line() {
     let named = ["--name", "server.example"];
     for dtls in ["1.3", "1.2"] {
         for (flags, name) in [
-            (&["--credential", &*psk, "--identity", "guest"][..], "psk:guest"),
-            (&["--credential", &psk, "--identity", &odd], &*format!("psk:{odd}")),
-            (&["--credential", &guest, "--ca", &root], "subject:guest.example"),
-            (&["--credential", &client_raw, "--ca", &root], &client_pin),
+            (&["--credential", &*psk, "--identity", "guest"][..], "psk:guest is"),
+            (&["--credential", &psk, "--identity", &odd], &*format!("psk:{odd} is")),
+            (
+                &["--credential", &guest, "--ca", &root],
+                "it showed a certificate of subject:guest.example, which is",
+            ),
+            (
+                &["--credential", &client_raw, "--ca", &root],
+                &*format!("it showed the key {client_pin}, which is"),
+            ),
         ] {
             let trust = ["--ca", &root, "--pin", &client_pin, "--allow", &list];
             let server = ["--credential", &psk, "--credential", &own];
@@ -172,7 +178,7 @@ fn a_peer_that_is_not_on_the_list_is_refused_with_one_line() {
             let more = ["--dtls", dtls];
             fails(&failing(&address, &[flags, &named, &more].concat()), &[&address]);
             let line = server.wait_for("is not on the access list");
-            let expected = format!("no handshake: {name} is not on the access list");
+            let expected = format!("no handshake: {name} not on the access list");
             assert!(line.contains("WARN") && line.contains(&expected), "{line}");
             server.signal("TERM");
             assert_eq!(server.wait(), Some(0));
@@ -213,7 +219,7 @@ fn a_list_that_changes_takes_effect_on_associations_that_exist() {
     server.wait_for("read an access list of 1 identity again; 1 association ended");
     first.wait_for("closed by the peer");
     assert!(!is_answered(&at_first, &first_local));
-    server.wait_for("subject:one.example is not on the access list");
+    server.wait_for("subject:one.example, which is not on the access list");
     echoes(&at_second, &second_local, b"goes on");
     write("!revoke-all\n");
     server.signal("HUP");
@@ -246,7 +252,10 @@ fn another_authority_is_refused_also_with_the_same_names() {
         // Nor does it take the certificate for another name.
         let flags = ["--credential", &right, "--ca", &root, "--name", "server2.example"];
         let flags = [&flags[..], &more].concat();
-        fails(&failing(&address, &flags), &["the peer's certificate is for another name"]);
+        fails(
+            &failing(&address, &flags),
+            &["the peer's certificate is for another name than server2.example"],
+        );
         // A certificate for servers is none for clients.
         let own = files.certificate("server");
         let flags = [&client_flags(&own, &root)[..], &more].concat();
@@ -337,14 +346,14 @@ fn a_client_leaves_a_server_that_it_no_longer_accepts() {
     files.dir.file("servers", "subject:other.example\n");
     client.wait_for("read an access list of 1 identity again; 1 association ended");
     assert!(!is_answered(&application, &local));
-    client.has_said("subject:server.example is not on the access list");
+    client.has_said("subject:server.example, which is not on the access list");
     files.dir.file("servers", "subject:server.example\n");
     client.wait_for("read an access list of 1 identity again");
     echoes(&application, &local, b"two");
     // At the start it is an error.
     let list = files.dir.file("nobody", "!revoke-all\n");
     let flags = [&client_flags(&sensor, &root)[..], &["--allow", &list]].concat();
-    fails(&failing(&address, &flags), &["subject:server.example is not on the access list"]);
+    fails(&failing(&address, &flags), &["subject:server.example, which is not on the access list"]);
 }
 
 #[test]
@@ -419,6 +428,8 @@ fn bad_credentials_end_the_proxies_with_one_line() {
     for (flags, said) in [
         (&["--psk-file", &*psks, "--allow", &list][..], "psk:sensor is not on the access list"),
         (&["--ca", &root, "--name", "no name"], "name"),
+        (&["--ca", &root, "--credential", &format!("cert:{root}")], "root.pem has no private key"),
+        (&[], "no --psk-file given, nor --ca or --pin"),
     ] {
         fails(&[&client[..], flags].concat(), &[said]);
     }

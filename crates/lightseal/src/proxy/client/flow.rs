@@ -139,7 +139,12 @@ impl EngineHost<Connection> for FlowHost {
                     tracing::warn!(
                         "flow {}: {}",
                         Named::from(self.application),
-                        explained(self.server, &reason, self.list.as_deref())
+                        explained(
+                            self.server,
+                            &reason,
+                            self.list.as_deref(),
+                            self.config.server_name()
+                        )
                     );
                 }
                 self.ended = Some(reason);
