@@ -38,12 +38,19 @@ fn wrap_usages(command: &mut Command) {
     command.get_subcommands_mut().for_each(wrap_usages);
 }
 
-/// The usage in lines, without the word before it, whose width they are indented by. A flag and its
-/// value stay in one line.
+/// The word before a usage, whose width all its lines but the first are indented by.
+const BEFORE: &str = "Usage: ";
+
+/// The usage in lines, without the word before it.
 fn wrapped_usage(usage: &str) -> String {
-    const BEFORE: &str = "Usage: ";
+    let lines: Vec<_> = usage.trim_start_matches(BEFORE).lines().map(wrapped_line).collect();
+    lines.join(&format!("\n{}", " ".repeat(BEFORE.len())))
+}
+
+/// One form of the usage in lines. A flag and its value stay in one line.
+fn wrapped_line(form: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
-    for word in usage.trim_start_matches(BEFORE).split_whitespace() {
+    for word in form.split_whitespace() {
         match parts.last_mut() {
             Some(flag) if word.starts_with('<') && flag.contains("--") && !flag.ends_with('>') => {
                 flag.push(' ');
@@ -55,14 +62,17 @@ fn wrapped_usage(usage: &str) -> String {
     let (mut wrapped, mut column) = (String::new(), BEFORE.len());
     for part in parts {
         let width = part.chars().count();
-        if wrapped.is_empty() {
-        } else if column + 1 + width <= USAGE_COLUMNS {
-            wrapped.push(' ');
-            column += 1;
-        } else {
-            wrapped.push('\n');
-            wrapped.extend(std::iter::repeat_n(' ', BEFORE.len()));
-            column = BEFORE.len();
+        match column + 1 + width <= USAGE_COLUMNS {
+            _ if wrapped.is_empty() => {}
+            true => {
+                wrapped.push(' ');
+                column += 1;
+            }
+            false => {
+                wrapped.push('\n');
+                wrapped.push_str(&" ".repeat(BEFORE.len()));
+                column = BEFORE.len();
+            }
         }
         wrapped.push_str(&part);
         column += width;

@@ -111,23 +111,24 @@ impl Credentials {
     /// If there is no credential, or a file cannot be used.
     pub(crate) fn open(args: &CredentialArgs, provider: &Provider) -> Result<Self, Failure> {
         let mut psk_files: Vec<_> = args.psk_file.iter().collect();
-        let (mut key_files, mut key_hashes) = (Vec::new(), Vec::new());
         for form in &args.credential {
             if let CredentialForm::Psks(file) = form {
                 psk_files.push(file);
-            }
-            if let Some(files) = form.key_files() {
-                let key = files
-                    .load(provider)
-                    .map_err(|error| lacks_key(form).unwrap_or_else(|| Failure::new(error)))?;
-                key_hashes.push(SpkiHash::of(key.key().public_key()));
-                key_files.push(files);
             }
         }
         if psk_files.len() > 1 {
             return Err(Failure::new("more than one file of pre-shared keys"));
         }
         let psks = psk_files.first().map(|file| KeyFile::open(file)).transpose()?.map(Arc::new);
+        let (mut key_files, mut key_hashes) = (Vec::new(), Vec::new());
+        for form in &args.credential {
+            let Some(files) = form.key_files() else { continue };
+            let key = files
+                .load(provider)
+                .map_err(|error| lacks_key(form).unwrap_or_else(|| Failure::new(error)))?;
+            key_hashes.push(SpkiHash::of(key.key().public_key()));
+            key_files.push(files);
+        }
         let keys = match key_files.is_empty() {
             true => None,
             false => {
