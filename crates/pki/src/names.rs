@@ -4,6 +4,7 @@ use crate::reason::reason;
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::iter;
 use core::net::IpAddr;
 use lightseal_dtls::BadCertificate;
 use pki_types::CertificateDer;
@@ -49,11 +50,7 @@ impl Names {
     pub(crate) fn of_parsed(certificate: &EndEntityCert<'_>, parsed: Option<&Certificate>) -> Self {
         Self {
             dns: certificate.valid_dns_names().map(str::to_ascii_lowercase).collect(),
-            uris: certificate
-                .valid_uri_names()
-                .filter(|uri| is_uri(uri))
-                .map(ToOwned::to_owned)
-                .collect(),
+            uris: uris(certificate).map(ToOwned::to_owned).collect(),
             addresses: parsed.map_or_else(Vec::new, addresses),
             subject: subject(certificate.subject()),
         }
@@ -63,11 +60,46 @@ impl Names {
     /// wildcard; then its first IP address; then its subject. Names of more than [`MAX_NAME_BYTES`]
     /// are passed over.
     pub fn identity(&self) -> Option<String> {
-        let dns = self.dns.iter().filter(|name| !name.contains('*')).cloned();
-        let addresses = self.addresses.iter().map(IpAddr::to_string);
-        let all = self.uris.iter().cloned().chain(dns).chain(addresses).chain(self.subject.clone());
-        all.into_iter().find(|name| name.len() <= MAX_NAME_BYTES)
+        identity(
+            self.uris.iter().cloned(),
+            self.dns.iter().cloned(),
+            || self.addresses.clone(),
+            || self.subject.clone(),
+        )
     }
+
+    /// The [`identity`](Self::identity) of a certificate, without the names that come after it: a
+    /// subject takes longer to write than all else.
+    pub(crate) fn identity_of(
+        certificate: &EndEntityCert<'_>,
+        parsed: &Certificate,
+    ) -> Option<String> {
+        identity(
+            uris(certificate).map(ToOwned::to_owned),
+            certificate.valid_dns_names().map(str::to_ascii_lowercase),
+            || addresses(parsed),
+            || subject(certificate.subject()),
+        )
+    }
+}
+
+/// The first of these names, in this order, that can be kept.
+fn identity(
+    uris: impl Iterator<Item = String>,
+    dns: impl Iterator<Item = String>,
+    addresses: impl FnOnce() -> Vec<IpAddr>,
+    subject: impl FnOnce() -> Option<String>,
+) -> Option<String> {
+    let addresses = iter::once_with(addresses).flatten().map(|address| address.to_string());
+    uris.chain(dns.filter(|name| !name.contains('*')))
+        .chain(addresses)
+        .chain(iter::once_with(subject).flatten())
+        .find(|name| name.len() <= MAX_NAME_BYTES)
+}
+
+/// The URIs of a certificate.
+fn uris<'c>(certificate: &'c EndEntityCert<'_>) -> impl Iterator<Item = &'c str> {
+    certificate.valid_uri_names().filter(|uri| is_uri(uri))
 }
 
 /// Whether a text is a URI (RFC 3986, section 3): a scheme, a colon, and printable ASCII.

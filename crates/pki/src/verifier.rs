@@ -294,7 +294,7 @@ impl X509Verifier {
         // The last path that was checked is the one that is accepted.
         let checked = checked.take().ok_or(BadCertificate::UnknownIssuer)?;
         let name = if presented.from_client {
-            Names::of_parsed(&peer, Some(&checked.peer)).identity()
+            Names::identity_of(&peer, &checked.peer)
         } else {
             self.server_name(&peer, &checked.peer, presented.server_name)?
         };
@@ -382,7 +382,7 @@ impl X509Verifier {
                     }
                 }
             }
-            ServerNames::Any => Ok(Names::of_parsed(peer, Some(parsed)).identity()),
+            ServerNames::Any => Ok(Names::identity_of(peer, parsed)),
         }
     }
 }
