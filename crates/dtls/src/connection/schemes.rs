@@ -226,13 +226,13 @@ impl Connection {
 
     /// Processes the peer's request for another scheme.
     pub(super) fn aggregation_update(&mut self, message: &Message) -> Result<(), Fault> {
+        let part = SharedSending::INCLUDED.ok_or(Misbehaviour::UnexpectedMessage)?;
         let AggregationUpdate { scheme } = AggregationUpdate::decode(&message.body)?;
         // A peer that sends a request has received the answer to its last one, and uses our new
         // keys if it acknowledged our KeyUpdate.
         let unheard = self.updates.ended.get().is_some_and(|e| e.telling == ReportProgress::Due);
         let Stage::Established(established) = &self.stage else { return Ok(()) };
         let offered = established.offered.send();
-        let part = SharedSending::INCLUDED.ok_or(Misbehaviour::UnexpectedMessage)?;
         if unheard || offered.is_empty() || self.key_update.is_switch_due() {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
@@ -266,6 +266,9 @@ impl Connection {
         content: &[u8],
         outcomes: &mut Outcomes,
     ) -> Result<(), Fault> {
+        if SchemeChanges::INCLUDED.is_none() {
+            return Err(Misbehaviour::UnexpectedMessage.into());
+        }
         let end = EpochEnd::decode(content)?;
         match self.updates.begun() {
             Some(begun) if epoch == begun => {}

@@ -305,6 +305,7 @@ pub(crate) enum RenegotiationRefusal {
 
 /// The secrets from which later keys are derived.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "most associations have the large variant")]
 pub(crate) enum EstablishedKeys {
     Dtls12(OfPart<parts::Dtls12, Box<EstablishedKeys12>>),
     Dtls13 {
