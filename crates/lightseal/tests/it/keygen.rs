@@ -278,9 +278,11 @@ fn a_revocation_list_is_heeded() {
     refused(&["crl", &list, "--ca", &ca], &["list.crl: the file exists already"]);
     // The number of another authority's certificate may be that of one of ours.
     keygen(&["ca", &dir.path("other")]);
-    let elsewhere = ["crl", &list, "--ca", &dir.path("other"), "--force", "--revoke"];
-    let elsewhere: Vec<_> = elsewhere.into_iter().chain([&*format!("{bad}.pem")]).collect();
-    refused(&elsewhere, &["bad.pem: issued by CN=ca, not by CN=other"]);
+    let (other, file) = (dir.path("other"), format!("{bad}.pem"));
+    refused(
+        &["crl", &list, "--ca", &other, "--force", "--revoke", &file],
+        &["bad.pem: issued by CN=ca, not by CN=other"],
+    );
     let mut trust = trusting(&format!("{ca}.pem"));
     trust.revocation_lists.push((&list).into());
     let settings = settings("unused.example");
