@@ -17,6 +17,7 @@ use crate::tuning::{
     REPORT_RENEWAL, SHORT_NUMBER_LOSS, UNSETTLED_RECORDS,
 };
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Instant, Reader, Writer};
 
@@ -40,7 +41,7 @@ pub(super) struct KeyUpdateState {
     /// Whether our KeyUpdate requests one of the peer.
     request: bool,
     /// The receiving epoch for which we have already requested a KeyUpdate.
-    requested_for: Option<u64>,
+    requested_for: Option<NonZeroU64>,
 }
 
 impl KeyUpdateState {
@@ -57,12 +58,12 @@ impl KeyUpdateState {
     /// Writes what is kept [at rest](Self::is_at_rest).
     pub(super) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         // Epoch 0 has no keys.
-        w.varint(self.requested_for.unwrap_or(0))
+        w.varint(self.requested_for.map_or(0, NonZeroU64::get))
     }
 
     /// Reads what [`write`](Self::write) has written.
     pub(super) fn read(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
-        self.requested_for = Some(r.varint()?).filter(|epoch| *epoch > 0);
+        self.requested_for = NonZeroU64::new(r.varint()?);
         Ok(())
     }
 
@@ -109,11 +110,11 @@ impl Connection {
         let newest = self.channel.receive.newest().map(ReceiveEpoch::epoch);
         if epoch < APPLICATION_EPOCH
             || newest != Some(epoch)
-            || self.key_update.requested_for == Some(epoch)
+            || self.key_update.requested_for == NonZeroU64::new(epoch)
         {
             return;
         }
-        self.key_update.requested_for = Some(epoch);
+        self.key_update.requested_for = NonZeroU64::new(epoch);
         self.key_update.request = true;
         self.want_key_update();
     }
@@ -318,7 +319,7 @@ impl Connection {
         r.finish()?;
         match (&self.stage, self.channel.send.peek()) {
             // The report may be about an earlier epoch even if this one has plain tags.
-            (Stage::Established(agreed), Some(epoch)) if !agreed.offered.send.is_empty() => {
+            (Stage::Established(agreed), Some(epoch)) if !agreed.offered.send().is_empty() => {
                 if let Some(part) = LossReports::INCLUDED {
                     let meter = self.loss.get_or_insert_with(part, LossMeter::default);
                     meter.reported(loss, epoch.next());

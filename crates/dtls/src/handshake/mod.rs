@@ -24,6 +24,7 @@ pub(crate) mod client;
 pub mod cookie;
 pub(crate) mod dtls12;
 pub(crate) mod early;
+mod established;
 pub(crate) mod flight;
 pub(crate) mod grease;
 pub(crate) mod hello_context;
@@ -37,14 +38,14 @@ pub(crate) mod server;
 pub(crate) mod session;
 pub(crate) mod ticket_keys;
 
+pub(crate) use established::{
+    Established, EstablishedKeys, EstablishedKeys12, OfferedSchemes, RenegotiationRefusal,
+};
+
 use crate::codepoints::{HandshakeType, MAX_CONTENT, PskKeyExchangeMode};
-use crate::config::session::Session12;
 use crate::config::{NumberMasks, ProtocolVersion, Settings};
 use crate::credential::{Identity, PeerKey};
-use crate::crypto::{
-    CipherSuite, CipherSuite12, CipherSuiteId, ExportError, ExporterSecret, MasterSecret12,
-    NamedGroup, TrafficSecret, Transcript,
-};
+use crate::crypto::{CipherSuite, CipherSuiteId, NamedGroup, TrafficSecret, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::fragment::transcript_header;
 use crate::parts::{
@@ -57,14 +58,13 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use certificates::AuthenticatedPeer;
-use core::fmt::{self, Write};
+use core::fmt;
 use flight::Flight;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Random, Writer};
 use negotiated_extensions::NegotiatedExtensions;
 use reassembly::Message;
-use resumption::Resumption;
 
 /// What the handshake states act upon: epochs, flight, and what they negotiate about records.
 #[derive(Debug)]
@@ -289,101 +289,6 @@ impl fmt::Display for Negotiated {
             f.write_str(", resumed")?;
         }
         write!(f, ", tags {send} out, {receive} in")
-    }
-}
-
-/// The answer to a peer that begins a renegotiation (RFC 5246, section 7.2.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum RenegotiationRefusal {
-    /// There is nothing to refuse.
-    #[default]
-    None,
-    /// The warning is to be sent.
-    Due,
-}
-
-/// The secrets from which later keys are derived.
-#[derive(Debug)]
-pub(crate) enum EstablishedKeys {
-    Dtls12 {
-        _part: parts::Dtls12,
-        suite: &'static CipherSuite12,
-        master: MasterSecret12,
-        /// What can be resumed. A server hands it over to its store of sessions.
-        session: Option<Box<Session12>>,
-        client_random: [u8; 32],
-        server_random: [u8; 32],
-        refusal: RenegotiationRefusal,
-    },
-    Dtls13 {
-        suite: &'static CipherSuite,
-        send: TrafficSecret,
-        receive: TrafficSecret,
-        exporter: ExporterSecret,
-        /// The tickets that a server is to send, or that a client has received.
-        resumption: PartState<parts::Resumption, Resumption>,
-    },
-}
-
-impl EstablishedKeys {
-    /// Whether a renegotiation is to be refused.
-    pub(crate) const fn is_refusal_due(&self) -> bool {
-        matches!(self, Self::Dtls12 { refusal: RenegotiationRefusal::Due, .. })
-    }
-}
-
-/// The schemes, besides plain tags, to which each direction may change: those in the client's
-/// lists. Empty if no scheme was negotiated for the direction.
-#[derive(Debug, Default)]
-pub(crate) struct OfferedSchemes {
-    pub(crate) send: Vec<Scheme>,
-    pub(crate) receive: Vec<Scheme>,
-}
-
-impl OfferedSchemes {
-    /// Whether neither direction may change its scheme.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.send.is_empty() && self.receive.is_empty()
-    }
-
-    /// The client's lists for the directions in which a scheme was negotiated, without schemes that
-    /// this build lacks.
-    pub(crate) fn new(
-        (send, to_send): (Scheme, &[Scheme]),
-        (receive, to_receive): (Scheme, &[Scheme]),
-    ) -> Self {
-        let sends = |scheme: &Scheme| send.aggregates() && scheme.can_send();
-        let receives = |scheme: &Scheme| receive.aggregates() && scheme.can_receive();
-        Self {
-            send: to_send.iter().copied().filter(sends).collect(),
-            receive: to_receive.iter().copied().filter(receives).collect(),
-        }
-    }
-}
-
-/// A complete handshake.
-#[derive(Debug)]
-pub(crate) struct Established {
-    pub(crate) keys: EstablishedKeys,
-    pub(crate) negotiated: Negotiated,
-    pub(crate) offered: OfferedSchemes,
-}
-
-impl Established {
-    /// Exports keying material (RFC 8446, section 7.5; in DTLS 1.2 RFC 5705).
-    pub(crate) fn export(
-        &self,
-        label: &[u8],
-        context: &[u8],
-        out: &mut [u8],
-    ) -> Result<(), ExportError> {
-        match &self.keys {
-            EstablishedKeys::Dtls13 { exporter, .. } => exporter.export(label, context, out),
-            EstablishedKeys::Dtls12 { master, client_random, server_random, .. } => {
-                let context = Some(context).filter(|context| !context.is_empty());
-                master.export(label, context, client_random, server_random, out)
-            }
-        }
     }
 }
 
@@ -680,12 +585,11 @@ pub(crate) fn log_line(settings: &Settings, label: &str, client_random: &[u8; 32
     let Some(key_log) = &settings.key_log else { return };
     let mut line = String::with_capacity(label.len() + 2 + 64 + 2 * secret.len());
     line.push_str(label);
+    // Without `core::fmt`, which would take a device a kilobyte.
     for bytes in [&client_random[..], secret] {
         line.push(' ');
-        for byte in bytes {
-            // Writing to a string cannot fail.
-            let _ = write!(line, "{byte:02x}");
-        }
+        let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+        line.extend(digits.filter_map(|digit| char::from_digit(digit.into(), 16)));
     }
     key_log.log(&line);
 }
