@@ -1,7 +1,7 @@
 //! Tests of the service that need its private parts.
 
 use super::*;
-use lightseal_core::{Encode as _, Engine, Output as Wanted, Random, Writer};
+use lightseal_core::{Decode as _, Encode as _, Engine, Output as Wanted, Random, Writer};
 use lightseal_dtls::{ClientConfig, Connection, Psk, ServerConfig};
 use lightseal_group::control::{Answer, AnswerMessage, GroupName, Reason, Request, RoleSet};
 
