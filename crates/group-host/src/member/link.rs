@@ -35,6 +35,10 @@ const HANDSHAKE: Duration = Duration::from_secs(20);
 /// and the request is repeated.
 const WAITING: usize = 8;
 
+/// Why a controller may not accept a device's key. Its alert does not say which reason it is.
+const KEY_REASONS: &str = "the key was removed, replaced or revoked, or is not on the access list, or \
+                           the controller was restored from an older backup";
+
 /// Why a request was not answered.
 #[derive(Debug)]
 pub enum LinkError {
@@ -68,6 +72,9 @@ impl fmt::Display for LinkError {
             Self::SelfTest(failed) => failed.fmt(f),
             Self::Closed(CloseReason::PeerAlert(alert)) if is_about_credentials(*alert) => {
                 write!(f, "controller: it does not accept this device's credential (alert {alert})")
+            }
+            Self::Closed(reason) if is_unknown(reason) => {
+                write!(f, "controller: it does not accept this device's key: {KEY_REASONS}")
             }
             Self::Closed(reason) => write!(f, "controller: {reason}"),
             Self::Key(reason) => {
@@ -250,8 +257,8 @@ impl Link {
                 if is_unknown(&reason) && !self.needs_key =>
             {
                 tracing::warn!(
-                    "the controller does not know this device's key; it may have been restored from \
-                     an older backup: the device asks for another key with its token"
+                    "the controller no longer accepts this device's key: {KEY_REASONS}. The device \
+                     asks for another key with its token"
                 );
                 let number = self.number;
                 self.ask_for_key(&spare).await?;
@@ -427,4 +434,20 @@ fn closing(said: &mut mpsc::Receiver<LinkEvent>) -> CloseReason {
         }
     }
     CloseReason::Peer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_whose_key_is_void_is_told_what_may_have_happened_to_it() {
+        let alert = CloseReason::PeerAlert(AlertDescription::UNKNOWN_PSK_IDENTITY);
+        let said = LinkError::Closed(alert).to_string();
+        for part in ["this device's key", "removed, replaced or revoked", "older backup"] {
+            assert!(said.contains(part), "{said}");
+        }
+        let said = LinkError::Closed(CloseReason::Peer).to_string();
+        assert!(!said.contains("key"), "{said}");
+    }
 }

@@ -51,6 +51,15 @@ pub(super) enum Credential {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SeveralDevices;
 
+/// Why a device is not served in version 1 of the control protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version1Objection {
+    /// Its program has spoken version 2, so a request in version 1 comes from a copy.
+    Updated,
+    /// Its token has limits, which requests in version 1 do not use up or observe.
+    LimitedToken,
+}
+
 /// The devices of a controller.
 #[derive(Default)]
 pub struct Devices(RwLock<Table>);
@@ -131,9 +140,15 @@ impl Devices {
         self.read().get(device).is_some_and(|device| device.barred.contains(group))
     }
 
-    /// Whether a device has got a key of its own, so that its program speaks version 2.
-    pub(super) fn is_updated(&self, device: &str) -> bool {
-        self.read().get(device).is_some_and(|device| !device.own.is_empty())
+    /// Why a device is not served in version 1 of the control protocol, even where the operator
+    /// permits that version.
+    pub(super) fn objection_to_version_1(&self, device: &str) -> Option<Version1Objection> {
+        let devices = self.read();
+        let device = devices.get(device)?;
+        if device.is_updated {
+            return Some(Version1Objection::Updated);
+        }
+        device.has_limited_token().then_some(Version1Objection::LimitedToken)
     }
 
     /// The key of a token, or of a device's own, with this PSK identity.

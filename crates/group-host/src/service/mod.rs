@@ -8,6 +8,8 @@ mod credentials;
 mod devices;
 mod registry;
 mod request;
+#[cfg(test)]
+mod tests;
 
 pub use admin::{AskError, ask, serve};
 pub use announcer::Announcements;
@@ -33,7 +35,7 @@ use lightseal_net::multicast::Interface;
 use lightseal_net::tokio::{Driver, EngineHost};
 use lightseal_net::{Clock, RateLimitedLog, socket};
 use serde_json::Value;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -293,18 +295,38 @@ impl ControllerHost {
     }
 
     /// Closes the associations of devices for which `accepts` is false, given their identities and
-    /// public key. Requests of these devices that wait are forgotten. Returns the number of
-    /// associations.
+    /// public key. Returns the number of associations.
+    ///
+    /// All requests that wait are forgotten: they may have come over an association that has closed
+    /// since, with a credential that is not accepted any more.
     fn end_unless(&mut self, accepts: impl Fn(&[Identity], Option<&PeerKey>) -> bool) -> usize {
         let ends = |peer: &Peer| !accepts(&peer.known.identities, peer.known.key.as_ref());
         let ending = self.peers.iter().filter(|(_, peer)| ends(peer));
-        let (handles, devices): (Vec<Handle>, Vec<String>) =
-            ending.map(|(handle, peer)| (*handle, peer.known.device.clone())).unzip();
-        devices.iter().for_each(|device| self.registry.forget_requests(device));
+        let (handles, devices): (Vec<Handle>, BTreeSet<&str>) =
+            ending.map(|(handle, peer)| (*handle, &*peer.known.device)).unzip();
+        for device in devices {
+            if let Some(warning) = still_a_member(device, &self.registry.groups_of(device)) {
+                tracing::warn!("{warning}");
+            }
+        }
+        self.registry.forget_all_requests();
         let count = handles.len();
         self.unwelcome.extend(handles);
         count
     }
+}
+
+/// What the log says of a device whose credential is no longer accepted while it is a member of
+/// these groups; `None` if there are none.
+fn still_a_member(device: &str, groups: &[String]) -> Option<String> {
+    (!groups.is_empty()).then(|| {
+        format!(
+            "device {device:?}: its credential is no longer accepted, but it remains a member of {} \
+             and gets their new keys: `admin evict GROUP DEVICE` removes it from a group, and `admin \
+             revoke DEVICE` from all",
+            groups.join(", ")
+        )
+    })
 }
 
 /// Aborts every handshake that is not complete. The key of a handshake is looked up when it begins:
@@ -419,8 +441,11 @@ impl Service {
     }
 
     /// Closes the associations of devices for which `accepts` is false, given their identities and
-    /// their public key, and aborts all handshakes that are not complete. A device whose credential
-    /// is still accepted connects again. Returns the number of associations that were closed.
+    /// their public key, aborts all handshakes that are not complete, and forgets the requests of all
+    /// devices that are not carried out yet. A device whose credential is still accepted connects
+    /// again and repeats its requests. Returns the number of associations that were closed.
+    ///
+    /// A device whose association is closed remains a member of its groups, and the log says so.
     ///
     /// A host calls this when the files behind [`Credentials`] have changed.
     pub fn end_unless(&self, accepts: impl Fn(&[Identity], Option<&PeerKey>) -> bool) -> usize {
@@ -499,61 +524,6 @@ impl Service {
                 Ok(Err(error)) => tracing::debug!("administrator: {error}"),
                 Err(_) => tracing::debug!("administrator: too slow"),
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lightseal_core::{Engine, Output as Wanted, Random};
-    use lightseal_dtls::{ClientConfig, Connection, Psk, ServerConfig};
-
-    /// The datagrams that an engine sends, and the number of its events.
-    fn drain<E: Engine>(engine: &mut E) -> (Vec<Vec<u8>>, usize) {
-        let (mut datagrams, mut events, mut buf) = (Vec::new(), 0, [0; 2048]);
-        loop {
-            match engine.poll_output(&mut buf) {
-                Wanted::Datagram { payload, .. } => datagrams.push(payload.to_vec()),
-                Wanted::Event(_) => events += 1,
-                Wanted::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
-                Wanted::WakeAt(_) | Wanted::Idle => return (datagrams, events),
-            }
-        }
-    }
-
-    #[test]
-    fn a_handshake_that_is_held_open_does_not_outlive_a_revocation() {
-        let psk = Psk::external(b"thief", &[7; 32]).unwrap();
-        let [here, there]: [SocketAddr; 2] = ["[::1]:1", "[::1]:2"].map(|at| at.parse().unwrap());
-        for revoked in [false, true] {
-            let now = Instant::from_micros(1_000_000);
-            let config = Arc::new(ServerConfig::new(Arc::new(psk.clone())));
-            let mut endpoint = Endpoint::server(config, Random::insecure(1));
-            let config = Arc::new(ClientConfig::new(psk.clone()));
-            let mut client = Connection::client(config, here, now, Random::insecure(2));
-            // The ClientHello, the ClientHello with the cookie, and the client's last flight, which
-            // is held back.
-            for _ in 0..2 {
-                for mut datagram in drain(&mut client).0 {
-                    endpoint.handle_datagram(now, there, &mut datagram);
-                }
-                for mut datagram in drain(&mut endpoint).0 {
-                    client.handle_datagram(now, here, &mut datagram);
-                }
-            }
-            let (held_back, _) = drain(&mut client);
-            assert!(!held_back.is_empty() && endpoint.open_connections() == 1);
-            if revoked {
-                end_handshakes(&mut endpoint, now);
-                drain(&mut endpoint);
-            }
-            for mut datagram in held_back {
-                endpoint.handle_datagram(now, there, &mut datagram);
-            }
-            drain(&mut endpoint);
-            let connected = endpoint.connections().filter(|(_, of)| of.is_connected());
-            assert_eq!(connected.count(), usize::from(!revoked));
         }
     }
 }

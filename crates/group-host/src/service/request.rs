@@ -263,12 +263,18 @@ impl CreateRequest {
 /// A device to be enrolled.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
+#[cfg_attr(
+    feature = "clap",
+    command(group(
+        clap::ArgGroup::new("role").args(["sender", "listener"]).required(true).multiple(true)
+    ))
+)]
 #[serde(deny_unknown_fields)]
 pub struct Enrol {
     /// Name of the device.
     pub device: String,
     /// Allow the device to send requests.
-    #[cfg_attr(feature = "clap", arg(long, required_unless_present = "listener"))]
+    #[cfg_attr(feature = "clap", arg(long))]
     pub sender: bool,
     /// Allow the device to answer requests.
     #[cfg_attr(feature = "clap", arg(long))]

@@ -23,10 +23,11 @@ use zeroize::Zeroizing;
 
 const FILE: &str = "controller.redb";
 /// The version of the format of the tables.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 /// Earlier versions are read, and converted to the current version: version 1 is without starts of
-/// members, own keys of devices and a log, and version 2 without identities of devices.
-const EARLIER: std::ops::RangeInclusive<u64> = 1..=2;
+/// members, own keys of devices and a log, version 2 without identities of devices, and version 3
+/// without [`Device::is_updated`], which follows from a device's credentials there.
+const EARLIER: std::ops::RangeInclusive<u64> = 1..=3;
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// The parts of a group that never change, by name.

@@ -18,6 +18,11 @@ const IDENTITIES: TableDefinition<'_, &str, &str> = TableDefinition::new("identi
 /// In place of the key of a device that has no token. No key is so.
 const NO_KEY: [u8; 32] = [0; 32];
 
+/// The flag of a device whose token can be used a limited number of times.
+const IS_LIMITED: u8 = 1;
+/// The flag of a device with [`Device::is_updated`].
+const IS_UPDATED: u8 = 2;
+
 /// An enrolled device.
 #[derive(Clone)]
 pub struct Device {
@@ -38,6 +43,10 @@ pub struct Device {
     /// Identities that authenticate it besides its token: hashes of public keys, names of
     /// certificates, and identities of PSKs that its controller has in a file.
     pub identities: BTreeSet<Identity>,
+    /// Whether its program has authenticated in a way that version 1 of the control protocol does not
+    /// have: with a key of its own, or with an identity. This stays true when its credentials change,
+    /// so that no credential brings version 1 back, in which copies are not detected.
+    pub is_updated: bool,
 }
 
 /// The maximum number of own keys of a device. Keys of earlier instances are kept so that these can
@@ -71,7 +80,28 @@ impl Device {
             expires_at: None,
             own: Vec::new(),
             identities: BTreeSet::new(),
+            is_updated: false,
         }
+    }
+
+    /// Gives the device a key of its own. The oldest of [`MOST_OWN`] keys is dropped for it.
+    pub fn add_own_key(&mut self, own: OwnKey) {
+        if self.own.len() >= MOST_OWN {
+            self.own.remove(0);
+        }
+        self.own.push(own);
+        self.is_updated = true;
+    }
+
+    /// Lets a credential that proves this identity authenticate the device.
+    pub fn add_identity(&mut self, identity: Identity) {
+        self.identities.insert(identity);
+        self.is_updated = true;
+    }
+
+    /// Whether the device's token has limits. Version 1 of the control protocol does not have them.
+    pub const fn has_limited_token(&self) -> bool {
+        self.key.is_some() && (self.uses.is_some() || self.expires_at.is_some())
     }
 
     /// Makes the token and the keys that the device got for it void.
@@ -102,6 +132,8 @@ pub(super) fn read_all(transaction: &ReadTransaction) -> Result<Vec<Enrolled>, S
         let device = Device::decode(device.value());
         let mut device = device.map_err(|_| StoreError::Damaged("a device"))?;
         device.identities = identities.remove(name.value()).unwrap_or_default();
+        // Version 3 of the store does not say it.
+        device.is_updated |= !device.identities.is_empty();
         devices.push((name.value().to_owned(), device));
     }
     if !identities.is_empty() {
@@ -177,7 +209,9 @@ impl Encode for Device {
                 names.try_for_each(|name| w.vec8(|w| w.bytes(name)))
             })?;
         }
-        w.u8(u8::from(self.uses.is_some()))?;
+        let [limited, updated] = [(self.uses.is_some(), IS_LIMITED), (self.is_updated, IS_UPDATED)]
+            .map(|(holds, flag)| if holds { flag } else { 0 });
+        w.u8(limited | updated)?;
         w.u32(self.uses.unwrap_or(0))?;
         w.u64(self.expires_at.unwrap_or(0))?;
         for OwnKey { id, nonce, key } in &self.own {
@@ -208,13 +242,15 @@ impl Decode<'_> for Device {
             // A device of version 1 has a token without limits.
             return Ok(device);
         }
-        let (is_limited, uses) = (r.u8()? != 0, r.u32()?);
-        device.uses = is_limited.then_some(uses);
+        let (flags, uses) = (r.u8()?, r.u32()?);
+        device.uses = (flags & IS_LIMITED != 0).then_some(uses);
         device.expires_at = Some(r.u64()?).filter(|at| *at > 0);
         while !r.is_empty() {
             let (id, nonce) = (r.array()?, r.array()?);
             device.own.push(OwnKey { id, nonce, key: Zeroizing::new(r.array()?) });
         }
+        // Before version 4 of the store only the keys say it.
+        device.is_updated = flags & IS_UPDATED != 0 || !device.own.is_empty();
         Ok(device)
     }
 }

@@ -7,7 +7,7 @@ use lightseal_group::control::{
 };
 use lightseal_group::controller::Output;
 use lightseal_group::{Identity, SenderId};
-use lightseal_group_host::service::{DescribedMember, Enrol, Registry};
+use lightseal_group_host::service::{DescribedMember, Enrol, NewToken, Registry};
 use lightseal_group_host::store::{ControllerStore, MemberStore};
 use lightseal_group_host::token::Token;
 use redb::ReadableTable as _;
@@ -62,14 +62,24 @@ fn ask(
     now: Instant,
     asked: &RequestMessage,
 ) -> Vec<Answer> {
+    ask_as("switch", registry, by_token, now, asked)
+}
+
+fn ask_as(
+    device: &str,
+    registry: &mut Registry,
+    by_token: bool,
+    now: Instant,
+    asked: &RequestMessage,
+) -> Vec<Answer> {
     let mut buf = [0; 700];
     let mut w = Writer::new(&mut buf);
     asked.write(&mut w).unwrap();
     if by_token {
         let from = "127.0.0.1".parse().unwrap();
-        registry.handle_by_token(now, "switch", from, w.written());
+        registry.handle_by_token(now, device, from, w.written());
     } else {
-        registry.handle(now, "switch", w.written());
+        registry.handle(now, device, w.written());
     }
     registry.handle_timeout(now + Duration::from_secs(1));
     let answers = std::iter::from_fn(|| registry.poll()).filter_map(|(_, output)| match output {
@@ -187,6 +197,124 @@ fn a_device_that_was_never_updated_is_served_where_the_operator_allows_it() {
     assert_eq!(old.instance, 0);
 }
 
+fn new_token(registry: &mut Registry, device: &str, uses: Option<u32>, expires_s: Option<u64>) {
+    let controller = "127.0.0.1:5780".into();
+    let new = NewToken { device: device.into(), controller, uses, expires_s };
+    registry.new_token(&new).unwrap();
+}
+
+/// Otherwise a copy of its new token would not be noticed, and a token with limits would have none.
+#[test]
+fn a_change_of_credentials_does_not_bring_version_1_back() {
+    let subject = "subject:switch.example".parse().unwrap();
+    let own_key = |registry: &mut Registry, now| {
+        let key = RequestMessage::new(2, Request::Key { nonce: [4; 16] });
+        assert!(matches!(ask(registry, true, now, &key)[..], [Answer::Key(_)]));
+    };
+    type Change<'a> = &'a dyn Fn(&mut Registry, Instant);
+    let changes: [(&str, Change<'_>, bool); 7] = [
+        ("a token without limits", &|r, _| new_token(r, "switch", None, None), true),
+        ("a token for one device", &|r, _| new_token(r, "switch", Some(1), None), false),
+        ("a token for an hour", &|r, _| new_token(r, "switch", None, Some(3600)), false),
+        ("an identity", &|r, _| r.add_credential("switch", &subject).unwrap(), false),
+        (
+            "an identity that is removed again",
+            &|r, _| {
+                r.add_credential("switch", &subject).unwrap();
+                r.remove_credential("switch", &subject).unwrap();
+            },
+            false,
+        ),
+        (
+            "an own key, and a token without limits",
+            &|r, now| {
+                own_key(r, now);
+                new_token(r, "switch", None, None);
+            },
+            false,
+        ),
+        (
+            "an own key, an identity, and a token without limits",
+            &|r, now| {
+                own_key(r, now);
+                r.replace_credential("switch", &subject).unwrap();
+                new_token(r, "switch", None, None);
+            },
+            false,
+        ),
+    ];
+    for (what, change, is_served) in changes {
+        let directory = Directory::with("controller-21b0b5d", "controller.redb");
+        let now = Instant::from_micros(5_000_000);
+        let open = || {
+            let store = ControllerStore::open(&directory.0).unwrap();
+            let mut registry = Registry::open(store, now, Random::insecure(1)).unwrap();
+            registry.allow_version_1();
+            registry
+        };
+        let mut registry = open();
+        change(&mut registry, now);
+        drop(registry);
+        let mut registry = open();
+        for by_token in [true, false] {
+            let answers = ask(&mut registry, by_token, now, &join(VERSION_1, 7));
+            match answers[..] {
+                [Answer::Admitted(_)] => assert!(is_served, "{what}"),
+                [Answer::Refused(Reason::NotNow)] => assert!(!is_served, "{what}"),
+                _ => panic!("{what}: {answers:?}"),
+            }
+        }
+    }
+}
+
+/// Version 3 of the store does not say which devices were updated: their credentials do.
+#[test]
+fn a_store_of_version_3_opens_and_its_updated_devices_are_not_served_in_version_1() {
+    let directory = Directory::with("controller-28350a8", "controller.redb");
+    let now = Instant::from_micros(5_000_000);
+    let open = || {
+        let store = ControllerStore::open(&directory.0).unwrap();
+        let mut registry = Registry::open(store, now, Random::insecure(1)).unwrap();
+        registry.allow_version_1();
+        registry
+    };
+    let mut registry = open();
+    registry.replace_credential("late", &"subject:late.example".parse().unwrap()).unwrap();
+    drop(registry);
+
+    let database = redb::Database::open(directory.0.join("controller.redb")).unwrap();
+    let meta = redb::TableDefinition::<'_, &str, u64>::new("meta");
+    let devices = redb::TableDefinition::<'_, &str, &[u8]>::new("devices");
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(meta).unwrap().insert("version", 3).unwrap();
+    {
+        let mut devices = transaction.open_table(devices).unwrap();
+        let stored: Vec<_> = devices
+            .iter()
+            .unwrap()
+            .map(Result::unwrap)
+            .map(|(name, device)| (name.value().to_owned(), device.value().to_vec()))
+            .filter(|(name, _)| ["late", "switch"].contains(&&**name))
+            .collect();
+        for (name, mut device) in stored {
+            // The flags stand after the key, the roles and two empty lists of groups.
+            let flags = &mut device[32 + 1 + 2 + 2];
+            assert!(*flags <= 3, "{name}: {flags}");
+            *flags &= 1;
+            devices.insert(&*name, &*device).unwrap();
+        }
+    }
+    transaction.commit().unwrap();
+    drop(database);
+
+    let mut registry = open();
+    for device in ["late", "switch"] {
+        new_token(&mut registry, device, None, None);
+        let old = ask_as(device, &mut registry, true, now, &join(VERSION_1, 7));
+        assert!(matches!(old[..], [Answer::Refused(Reason::NotNow)]), "{device}: {old:?}");
+    }
+}
+
 /// The store of version 2, without identities of devices.
 #[test]
 fn a_store_without_identities_opens_and_its_devices_get_credentials_and_keep_their_places() {
@@ -274,8 +402,8 @@ fn a_store_of_a_later_version_is_refused() {
     let transaction = database.begin_write().unwrap();
     let meta = redb::TableDefinition::<'_, &str, u64>::new("meta");
     let before =
-        transaction.open_table(meta).unwrap().insert("version", 4).unwrap().unwrap().value();
-    assert_eq!(before, 3);
+        transaction.open_table(meta).unwrap().insert("version", 5).unwrap().unwrap().value();
+    assert_eq!(before, 4);
     transaction.commit().unwrap();
     drop(database);
     let error = ControllerStore::open(&directory.0).map(drop).unwrap_err();

@@ -1,6 +1,6 @@
 //! How the controller handles joins.
 
-use super::{Controller, Join, MOST_JOIN_WAIT, Member, ReplyTo};
+use super::{Controller, Join, MOST_JOIN_WAIT, Member, Pending, ReplyTo};
 use crate::control::{Answer, GroupName, Reason, RoleSet};
 use crate::member::Roles;
 use crate::policy::Profile;
@@ -73,6 +73,16 @@ impl Controller {
         self.pending.leaves.remove(device);
         self.pending.starts.remove(device);
         self.pending.acknowledgements.remove(device);
+    }
+
+    /// Forgets the requests of all devices that are not carried out yet, as
+    /// [`forget_requests`](Self::forget_requests) does for one device.
+    pub fn forget_all_requests(&mut self) {
+        let Pending { joins, leaves, starts, acknowledgements, .. } = &mut self.pending;
+        joins.clear();
+        leaves.clear();
+        starts.clear();
+        acknowledgements.clear();
     }
 
     /// Whether another member has this address. In `axiom-1.2` the address identifies a listener

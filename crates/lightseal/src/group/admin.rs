@@ -128,12 +128,18 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
     let done = match ask(&args.state, &request).await {
         Ok(done) => done,
         Err(AskError::NotRunning) if request.is_announced() => {
-            return Err(Failure::new(format_args!("no controller runs on {at}")));
+            return Err(Failure::new(format_args!(
+                "no controller runs with the state directory {at}"
+            )));
         }
         Err(AskError::NotRunning) => {
-            let makes = matches!(request, AdminRequest::Create(_) | AdminRequest::Enrol(_));
+            // A mistyped directory must not become a new controller, whose tokens no other one knows.
+            let makes = matches!(request, AdminRequest::Create(_));
             if !makes && !args.state.join("controller.redb").exists() {
-                return Err(Failure::new(format_args!("{at} holds no controller")));
+                return Err(Failure::new(format_args!(
+                    "--state {at}: this directory holds no controller; `create` and `group controller` \
+                     make one"
+                )));
             }
             let store = ControllerStore::open(&args.state).context(at)?;
             let (now, rng) =

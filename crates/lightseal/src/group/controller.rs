@@ -42,14 +42,15 @@ pub(crate) struct ControllerArgs {
 
 pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
-    let interface = tokio::select! {
-        interface = super::interface(&args.interface) => interface,
-        () = super::member::stopped() => return Ok(()),
-    };
+    // Files that cannot be used are reported at once, even if the interface never exists.
     let credentials = args.credentials.is_given();
     let credentials = credentials.then(|| ControllerCredentials::open(&args.credentials));
     let mut credentials = credentials.transpose()?;
     let listen = resolve("listen", Some(&args.listen))?;
+    let interface = tokio::select! {
+        interface = super::interface(&args.interface) => interface,
+        () = super::member::stopped() => return Ok(()),
+    };
     let mut options = Options::new(listen, interface);
     options.hops = args.hops;
     if args.allow_version_1 {

@@ -438,7 +438,10 @@ fn mistakes_of_an_administrator_end_with_one_line() {
         fails(&[&["group", "admin", "--state", &state], words].concat(), expected);
     };
     fail(&["list"], &["holds no controller"]);
-    fail(&["evict", "lights", "lamp"], &["no controller runs on"]);
+    fail(&["evict", "lights", "lamp"], &["no controller runs with the state directory"]);
+    let enrol = ["enrol", "lamp", "--listener", "--controller", "127.0.0.1:9"];
+    fail(&enrol, &["--state", "holds no controller"]);
+    assert!(!std::path::Path::new(&state).exists(), "only `create` makes a controller");
     let group = site.group();
     fail(&["create", "lights", "--address", "10.0.0.1:5"], &["not a multicast address"]);
     let create = ["create", "lights", "--address", &group];
@@ -450,8 +453,7 @@ fn mistakes_of_an_administrator_end_with_one_line() {
     fail(&create, &["\"lights\" already exists"]);
     fail(&["show", "doors"], &["there is no group \"doors\""]);
     fail(&["readmit", "lights", "nobody"], &["there is no device \"nobody\""]);
-    fail(&["enrol", "lamp", "--controller", "x:1"], &["--sender"]);
-    let enrol = ["enrol", "lamp", "--listener", "--controller", "127.0.0.1:9"];
+    fail(&["enrol", "lamp", "--controller", "x:1"], &["--sender|--listener"]);
     fail(&[&enrol[..], &["--group", "doors"]].concat(), &["there is no group \"doors\""]);
     site.admin(&enrol);
     fail(&enrol, &["\"lamp\" already exists"]);
@@ -465,6 +467,8 @@ fn mistakes_of_an_administrator_end_with_one_line() {
     fail(&["backup", &copy], &["controller.redb"]);
     let serve = ["group", "controller", "--state", &state, "--listen", "127.0.0.1:0"];
     fails(&[&serve[..], &["--interface", "lo"]].concat(), &["another process has it open"]);
+    let unusable = ["--interface", "nowhere0", "--credential", "key:/nowhere/key"];
+    fails(&[&serve[..], &unusable].concat(), &["/nowhere/key"]);
     let mut waiting = Running::start(&[&serve[..], &["--interface", "nowhere0"]].concat());
     waiting.wait_for("--interface nowhere0: ");
     waiting.signal("TERM");

@@ -180,7 +180,7 @@ fn a_replaced_credential_is_refused_and_its_device_keeps_its_membership() {
     lamp.signal("TERM");
     assert_eq!(lamp.wait(), Some(0));
     let mut lamp = Running::start(&words(&by_token));
-    lamp.wait_for("the peer does not know this PSK identity");
+    lamp.wait_for("it does not accept this device's key: the key was removed");
     lamp.signal("TERM");
     lamp.wait();
     let mut lamp = certified.listen("lamp", 11, &raw);
@@ -442,9 +442,10 @@ fn a_key_of_a_file_and_an_access_list_work_with_groups_too() {
     let (_switch, application, port) = certified.switch();
     all_answer(&application, &port, &["lamp"]);
     let line = certified.site.member("listen", "other", 12, &[]);
-    fails(&words(&line)[1..], &["the peer does not know this PSK identity"]);
+    fails(&words(&line)[1..], &["it does not accept this device's key: the key was removed"]);
     // The list changes, and with it who may connect.
     std::fs::write(&list, "psk:switch\npsk:other\n").unwrap();
+    controller.wait_for("it remains a member of lights");
     controller.wait_for("device \"lamp\": closed");
     let said = controller.wait_for("an access list of 2 identities again");
     assert!(said.contains("1 association ended"), "{said}");

@@ -39,7 +39,7 @@ impl Registry {
         }
         for identity in identities {
             self.check_free(device, &known, identity)?;
-            known.identities.insert(identity.clone());
+            known.add_identity(identity.clone());
         }
         let entry = Entry::new("enrolled").of(device).with_detail(&listed(device, &known));
         self.store.put_device(device, None, &known, &entry)?;
@@ -96,7 +96,7 @@ impl Registry {
     pub fn add_credential(&mut self, device: &str, identity: &Identity) -> Result<(), Refusal> {
         self.change_credentials(device, "credential added", identity, |registry, changed| {
             registry.check_free(device, changed, identity)?;
-            changed.identities.insert(identity.clone());
+            changed.add_identity(identity.clone());
             Ok(())
         })
     }
@@ -111,7 +111,7 @@ impl Registry {
             changed.remove_token();
             changed.identities.clear();
             registry.check_free(device, changed, identity)?;
-            changed.identities.insert(identity.clone());
+            changed.add_identity(identity.clone());
             Ok(())
         })
     }
@@ -171,6 +171,18 @@ impl Registry {
     /// they came may be void. The device repeats those of its own.
     pub(crate) fn forget_requests(&mut self, device: &str) {
         self.groups.values_mut().for_each(|group| group.forget_requests(device));
+    }
+
+    /// Forgets the requests of all devices that are not carried out yet: nobody knows under which
+    /// credentials they came if their associations have ended. Devices repeat those of their own.
+    pub(crate) fn forget_all_requests(&mut self) {
+        self.groups.values_mut().for_each(lightseal_group::Controller::forget_all_requests);
+    }
+
+    /// The names of the groups that a device is a member of.
+    pub(crate) fn groups_of(&self, device: &str) -> Vec<String> {
+        let member = self.groups.values().filter(|group| group.roster().get(device).is_some());
+        member.map(|group| group.name().to_string()).collect()
     }
 }
 

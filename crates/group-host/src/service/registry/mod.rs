@@ -5,10 +5,10 @@ mod refusal;
 
 pub use refusal::Refusal;
 
-use super::devices::Devices;
+use super::devices::{Devices, Version1Objection};
 use super::request::{CreateRequest, Described, DescribedDevice, DescribedMember};
 use crate::store::audit::since_1970;
-use crate::store::{ControllerStore, Entry, MOST_OWN, OwnKey};
+use crate::store::{ControllerStore, Entry, OwnKey};
 use credentials::credentials;
 use lightseal_core::{Decode, Instant, Random, Writer};
 use lightseal_dtls::crypto::Provider;
@@ -212,13 +212,18 @@ impl Registry {
             return self.refuse_unread(device, request);
         };
         let refused = |reason| Answer::Refused(reason);
-        let is_updated = self.devices.is_updated(device);
-        if version == VERSION_1 && (is_updated || !self.allows_version_1) {
+        let objection = self.devices.objection_to_version_1(device);
+        if version == VERSION_1 && (objection.is_some() || !self.allows_version_1) {
             if let Some(count) = self.log.due() {
-                let remedy = if is_updated {
-                    "but spoke version 2 before: is there a copy of its token or state?"
-                } else {
-                    "update it, or permit such devices with --allow-version-1"
+                let remedy = match objection {
+                    Some(Version1Objection::Updated) => {
+                        "but spoke version 2 before: is there a copy of its token or state?"
+                    }
+                    Some(Version1Objection::LimitedToken) => {
+                        "in which the limits of its token do not count: update it, or give it a token \
+                         without limits"
+                    }
+                    None => "update it, or permit such devices with --allow-version-1",
                 };
                 tracing::warn!(
                     "device {device:?} speaks version 1 of the control protocol: {remedy} \
@@ -300,10 +305,7 @@ impl Registry {
         getrandom::fill(&mut *own.key).map_err(|_| Reason::NotNow)?;
         let mut changed = known.clone();
         changed.uses = changed.uses.map(|uses| uses - 1);
-        if changed.own.len() >= MOST_OWN {
-            changed.own.remove(0);
-        }
-        changed.own.push(own.clone());
+        changed.add_own_key(own.clone());
         let entry = Entry::new("token used").of(device);
         self.store.put_device(device, Some(known), &changed, &entry).map_err(|error| {
             tracing::error!("device {device:?}: {error}");
@@ -422,11 +424,6 @@ impl Registry {
 
     /// Describes all devices.
     pub fn list_devices(&self) -> Vec<DescribedDevice> {
-        let groups_of = |name: &str| {
-            let groups = self.groups.values();
-            let member = groups.filter(|group| group.roster().get(name).is_some());
-            member.map(|group| group.name().to_string()).collect()
-        };
         let devices = self.devices.read();
         let described = devices.iter().map(|(name, device)| DescribedDevice {
             device: name.clone(),
@@ -434,7 +431,7 @@ impl Registry {
             listener: device.may.listener,
             groups: device.groups.iter().map(ToString::to_string).collect(),
             evicted_from: device.barred.iter().map(ToString::to_string).collect(),
-            member_of: groups_of(name),
+            member_of: self.groups_of(name),
             uses_left: device.uses,
             expires_at: device.expires_at,
             credentials: credentials(name, device),
