@@ -192,7 +192,9 @@ pub use config::{
     PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordLengths, RecordNumbers,
     ServerConfig, Session, SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };
-pub use connection::{Connection, Event, Watch, WhenRejected};
+pub use connection::{
+    Connection, Event, Marks, RestoreError, SaveError, SavedAssociation, Watch, WhenRejected,
+};
 pub use credential::{Identity, IdentityError};
 pub use crypto::ExportError;
 #[cfg(feature = "server")]
