@@ -580,6 +580,10 @@ impl Connection {
                 return Step::Received(received);
             }
         }
+        if self.persistence.get().is_some() {
+            // What is to be sent is saved first.
+            self.begin_messages();
+        }
         if let Some(saved) = self.next_save() {
             return Step::Notice(Notice::Save(saved));
         }
@@ -617,12 +621,17 @@ impl Connection {
         Some(notice)
     }
 
-    /// Writes the datagram that is to be sent next into `buf`. Returns its length in bytes and its
-    /// addresses.
-    fn next_datagram(&mut self, buf: &mut [u8]) -> Option<(usize, AddressPair)> {
+    /// Begins the epoch and the handshake messages that are due.
+    fn begin_messages(&mut self) {
         self.switch_if_closed();
         self.start_aggregation_update();
         self.start_id_messages();
+    }
+
+    /// Writes the datagram that is to be sent next into `buf`. Returns its length in bytes and its
+    /// addresses.
+    fn next_datagram(&mut self, buf: &mut [u8]) -> Option<(usize, AddressPair)> {
+        self.begin_messages();
         if let Some(message) = self.build_path_message(buf) {
             return Some(message);
         }

@@ -41,6 +41,7 @@ mod path_mtu;
 mod regressions;
 mod resumption;
 mod resumption13;
+mod restart;
 mod schemes;
 mod signatures;
 mod sleep;

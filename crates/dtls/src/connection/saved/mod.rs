@@ -41,7 +41,7 @@ use lightseal_core::{AddressPair, Instant};
 /// The version of the format of [`SavedAssociation::state`]. A change of any field is another version.
 /// A build reads its own version and those for which it has code: today one. It never guesses, so
 /// that after a downgrade peers need new handshakes.
-pub const FORMAT: u8 = 1;
+pub(super) const FORMAT: u8 = 1;
 
 /// What an association keeps in order to be saved, and about its predecessor.
 #[derive(Clone, Debug)]

@@ -1,0 +1,3 @@
+//! x
+#[path = "it/restart.rs"]
+mod restart;
