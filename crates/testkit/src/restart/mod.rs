@@ -408,6 +408,7 @@ impl World {
                     self.report.handshakes += u64::from(end == CLIENT);
                 }
                 Some(Given::Closed) => {
+                    if std::env::var_os("TRACE").is_some() { eprintln!("CLOSED {end}"); }
                     if end == CLIENT {
                         // A new handshake: whoever had saved the old association has lost it.
                         self.ends[end].durable = None;

@@ -131,18 +131,20 @@ impl Connection {
 
     /// The receiving epochs whose records a successor reads, oldest first: the newest one, and the one
     /// before it while the peer may still use it. `None` if the secret of the latter is not kept.
+    ///
+    /// A client sends data as soon as it has sent its Finished, so that data does not show that it has
+    /// the ACK: a server reads the handshake's epoch as long as its predecessor would have.
     fn living_epochs(&self) -> Option<Vec<SavedEpoch>> {
         let saved = |epoch: &ReceiveEpoch| (epoch.epoch(), epoch.for_successor());
-        match self.channel.receive.all() {
-            [.., old, newest] if !newest.is_used() => {
-                let kept = self.channel.kept_secret(old.epoch()).is_some();
-                if kept && old.epoch() >= HANDSHAKE_EPOCH {
-                    return Some(vec![saved(old), saved(newest)]);
-                }
-                (old.epoch() < APPLICATION_EPOCH).then(|| vec![saved(newest)])
-            }
-            [.., newest] => Some(vec![saved(newest)]),
-            [] => None,
+        let (newest, older) = self.channel.receive.all().split_last()?;
+        let old = older.last().filter(|old| match old.epoch() {
+            HANDSHAKE_EPOCH => matches!(self.role, Role::Server(..)),
+            epoch => epoch >= APPLICATION_EPOCH && !newest.is_used(),
+        });
+        let Some(old) = old else { return Some(vec![saved(newest)]) };
+        match self.channel.kept_secret(old.epoch()) {
+            Some(_) => Some(vec![saved(old), saved(newest)]),
+            None => (old.epoch() == HANDSHAKE_EPOCH).then(|| vec![saved(newest)]),
         }
     }
 
