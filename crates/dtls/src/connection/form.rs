@@ -123,7 +123,9 @@ pub(in crate::connection) fn write_addresses(
 }
 
 /// Reads what [`write_addresses`] has written.
-pub(in crate::connection) fn read_addresses(r: &mut Reader<'_>) -> Result<AddressPair, DecodeError> {
+pub(in crate::connection) fn read_addresses(
+    r: &mut Reader<'_>,
+) -> Result<AddressPair, DecodeError> {
     let ip = read_ip(r)?.ok_or(DecodeError::Invalid("address"))?;
     let port = r.u16()?;
     let peer = match ip {

@@ -115,7 +115,7 @@ pub(crate) enum Notice {
         send: Scheme,
         receive: Scheme,
     },
-    Save(Box<SavedAssociation>),
+    Save(parts::Persistence, Box<SavedAssociation>),
     Closed(CloseReason),
 }
 
@@ -584,8 +584,8 @@ impl Connection {
             // What is to be sent is saved first.
             self.begin_messages();
         }
-        if let Some(saved) = self.next_save() {
-            return Step::Notice(Notice::Save(saved));
+        if let Some((part, saved)) = self.next_save() {
+            return Step::Notice(Notice::Save(part, saved));
         }
         let needed = self.settings().longest_datagram();
         if buf.len() < needed && !self.is_closed() {
@@ -658,7 +658,7 @@ impl Connection {
             Step::Notice(Notice::AggregationChanged { send, receive }) => {
                 Some(Event::AggregationChanged { send, receive })
             }
-            Step::Notice(Notice::Save(saved)) => Some(Event::Save(saved)),
+            Step::Notice(Notice::Save(_, saved)) => Some(Event::Save(saved)),
             Step::Notice(Notice::Closed(reason)) => Some(Event::Closed(reason)),
             Step::Datagram { .. } | Step::BufferTooSmall(_) | Step::WakeAt(_) | Step::Idle => None,
         }

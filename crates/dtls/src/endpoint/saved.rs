@@ -106,7 +106,6 @@ impl Endpoint {
         handle: Handle,
     ) -> Option<Result<SavedAssociation, SaveError>> {
         self.now = self.now.max(now);
-        // What is kept of the IDs and the address is removed before the association has ended.
         let entry = self.entries.get_mut(&handle)?;
         let saved = entry.connection.wake().save(now);
         if saved.is_ok() {

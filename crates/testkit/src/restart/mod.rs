@@ -93,7 +93,6 @@ struct Packet {
 }
 
 /// What an engine has given out.
-#[derive(Debug)]
 enum Given {
     Datagram(Vec<u8>),
     Save(Handle, SavedAssociation),
@@ -210,10 +209,8 @@ impl World {
                 return Ok(());
             }
         }
-        let stats = self.ends[peer].engine.as_ref().map(|engine| *engine.stats());
-        let totals = self.ends[peer].engine.as_ref().map(Endpoint::totals);
-        let sleeping = self.ends[peer].engine.as_ref().map(Endpoint::sleeping_connections);
-        Err(format!("what {end} sends is not delivered: {stats:?} {totals:?} {sleeping:?}"))
+        let counted = self.ends[peer].engine.as_ref().map(Endpoint::totals);
+        Err(format!("what {end} sends is not delivered: {counted:?}"))
     }
 
     fn act(&mut self) -> Result<(), String> {
@@ -283,7 +280,6 @@ impl World {
     /// The process of an end is gone. Of the writes on their way, the first ones still land.
     pub fn kill(&mut self, end: usize) {
         self.report.kills += 1;
-        if std::env::var_os("TRACE").is_some() { eprintln!("{:?} KILL {end}", self.now); }
         let this = &mut self.ends[end];
         (this.engine, this.handle) = (None, None);
         let mut writes = core::mem::take(&mut this.writes);
@@ -318,7 +314,6 @@ impl World {
     /// A process begins, with what its store has.
     fn start(&mut self, end: usize) -> Result<(), String> {
         let (client, server) = self.configs.clone();
-        if std::env::var_os("TRACE").is_some() { eprintln!("{:?} START {end} {:?}", self.now, self.ends[end].durable.as_ref().map(|d| d.0)); }
         let seed = self.rng.fork();
         let mut engine = match end {
             CLIENT => Endpoint::client(client.settings().clone(), seed).expect("valid settings"),
@@ -369,11 +364,7 @@ impl World {
     /// Takes what an engine gives out.
     fn poll(&mut self, end: usize) -> Result<(), String> {
         loop {
-            let given = self.next_given(end);
-            if std::env::var_os("TRACE").is_some() && !matches!(given, None | Some(Given::Rests(_))) {
-                eprintln!("{:?} {end} #{} {given:?}", self.now, self.report.points);
-            }
-            match given {
+            match self.next_given(end) {
                 None | Some(Given::Rests(_)) => return Ok(()),
                 Some(Given::Datagram(datagram)) => self.transmit(end, &datagram)?,
                 Some(Given::Save(handle, saved)) => {
@@ -382,8 +373,7 @@ impl World {
                     }
                     let delay = |rng: &mut Random| Duration::from_millis(1 + rng.below(8));
                     let outage = if self.plan.faults && self.rng.below(40) == 0 { 3000 } else { 0 };
-                    let lands =
-                        self.now + delay(&mut self.rng) + Duration::from_millis(outage);
+                    let lands = self.now + delay(&mut self.rng) + Duration::from_millis(outage);
                     let answered = lands + delay(&mut self.rng);
                     let write = Write { saved, handle, lands, answered, landed: false };
                     self.ends[end].writes.push_back(write);
@@ -408,7 +398,6 @@ impl World {
                     self.report.handshakes += u64::from(end == CLIENT);
                 }
                 Some(Given::Closed) => {
-                    if std::env::var_os("TRACE").is_some() { eprintln!("CLOSED {end}"); }
                     if end == CLIENT {
                         // A new handshake: whoever had saved the old association has lost it.
                         self.ends[end].durable = None;

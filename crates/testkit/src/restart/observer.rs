@@ -3,10 +3,10 @@
 use lightseal_core::Reader;
 use lightseal_dtls::KeyLog;
 use lightseal_dtls::ProtocolVersion;
+use lightseal_dtls::Scheme;
 use lightseal_dtls::crypto::{CipherSuite, Sha256, TrafficSecret};
 use lightseal_dtls::record::epochs::{APPLICATION_EPOCH, EPOCH_12};
 use lightseal_dtls::record::{Header12, ReceiveBuffer, ReceiveEpoch, UnifiedHeader};
-use lightseal_dtls::Scheme;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 

@@ -8,6 +8,7 @@
 //! application, and no timer runs but that of [`Liveness`](super::liveness). Shared tags keep it
 //! awake: they join each record to those before it.
 
+use super::form::{read_addresses, read_negotiated, write_addresses, write_negotiated};
 use super::ids::Ids;
 use super::liveness::Liveness;
 use super::mtu::{PathMtu, PathSearch};
@@ -30,7 +31,6 @@ use crate::timer::{Retransmission, Timer};
 use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
-use super::form::{read_addresses, read_negotiated, write_addresses, write_negotiated};
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Instant, Random, Reader, Writer};

@@ -11,7 +11,6 @@ use zeroize::Zeroizing;
 /// A mark that is larger than necessary costs a successor some record numbers, or payloads that it
 /// does not deliver. A mark that is too small lets it use a nonce twice, or deliver a payload twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Marks {
     /// The number of the write, counted from 1: a store accepts a write only if it has the one before.
     pub version: u64,
@@ -62,8 +61,7 @@ impl Marks {
         }
         r.finish()?;
         let [version, send_epoch, send_below, deliver_epoch, deliver_below, skipped] = fields;
-        let marks =
-            Self { version, send_epoch, send_below, deliver_epoch, deliver_below, skipped };
+        let marks = Self { version, send_epoch, send_below, deliver_epoch, deliver_below, skipped };
         if marks.to_bytes() != bytes {
             return Err(DecodeError::Invalid("number with needless bytes"));
         }

@@ -26,8 +26,8 @@ pub use marks::{Marks, RestoreError, SaveError, SavedAssociation};
 
 use super::stage::Stage;
 use super::{Connection, Ending, Role};
-use crate::config::session::{KEY_CHECK, PskOwner};
 use crate::config::Lookup;
+use crate::config::session::{KEY_CHECK, PskOwner};
 use crate::messages::RecordNumber;
 use crate::parts::{self, Part, PartState};
 use crate::record::{ReceiveEpoch, SendEpoch};
@@ -273,7 +273,7 @@ impl Connection {
     }
 
     /// What the host is to store next, if anything.
-    pub(super) fn next_save(&mut self) -> Option<Box<SavedAssociation>> {
+    pub(super) fn next_save(&mut self) -> Option<(parts::Persistence, Box<SavedAssociation>)> {
         let persistence = self.saving()?;
         if persistence.pending.is_some() || persistence.is_dormant() {
             return None;
@@ -282,7 +282,7 @@ impl Connection {
         let now = self.now;
         let is_12 = self.is_12();
         let persistence = self.persistence.get_mut()?;
-        let top = persistence.top;
+        let (part, top) = (persistence.part, persistence.top);
         let durable = persistence.durable;
         let changed = durable.is_none_or(|durable| durable.revision != revision);
         let looks = core::mem::take(&mut persistence.look);
@@ -337,7 +337,7 @@ impl Connection {
         persistence.pending = Some(Written { marks, revision, later });
         let same = durable.is_some_and(|durable| !changed && durable.later == later);
         let state = if same { None } else { self.state(false) };
-        Some(Box::new(SavedAssociation::of(marks, state)))
+        Some((part, Box::new(SavedAssociation::of(marks, state))))
     }
 
     /// Sets the timer of what may be saved later.
@@ -360,9 +360,8 @@ impl Connection {
     pub(super) fn is_saved(&self) -> bool {
         let Some(persistence) = self.saving() else { return true };
         let durable = persistence.durable;
-        let same = |durable: Written| {
-            durable.revision == self.revision() && durable.later == self.later()
-        };
+        let same =
+            |durable: Written| durable.revision == self.revision() && durable.later == self.later();
         persistence.is_dormant()
             || persistence.pending.is_none() && persistence.idle && durable.is_some_and(same)
     }

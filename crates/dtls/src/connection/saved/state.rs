@@ -17,9 +17,7 @@ use super::{Adopted, FORMAT, Persistence};
 use crate::codepoints::{MAX_CONTENT, MAX_RECORD_NUMBER};
 use crate::config::session::{KEY_CHECK, PskOwner};
 use crate::config::{ClientConfig, Lookup, ProtocolVersion, ServerConfig};
-use crate::connection::form::{
-    read_addresses, read_negotiated, write_addresses, write_negotiated,
-};
+use crate::connection::form::{read_addresses, read_negotiated, write_addresses, write_negotiated};
 use crate::connection::stage::Stage;
 use crate::connection::{Connection, Role, ids};
 use crate::crypto::{ExporterSecret, MasterSecret12, TrafficSecret};

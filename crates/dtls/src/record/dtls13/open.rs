@@ -3,14 +3,16 @@
 use super::mask::NumberMask;
 use super::{mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
-use crate::crypto::{CipherSuite, KeyDerivation, KeyState, Keying, PrfProtection, Protection, Record};
+use crate::crypto::{
+    CipherSuite, KeyDerivation, KeyState, Keying, PrfProtection, Protection, Record,
+};
+use crate::parts::Persistence;
 use crate::record::fates::{Fate, late_below};
 use crate::record::header::UnifiedHeader;
 use crate::record::number::NumberMasks;
 use crate::record::number::nearest;
 use crate::record::outcomes::{ArrivalCounts, Inner, Outcomes, SecurityLevel};
 use crate::record::receive_buffer::{ReceiveBuffer, RecordId, Slot};
-use crate::parts::Persistence;
 use crate::tuning::SEARCHED_NUMBERS;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
