@@ -1,3 +1,0 @@
-//! x
-#[path = "it/restart.rs"]
-mod restart;
