@@ -125,7 +125,7 @@ impl Observer {
             let number = APPLICATION_EPOCH + sender.epochs.len() as u64;
             let mut following = ReceiveEpoch::new(number, self.suite, Scheme::Plain, &next);
             let newest = sender.epochs.len();
-            let known = sender.epochs.iter_mut().enumerate().rev().map(|(at, epoch)| (at, epoch));
+            let known = sender.epochs.iter_mut().enumerate().rev();
             for (at, epoch) in std::iter::once((newest, &mut following)).chain(known) {
                 if epoch.epoch() & 3 != u64::from(header.epoch_bits) {
                     continue;
