@@ -15,6 +15,8 @@ pub(crate) struct PublicCrate {
     pub(crate) example: Example,
     /// Other packages of ours that the example uses, with a feature of each.
     pub(crate) with: &'static [(&'static str, Option<&'static str>)],
+    /// Whether a library in C is built with the package.
+    pub(crate) builds_c: bool,
 }
 
 /// The example of a crate.
@@ -38,7 +40,13 @@ impl Example {
 }
 
 const fn alone(name: &'static str, example: &'static str) -> PublicCrate {
-    PublicCrate { name, features: &[], example: Example::Alone(example), with: &[] }
+    PublicCrate {
+        name,
+        features: &[],
+        example: Example::Alone(example),
+        with: &[],
+        builds_c: false,
+    }
 }
 
 /// The crates that others build upon, those without dependencies on others first.
@@ -51,6 +59,7 @@ pub(crate) const PUBLIC: &[PublicCrate] = &[
     PublicCrate { features: &["rustcrypto"], ..alone("lightseal-macsec", "frames") },
     PublicCrate {
         with: &[("lightseal-macsec", Some("rustcrypto"))],
+        builds_c: true,
         ..alone("lightseal-macsec-aws-lc", "providers")
     },
     PublicCrate { features: &["serde", "tokio"], ..alone("lightseal-net", "echo") },
@@ -61,6 +70,7 @@ pub(crate) const PUBLIC: &[PublicCrate] = &[
     },
     PublicCrate {
         with: &[("lightseal-dtls", Some("rustcrypto"))],
+        builds_c: true,
         ..alone("lightseal-dtls-aws-lc", "providers")
     },
     PublicCrate {

@@ -19,6 +19,12 @@ pub(crate) fn target_dir() -> PathBuf {
     target.map_or_else(|| workspace().join("target"), PathBuf::from)
 }
 
+/// The target folder of checks that build one package at a time, with features of its own. They do
+/// not wait for builds in the usual folder.
+pub(crate) fn features_dir() -> PathBuf {
+    target_dir().join("features")
+}
+
 /// A folder that comes first in the search path of started programs.
 static PREFERRED: OnceLock<PathBuf> = OnceLock::new();
 
@@ -61,6 +67,17 @@ pub(crate) fn run(mut command: impl std::borrow::BorrowMut<Command>) -> Result<(
     let command = command.borrow_mut();
     let status = command.status().map_err(|error| format!("{}: {error}", shown(command)))?;
     if status.success() { Ok(()) } else { Err(format!("{}: {status}", shown(command))) }
+}
+
+/// Runs `command` without showing its output, which is part of the error.
+pub(crate) fn run_silently(mut command: Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| format!("{}: {error}", shown(&command)))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    Err(format!("{}: {}\n{}", shown(&command), output.status, said.concat().trim_end()))
 }
 
 /// Runs `program`, with its output shown, by `command`. Its exit code 1 means that it `failed`, any

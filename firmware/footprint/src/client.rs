@@ -6,7 +6,7 @@ use crate::transcript::Kind;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::mem::size_of;
-use lightseal_dtls::{ClientConfig, Connection, Random, Settings};
+use lightseal_dtls::{ClientConfig, Connection, Engine, Instant, Random, Settings};
 
 /// A client.
 pub struct Client {
@@ -32,6 +32,11 @@ impl End for Client {
     ) {
         let Self { connection, received } = self;
         drive(&mut **connection, PEER, datagram, buffer, transmit, |event| received.take(event));
+    }
+
+    fn wait_until(&mut self, now: Instant, buffer: &mut [u8]) {
+        self.connection.handle_timeout(now);
+        self.turn(None, buffer, &mut |_| {});
     }
 
     fn is_connected(&self) -> bool {

@@ -11,7 +11,8 @@ use alloc::sync::Arc;
 use core::mem::size_of;
 use core::net::SocketAddr;
 use lightseal_dtls::{
-    Connection, Endpoint, EndpointEvent, Event, Handle, Random, ServerConfig, Settings,
+    Connection, Endpoint, EndpointEvent, Engine, Event, Handle, Instant, Random, ServerConfig,
+    Settings,
 };
 
 /// A server, which speaks with one client at a time.
@@ -52,6 +53,11 @@ impl End for Server {
             }
             received.take(event);
         });
+    }
+
+    fn wait_until(&mut self, now: Instant, buffer: &mut [u8]) {
+        self.endpoint.handle_timeout(now);
+        self.turn(None, buffer, &mut |_| {});
     }
 
     fn is_connected(&self) -> bool {

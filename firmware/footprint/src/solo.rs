@@ -9,8 +9,12 @@ use alloc::boxed::Box;
 use core::net::SocketAddr;
 use lightseal_dtls::{Engine, Event, Instant, Output, SendError, Sent, Settings};
 
-/// All steps happen at this time: no timer expires.
+/// All steps but the last one happen at this time: no timer expires.
 pub const NOW: Instant = Instant::ZERO;
+/// The time of the last step: the keys of the handshake are not needed any more
+/// ([`HANDSHAKE_KEYS_LIFETIME`](lightseal_dtls::tuning::HANDSHAKE_KEYS_LIFETIME)), and associations
+/// that may sleep do.
+const LATER: Instant = Instant::from_micros(300_000_000);
 
 /// An end of an association as the images drive it.
 pub trait End {
@@ -22,6 +26,8 @@ pub trait End {
         buffer: &mut [u8],
         transmit: &mut dyn FnMut(&[u8]),
     );
+    /// Does what is due at that time.
+    fn wait_until(&mut self, now: Instant, buffer: &mut [u8]);
     /// Whether the handshake is complete.
     fn is_connected(&self) -> bool;
     /// The bytes of payload received so far.
@@ -161,6 +167,7 @@ fn follow(mut end: impl End, from: Kind, least: usize) -> ! {
         }
     }
     check_received(&end, least);
+    measured("later", || end.wait_until(LATER, &mut buffer));
     exit(0)
 }
 

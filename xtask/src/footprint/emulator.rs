@@ -165,9 +165,14 @@ impl Run {
         sums
     }
 
-    /// The bytes of heap after the last step.
-    pub(super) fn steady_heap(&self) -> Option<u64> {
-        self.steps.last().map(|step| step.heap)
+    /// The bytes of heap after the last step with this name.
+    pub(super) fn heap(&self, name: &str) -> Option<u64> {
+        self.named(name).last().map(|step| step.heap)
+    }
+
+    /// The bytes of heap after the last step with another name.
+    pub(super) fn heap_before(&self, name: &str) -> Option<u64> {
+        self.steps.iter().rfind(|step| step.name != name).map(|step| step.heap)
     }
 
     /// The last value with this name.
@@ -206,7 +211,8 @@ mod tests {
         assert_eq!(run.instructions("handshake"), Some(15));
         assert_eq!(run.steady_instructions("handshake"), Some(8));
         assert_eq!(run.stack(&["handshake", "seal"]), Some(40));
-        assert_eq!((run.peak("handshake"), run.steady_heap()), (Some(30), Some(20)));
+        assert_eq!((run.peak("handshake"), run.heap("handshake")), (Some(30), Some(20)));
+        assert_eq!((run.heap_before("later"), run.heap("later")), (Some(20), None));
         assert_eq!(run.value("configuration"), Some(500));
         assert_eq!(run.instructions("seal"), None);
         assert!(run.cases().is_empty() && run.by_peers().is_empty());

@@ -90,6 +90,8 @@ pub(super) const IMAGES: &[Image] = &[
     solo("client-r2d2", "client of DTLS 1.3, CCM, sends under r2d2:50", &["ends-r2d2"])
         .with("client,r2d2-sender"),
     solo("server-13", "server of DTLS 1.3, CCM_8", &["ends-13"]).with("server"),
+    solo("server-asleep", "server of DTLS 1.3, CCM_8, whose associations sleep", &["ends-13"])
+        .with("server,sleep"),
     solo("server-both", "server of both versions, CCM_8", &["ends-both"]).with("server,dtls12"),
     image("ends-sessions", "client and server of DTLS 1.3, CCM_8, one session after another")
         .with("client,server")

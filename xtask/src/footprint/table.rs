@@ -26,11 +26,12 @@ pub(super) struct Row {
 }
 
 /// The key of a figure, and its column.
-const COLUMNS: [(&str, &str); 13] = [
+const COLUMNS: [(&str, &str); 14] = [
     ("flash_bytes", "flash"),
     ("static_bytes", "static"),
     ("configuration_bytes", "config"),
     ("steady_bytes", "steady"),
+    ("later_bytes", "later"),
     ("peak_bytes", "peak"),
     ("handshake_stack_bytes", "stack hs"),
     ("record_stack_bytes", "stack rec"),
@@ -66,6 +67,7 @@ const HEADS: [&str; COLUMNS.len()] = [
     "static RAM",
     "configuration",
     "heap, steady",
+    "heap, 5 min later",
     "heap, peak",
     "stack, handshake",
     "stack, record",
@@ -83,6 +85,9 @@ const DIVIDED: (&str, &str) = ("small", "client-13");
 /// The steps that belong to a record.
 const RECORD: [&str; 3] = ["seal", "open", "other"];
 
+/// The step after which the handshake's keys are erased, and associations that may sleep do.
+const LATER: &str = "later";
+
 impl Row {
     pub(super) fn new(
         profile: &str,
@@ -98,7 +103,8 @@ impl Row {
             ("flash_bytes", Some(sizes.flash)),
             ("static_bytes", Some(sizes.statics)),
             ("configuration_bytes", configuration),
-            ("steady_bytes", session(run.steady_heap())),
+            ("steady_bytes", session(run.heap_before(LATER))),
+            ("later_bytes", session(run.heap(LATER))),
             ("peak_bytes", session(run.peak("handshake"))),
             ("handshake_stack_bytes", run.stack(&["handshake"])),
             ("record_stack_bytes", run.stack(&RECORD)),

@@ -4,15 +4,21 @@ mod circles;
 mod language;
 mod source;
 
-use crate::process::{capture, cargo, run as run_command, succeeds, workspace};
+use crate::process::{
+    capture, cargo, command, features_dir, run as run_command, run_silently, succeeds, workspace,
+};
 use crate::{Failure, api, layers, pictures, system};
 use clap::Args;
+use std::path::Path;
+use std::thread;
 use std::time::Instant;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Only these checks (all of them if none is named)
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(CHECKS.iter().map(|check| check.0)))]
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(
+        CHECKS.iter().chain(BESIDE).map(|check| check.0)
+    ))]
     checks: Vec<String>,
 }
 
@@ -28,19 +34,36 @@ const CHECKS: &[(&str, Check)] = &[
     ("pictures", pictures::check),
     ("circles", circles::check),
     ("no-std", no_std),
-    ("features", features),
     ("dependencies", dependencies),
     ("clippy", clippy),
     ("rustdoc", rustdoc),
-    ("api", api::check),
 ];
+
+/// Checks that build one package after the other, each with features of its own. A build of one
+/// package uses one processor most of the time, so these checks run beside the others, in a target
+/// folder of their own.
+const BESIDE: &[(&str, Check)] = &[("features", features), ("api", api::check)];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     system::require_packages()?;
-    let wanted =
-        |name: &str| arguments.checks.is_empty() || arguments.checks.iter().any(|c| c == name);
+    let mut failed = thread::scope(|scope| {
+        let beside = scope.spawn(|| run_checks(BESIDE, &arguments.checks));
+        let failed = run_checks(CHECKS, &arguments.checks);
+        [failed, beside.join().expect("a check says by its result what it found")].concat()
+    });
+    if failed.is_empty() {
+        return Ok(());
+    }
+    failed.sort_unstable();
+    Err(Failure::Failed(format!("lint failed: {}", failed.join(", "))))
+}
+
+/// Runs those of `checks` that are `wanted`, or all if none is named. Returns the names of those that
+/// failed.
+fn run_checks(checks: &[(&'static str, Check)], wanted: &[String]) -> Vec<&'static str> {
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
     let mut failed = Vec::new();
-    for (name, check) in CHECKS.iter().filter(|(name, _)| wanted(name)) {
+    for (name, check) in checks.iter().filter(|(name, _)| is_wanted(name)) {
         let started = Instant::now();
         match check() {
             Ok(()) => println!("lint {name}: ok ({} s)", started.elapsed().as_secs()),
@@ -50,11 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
         }
     }
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::Failed(format!("lint failed: {}", failed.join(", "))))
-    }
+    failed
 }
 
 fn format() -> Result<(), String> {
@@ -78,10 +97,16 @@ fn clippy() -> Result<(), String> {
     ]))
 }
 
+/// rustdoc reads what the compiler wrote about the other crates of the workspace. With the same
+/// compiler as `clippy`, cargo takes what that check has left, and checks nothing again.
 fn rustdoc() -> Result<(), String> {
     let mut doc =
         cargo(&["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"]);
     doc.env("RUSTDOCFLAGS", "--deny warnings");
+    let sysroot = capture(command("rustc", &["--print", "sysroot"]))?;
+    doc.env("RUSTC_WORKSPACE_WRAPPER", Path::new(sysroot.trim()).join("bin/clippy-driver"));
+    // The arguments of `clippy`, as `cargo clippy` hands them over.
+    doc.env("CLIPPY_ARGS", "--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
     run_command(doc)
 }
 
@@ -193,8 +218,9 @@ fn features() -> Result<(), String> {
         for set in *sets {
             let arguments = ["clippy", "--quiet", "--no-default-features", "--package", package];
             let mut clippy = cargo(&arguments);
-            clippy.args(["--features", set, "--", "--allow", "clippy::all", "--deny", "warnings"]);
-            run_command(clippy).map_err(|fault| format!("{package} with `{set}`: {fault}"))?;
+            clippy.arg("--target-dir").arg(features_dir()).args(["--features", set]);
+            clippy.args(["--", "--allow", "clippy::all", "--deny", "warnings"]);
+            run_silently(clippy).map_err(|fault| format!("{package} with `{set}`: {fault}"))?;
         }
     }
     Ok(())

@@ -1,9 +1,11 @@
 //! `cargo xtask test`: runs every test, and prints one line that counts them.
 //!
+//! - [`beside`]: runs further steps while the tests of the first one wait;
 //! - [`output`]: reads the output of cargo and the test programs line by line;
 //! - [`skipped`]: tests that reported that this machine cannot run them;
 //! - [`timeline`]: how long tests run; [`stopwatch`]: where the time of building and running goes.
 
+mod beside;
 mod output;
 mod skipped;
 pub(crate) mod stopwatch;
@@ -11,10 +13,11 @@ mod timeline;
 
 use crate::process::{cargo, target_dir};
 use crate::{Failure, bogo, system, vectors};
+use beside::{Beside, run_by_line};
 use output::{Failed, Report};
 use skipped::Skipped;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use stopwatch::Stopwatch;
@@ -62,8 +65,9 @@ const STEP: Step = Step {
     require: nothing,
 };
 
-/// The steps, in the order in which they are run. Short fuzz runs with fixed seeds are ordinary
-/// tests of the workspace.
+/// The steps. The first one runs beside all others, which follow each other in this order and start
+/// when the first one has been built. Short fuzz runs with fixed seeds are ordinary tests of the
+/// workspace.
 const STEPS: &[Step] = &[
     STEP,
     // Without the feature `fast`, the tests run over the code for small devices.
@@ -157,10 +161,17 @@ pub(crate) fn run_timed(
     let mut run = Run::new(log, arguments)?;
     run.stopwatch = stopwatch;
     run.provide();
-    for step in STEPS {
-        run.step(step)?;
-    }
+    run.run_steps()?;
     run.conclude()
+}
+
+/// A step that is ready to run.
+struct Prepared {
+    name: &'static str,
+    /// The target folder.
+    folder: PathBuf,
+    /// What the user reads when the step's output begins.
+    title: String,
 }
 
 /// A run of the command.
@@ -186,7 +197,7 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(log_path: PathBuf, arguments: &'a Arguments) -> Result<Self, Failure> {
-        let failed = |path: &Path, error: std::io::Error| {
+        let failed = |path: &Path, error: io::Error| {
             Failure::NotPossibleHere(format!("{}: {error}", path.display()))
         };
         let folder = log_path.parent().expect("it is in the target folder");
@@ -246,12 +257,39 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), Failure> {
-        let Some(selection) = self.selection(step) else { return Ok(()) };
+    fn run_steps(&mut self) -> Result<(), Failure> {
+        let mut prepared = Vec::new();
+        for step in STEPS {
+            prepared.extend(self.prepare(step));
+        }
+        let mut prepared = prepared.into_iter();
+        // Times that are measured side by side would say little.
+        if self.stopwatch.is_some() {
+            return prepared.try_for_each(|(step, command)| {
+                self.step(&step, |each| run_by_line(command, each))
+            });
+        }
+        let Some((first, command)) = prepared.next() else { return Ok(()) };
+        let (others, commands): (Vec<_>, Vec<_>) = prepared.unzip();
+        let mut beside = Beside::new(commands);
+        self.step(&first, |each| {
+            run_by_line(command, |line| {
+                if output::started(line).is_some() {
+                    beside.start();
+                }
+                each(line)
+            })
+        })?;
+        others.iter().try_for_each(|step| self.step(step, |each| beside.read_next(each)))
+    }
+
+    /// The command of a step; `None` if the step has nothing to test or cannot run on this machine.
+    fn prepare(&mut self, step: &Step) -> Option<(Prepared, Command)> {
+        let selection = self.selection(step)?;
         if let Err(reason) = (step.require)() {
             println!("not testing {}: {reason}", step.name);
             self.skipped.add(step.name, &reason);
-            return Ok(());
+            return None;
         }
         let mut command = cargo(step.arguments);
         command.args(&selection);
@@ -290,16 +328,25 @@ impl<'a> Run<'a> {
                 command.env("LIGHTSEAL_PROGRAM", folder.join("lightseal"));
             }
         }
-        println!(
-            "testing {}: cargo {} {}",
-            step.name,
-            step.arguments.join(" "),
-            selection.join(" ")
-        );
+        let words = format!("{} {}", step.arguments.join(" "), selection.join(" "));
+        let title = format!("testing {}: cargo {words}", step.name);
+        Some((Prepared { name: step.name, folder, title }, command))
+    }
+
+    /// Runs a step by `run`, which gives each line of its output to a function and returns whether
+    /// the step's command succeeded.
+    fn step(
+        &mut self,
+        step: &Prepared,
+        run: impl FnOnce(&mut dyn FnMut(&str) -> io::Result<()>) -> io::Result<bool>,
+    ) -> Result<(), Failure> {
+        println!("{}", step.title);
         let before = (self.report.failed.len(), self.report.build_errors.len());
-        let success = self.read(command)?;
+        let success = run(&mut |line| self.read(line));
+        let success = success.map_err(|error| Failure::Failed(error.to_string()))?;
+        self.report.end();
         if let Some(stopwatch) = &mut self.stopwatch {
-            stopwatch.end(&folder);
+            stopwatch.end(&step.folder);
         }
         // Cargo also fails when a test does not compile, which no `test result` line counts.
         let after = (self.report.failed.len(), self.report.build_errors.len());
@@ -342,29 +389,16 @@ impl<'a> Run<'a> {
         Some(named.iter().flat_map(|name| ["--package", *name]).map(str::to_owned).collect())
     }
 
-    /// Runs `command`, writes its output to the log, shows the lines that matter, and counts tests.
-    /// Returns whether the command succeeded.
-    fn read(&mut self, mut command: Command) -> Result<bool, Failure> {
-        let failed = |error: std::io::Error| Failure::Failed(error.to_string());
-        // Standard output and standard error share a pipe, so that their lines stay in order.
-        let (reader, writer) = std::io::pipe().map_err(failed)?;
-        command.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
-        let mut child = command.spawn().map_err(failed)?;
-        // The command holds the writing ends of the pipe, which would keep it open.
-        drop(command);
-        for line in BufReader::new(reader).split(b'\n') {
-            let line = line.map_err(failed)?;
-            let line = String::from_utf8_lossy(&line);
-            writeln!(self.log, "{line}").map_err(failed)?;
-            if let Some(stopwatch) = &mut self.stopwatch {
-                stopwatch.read(&line);
-            }
-            if self.report.read(&line) {
-                println!("{line}");
-            }
+    /// Writes a line of a command's output to the log, shows it if it matters, and counts tests.
+    fn read(&mut self, line: &str) -> io::Result<()> {
+        writeln!(self.log, "{line}")?;
+        if let Some(stopwatch) = &mut self.stopwatch {
+            stopwatch.read(line);
         }
-        self.report.end();
-        Ok(child.wait().map_err(failed)?.success())
+        if self.report.read(line) {
+            println!("{line}");
+        }
+        Ok(())
     }
 
     /// Prints the summary. Its last line has the numbers of tests and nothing else.

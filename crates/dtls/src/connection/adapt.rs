@@ -119,7 +119,7 @@ impl Connection {
             return;
         };
         let Stage::Established(established) = &self.stage else { return };
-        let offered = &established.offered.receive;
+        let offered = established.offered.receive();
         if offered.is_empty() {
             return;
         }

@@ -233,7 +233,7 @@ impl Connection {
         *payloads += 1;
         early.left = left as u32;
         outcomes.deliver(content.len());
-        self.notices.push_back(Notice::EarlyData(content.into()));
+        self.notices.push(Notice::EarlyData(content.into()));
         Ok(())
     }
 

@@ -69,7 +69,7 @@ use crate::handshake::reassembly::{ClearMessages, Reassembly};
 use crate::handshake::ticket_keys::TicketId;
 use crate::handshake::{Channel, Negotiated, State, Unaccepted, dtls12 as handshake12, server};
 use crate::messages::Fragment;
-use crate::parts::{self, LossReports, PartState};
+use crate::parts::{self, LossReports, OfPart, PartState};
 use crate::record::receive_buffer::{Received, Slot};
 use crate::record::seal::{HeaderFormat, NumberLength};
 use crate::record::{
@@ -80,8 +80,8 @@ use crate::timer::{Retransmission, Timer, Timers};
 use acks::Acks;
 use adapt::Adaptation;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use deadlines::FinishedProgress;
 use early::EarlyRecords;
@@ -164,8 +164,8 @@ impl AdmittedClient<'_> {
 
 #[derive(Clone, Debug)]
 enum Role {
-    Client(parts::Client, Arc<ClientConfig>),
-    Server(parts::Server, Arc<ServerConfig>),
+    Client(OfPart<parts::Client, Arc<ClientConfig>>),
+    Server(OfPart<parts::Server, Arc<ServerConfig>>),
 }
 
 /// Whether, and how, an association is ending.
@@ -198,7 +198,7 @@ pub struct Connection {
     /// The payload that is lent to the application until the next call.
     taken: Option<Slot>,
     queue: SendQueue,
-    notices: VecDeque<Notice>,
+    notices: Vec<Notice>,
     ending: Ending,
     /// How long messages under shared tags wait for others; `None` until this end sends the first
     /// one.
@@ -228,8 +228,13 @@ impl Connection {
         let part = config.part;
         let session = config.session_for(peer, now);
         let state = WaitServerHello::start(&config, &mut channel, now, session.as_ref());
-        let mut connection =
-            Self::new(Role::Client(part, config), peer, now, channel, Reassembly::default());
+        let mut connection = Self::new(
+            Role::Client(OfPart::new(part, config)),
+            peer,
+            now,
+            channel,
+            Reassembly::default(),
+        );
         if state.version() != Some(ProtocolVersion::Dtls13) {
             connection.incoming.accept_clear(ClearMessages::AnyOrder);
         }
@@ -281,7 +286,7 @@ impl Connection {
                 handshake12::server::accept(&config, &mut channel, now, *accepted, cid)?
             }
         };
-        let role = Role::Server(config.part, config);
+        let role = Role::Server(OfPart::new(config.part, config));
         let mut connection = Box::new(Self::new(role, peer, now, channel, incoming));
         connection.cid = cid.unwrap_or_default();
         if let State::WaitClientFinished(_, state) = &mut state
@@ -298,7 +303,7 @@ impl Connection {
     /// Reports that a server may send data before the handshake is complete.
     fn note_may_send(&mut self) {
         if let Some(agreed) = self.sending().cloned() {
-            self.notices.push_back(Notice::MaySend(Box::new(agreed)));
+            self.notices.push(Notice::MaySend(Box::new(agreed)));
         }
     }
 
@@ -328,7 +333,7 @@ impl Connection {
             early_data: EarlyDataState::EMPTY,
             timers,
             taken: None,
-            notices: VecDeque::new(),
+            notices: Vec::new(),
             ending: Ending::Open,
             pace: PartState::EMPTY,
             finished: FinishedProgress::default(),
@@ -391,7 +396,7 @@ impl Connection {
     fn sending(&self) -> Option<&Negotiated> {
         match (&self.stage, &self.role) {
             (Stage::Established(established), _) => Some(&established.negotiated),
-            (Stage::Handshake(handshake), Role::Server(_, config)) if config.send_half_rtt_data => {
+            (Stage::Handshake(handshake), Role::Server(config)) if config.send_half_rtt_data => {
                 match &handshake.state {
                     State::WaitClientFinished(_, state) if state.may_send() => {
                         Some(state.negotiated())
@@ -521,7 +526,7 @@ impl Connection {
         self.stats.sent(|sent| sent.unsent += unsent);
         self.early.clear();
         self.stage = Stage::Ended;
-        self.notices.push_back(Notice::Closed(reason));
+        self.notices.push(Notice::Closed(reason));
     }
 
     fn settings(&self) -> &Settings {
@@ -565,7 +570,7 @@ impl Connection {
         let first = |notice: &Notice| {
             matches!(notice, Notice::Connected(_) | Notice::MaySend(_) | Notice::EarlyData(_))
         };
-        if self.notices.front().is_some_and(first)
+        if self.notices.first().is_some_and(first)
             && let Some(notice) = self.next_notice()
         {
             return Step::Notice(notice);
@@ -613,10 +618,13 @@ impl Connection {
     }
 
     fn next_notice(&mut self) -> Option<Notice> {
-        let notice = self.notices.pop_front()?;
+        if self.notices.is_empty() {
+            return None;
+        }
+        let notice = self.notices.remove(0);
         if self.notices.is_empty() {
             // Notices are rare, so their memory is given back.
-            self.notices = VecDeque::new();
+            self.notices = Vec::new();
         }
         Some(notice)
     }
@@ -676,8 +684,8 @@ impl Connection {
 impl Role {
     fn settings(&self) -> &Settings {
         match self {
-            Self::Client(_, config) => &config.settings,
-            Self::Server(_, config) => &config.settings,
+            Self::Client(config) => &config.settings,
+            Self::Server(config) => &config.settings,
         }
     }
 }

@@ -236,9 +236,9 @@ impl Connection {
         self.forget_path_mtu();
         self.stats.received(|received| received.moves += 1);
         // An event that the application has not taken yet is updated in place.
-        match self.notices.back_mut() {
+        match self.notices.last_mut() {
             Some(Notice::PeerMoved { to: last, .. }) => *last = to,
-            _ => self.notices.push_back(Notice::PeerMoved { from, to }),
+            _ => self.notices.push(Notice::PeerMoved { from, to }),
         }
         // Observers of both paths must not learn that it is the same peer (RFC 9147, section 9).
         self.use_spare_id();

@@ -1,18 +1,35 @@
 //! Payloads that wait to be sealed.
 
 use crate::error::SendError;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::time::Duration;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Instant, Writer};
 
-/// A bounded queue in one ring of bytes: once it has grown, queueing a payload allocates nothing.
+/// A bounded queue in one block of bytes: once it has grown, queueing a payload allocates nothing.
 #[derive(Debug)]
 pub(super) struct SendQueue {
-    bytes: VecDeque<u8>,
+    /// `None` until the first payload is queued: most associations seal theirs at once.
+    queued: Option<Box<Queued>>,
+    budget: usize,
+}
+
+#[derive(Debug, Default)]
+struct Queued {
+    /// The payloads, one after the other.
+    bytes: Vec<u8>,
+    /// Where the first payload begins: what precedes it was sent.
+    start: usize,
     /// The length of each payload in bytes, and when it was queued.
     lengths: VecDeque<(usize, Instant)>,
-    budget: usize,
+}
+
+impl Queued {
+    fn bytes(&self) -> usize {
+        self.bytes.len() - self.start + self.lengths.len() * ENTRY_COST
+    }
 }
 
 /// What an entry counts for besides its bytes, so that the number of empty payloads is bounded too.
@@ -20,64 +37,69 @@ const ENTRY_COST: usize = 16;
 
 impl SendQueue {
     pub(super) const fn new(budget: usize) -> Self {
-        Self { bytes: VecDeque::new(), lengths: VecDeque::new(), budget }
+        Self { queued: None, budget }
     }
 
     pub(super) fn push(&mut self, now: Instant, payload: &[u8]) -> Result<(), SendError> {
         if self.bytes() + payload.len() + ENTRY_COST > self.budget {
             return Err(SendError::QueueFull);
         }
-        self.bytes.extend(payload);
-        self.lengths.push_back((payload.len(), now));
+        let Queued { bytes, start, lengths } = &mut **self.queued.get_or_insert_default();
+        if *start >= bytes.len() - *start {
+            // Fewer bytes are moved than were sent.
+            bytes.drain(..core::mem::take(start));
+        }
+        bytes.extend_from_slice(payload);
+        lengths.push_back((payload.len(), now));
         Ok(())
     }
 
     /// The first payload's length.
     pub(super) fn front_len(&self) -> Option<usize> {
-        self.lengths.front().map(|(len, _)| *len)
+        self.front().map(|(len, _)| *len)
+    }
+
+    fn front(&self) -> Option<&(usize, Instant)> {
+        self.queued.as_ref()?.lengths.front()
     }
 
     /// Whether the first payload has waited for longer than `age`.
     pub(super) fn front_is_older(&self, now: Instant, age: Duration) -> bool {
-        self.lengths.front().is_some_and(|(_, at)| now.saturating_since(*at) > age)
+        self.front().is_some_and(|(_, at)| now.saturating_since(*at) > age)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.lengths.is_empty()
+        self.front().is_none()
     }
 
     /// Whether there are payloads behind the first one.
     pub(super) fn has_more(&self) -> bool {
-        self.lengths.len() > 1
+        self.queued.as_ref().is_some_and(|queued| queued.lengths.len() > 1)
     }
 
     /// Writes the first payload.
     pub(super) fn write_front(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        let len = self.front_len().unwrap_or(0);
-        let (head, tail) = self.bytes.as_slices();
-        let from_head = len.min(head.len());
-        w.bytes(&head[..from_head])?;
-        w.bytes(&tail[..len - from_head])
+        let (Some(queued), Some(len)) = (&self.queued, self.front_len()) else { return Ok(()) };
+        w.bytes(queued.bytes.get(queued.start..queued.start + len).unwrap_or_default())
     }
 
     /// Drops the first payload.
     pub(super) fn pop(&mut self) {
-        if let Some((len, _)) = self.lengths.pop_front() {
-            self.bytes.drain(..len);
+        if let Some(queued) = &mut self.queued
+            && let Some((len, _)) = queued.lengths.pop_front()
+        {
+            queued.start += len;
         }
     }
 
     /// Drops all payloads and returns their number.
     pub(super) fn clear(&mut self) -> u64 {
-        let count = self.lengths.len() as u64;
-        self.bytes.clear();
-        self.lengths.clear();
-        count
+        self.queued.take().map_or(0, |queued| queued.lengths.len() as u64)
     }
 
     /// The size of the queue in bytes, overhead included.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes.len() + self.lengths.len() * ENTRY_COST
+        self.queued.as_ref().map_or(0, |queued| queued.bytes())
     }
 }
 
@@ -86,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn payloads_leave_in_order_across_the_ring_s_seam() {
+    fn payloads_leave_in_order_while_others_come() {
         let (mut queue, now) = (SendQueue::new(200), Instant::from_micros(5));
         let mut next = 0u8;
         let mut expected = 0u8;

@@ -596,7 +596,7 @@ impl Connection {
         // Until then a retransmitted last flight can still be read and answered.
         self.timers.set(Timer::OldEpoch, self.now + HANDSHAKE_KEYS_LIFETIME);
         if let Some(agreed) = self.negotiated().cloned() {
-            self.notices.push_back(Notice::Connected(Box::new(agreed)));
+            self.notices.push(Notice::Connected(Box::new(agreed)));
         }
         self.begin_saving();
         self.cache_session_12();

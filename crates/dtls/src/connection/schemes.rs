@@ -14,7 +14,7 @@ use crate::error::{AggregationError, Fault, Misbehaviour};
 use crate::handshake::reassembly::Message;
 use crate::handshake::{EstablishedKeys, Negotiated, message_body};
 use crate::messages::{AggregationUpdate, EpochEnd};
-use crate::parts::{PartState, SchemeChanges, SharedSending};
+use crate::parts::{OfPart, PartState, SchemeChanges, SharedSending};
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::outcomes::Outcomes;
 use crate::record::seal::HeaderFormat;
@@ -32,7 +32,7 @@ pub(super) struct AggregationUpdates {
     /// The scheme that was requested, until the peer uses it.
     asked: Option<Scheme>,
     /// The receiving epoch that our last update began.
-    begun: Option<(SchemeChanges, u64)>,
+    begun: Option<OfPart<SchemeChanges, u64>>,
     /// Whether our last update waits to be acknowledged.
     unanswered: bool,
     /// The sending epoch that the peer's last update ended.
@@ -60,7 +60,7 @@ enum ReportProgress {
 
 impl AggregationUpdates {
     fn begun(&self) -> Option<u64> {
-        self.begun.map(|(_, epoch)| epoch)
+        self.begun.as_ref().map(|epoch| **epoch)
     }
 
     /// Whether nothing is due without an ACK: no update to request, no end of an epoch to report.
@@ -128,7 +128,7 @@ impl Connection {
         let Stage::Established(established) = &self.stage else {
             return Err(AggregationError::NotConnected);
         };
-        let offered = &established.offered.receive;
+        let offered = established.offered.receive();
         if self.ending != Ending::Open {
             return Err(AggregationError::NotConnected);
         }
@@ -186,7 +186,7 @@ impl Connection {
         let next = ReceiveEpoch::with_masks(begun, suite, scheme, receive, self.channel.masks);
         updates.wanted = None;
         updates.asked = Some(scheme);
-        updates.begun = Some((part, begun));
+        updates.begun = Some(OfPart::new(part, begun));
         updates.unanswered = true;
         self.channel.flight.push(epoch, HandshakeType::AGGREGATION_UPDATE, body);
         self.begin_receiving(next);
@@ -227,13 +227,13 @@ impl Connection {
 
     /// Processes the peer's request for another scheme.
     pub(super) fn aggregation_update(&mut self, message: &Message) -> Result<(), Fault> {
+        let part = SharedSending::INCLUDED.ok_or(Misbehaviour::UnexpectedMessage)?;
         let AggregationUpdate { scheme } = AggregationUpdate::decode(&message.body)?;
         // A peer that sends a request has received the answer to its last one, and uses our new
         // keys if it acknowledged our KeyUpdate.
         let unheard = self.updates.ended.get().is_some_and(|e| e.telling == ReportProgress::Due);
         let Stage::Established(established) = &self.stage else { return Ok(()) };
-        let offered = &established.offered.send;
-        let part = SharedSending::INCLUDED.ok_or(Misbehaviour::UnexpectedMessage)?;
+        let offered = established.offered.send();
         if unheard || offered.is_empty() || self.key_update.is_switch_due() {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
@@ -267,6 +267,9 @@ impl Connection {
         content: &[u8],
         outcomes: &mut Outcomes,
     ) -> Result<(), Fault> {
+        if SchemeChanges::INCLUDED.is_none() {
+            return Err(Misbehaviour::UnexpectedMessage.into());
+        }
         let end = EpochEnd::decode(content)?;
         match self.updates.begun() {
             Some(begun) if epoch == begun => {}
@@ -307,9 +310,9 @@ impl Connection {
         let Some(Negotiated { send, receive, .. }) = self.negotiated() else { return };
         let notice = Notice::AggregationChanged { send: *send, receive: *receive };
         // An event that the application has not taken yet is updated in place.
-        match self.notices.back_mut() {
+        match self.notices.last_mut() {
             Some(last @ Notice::AggregationChanged { .. }) => *last = notice,
-            _ => self.notices.push_back(notice),
+            _ => self.notices.push(notice),
         }
     }
 }

@@ -57,10 +57,9 @@ impl Stage {
     /// Whether a renegotiation is to be refused; `None` unless a DTLS 1.2 handshake is complete.
     pub(super) fn renegotiation_refusal(&mut self) -> Option<&mut RenegotiationRefusal> {
         match self {
-            Self::Established(Established {
-                keys: EstablishedKeys::Dtls12 { refusal, .. },
-                ..
-            }) => Some(refusal),
+            Self::Established(Established { keys, .. }) => {
+                keys.dtls12_mut().map(|keys| &mut keys.refusal)
+            }
             _ => None,
         }
     }
@@ -72,7 +71,7 @@ impl Stage {
                 handshake.state.version() == Some(ProtocolVersion::Dtls12)
             }
             Self::Established(established) => {
-                matches!(established.keys, EstablishedKeys::Dtls12 { .. })
+                matches!(established.keys, EstablishedKeys::Dtls12(_))
             }
             Self::Ended => false,
         }

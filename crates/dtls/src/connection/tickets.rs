@@ -21,8 +21,8 @@ impl Connection {
     pub fn session(&self) -> Option<Session> {
         let Stage::Established(Established { keys, .. }) = &self.stage else { return None };
         match keys {
-            EstablishedKeys::Dtls12 { session, .. } => {
-                let session = Session::of_12(session.as_deref()?.clone());
+            EstablishedKeys::Dtls12(keys) => {
+                let session = Session::of_12(keys.session.as_deref()?.clone());
                 Some(session).filter(Session::is_resumable)
             }
             EstablishedKeys::Dtls13 { resumption, .. } => resumption.get()?.newest(),
@@ -33,10 +33,9 @@ impl Connection {
     /// more.
     pub(crate) fn take_session_12(&mut self) -> Option<Session12> {
         match &mut self.stage {
-            Stage::Established(Established {
-                keys: EstablishedKeys::Dtls12 { session, .. },
-                ..
-            }) => session.take().map(|session| *session),
+            Stage::Established(Established { keys, .. }) => {
+                keys.dtls12_mut()?.session.take().map(|session| *session)
+            }
             _ => None,
         }
     }
@@ -56,7 +55,7 @@ impl Connection {
     /// Puts the DTLS 1.2 session of a client whose handshake has just been completed into its cache.
     /// Tickets of DTLS 1.3 come later.
     pub(super) fn cache_session_12(&self) {
-        let Role::Client(_, config) = &self.role else { return };
+        let Role::Client(config) = &self.role else { return };
         let Some(cache) = &config.cache else { return };
         if let Some(session) = self.session().filter(|session| session.dtls12().is_some()) {
             cache.put(&config.session_key(self.path.to.peer), session, self.now);
@@ -95,7 +94,7 @@ impl Connection {
         else {
             return Ok(());
         };
-        let (Some(state), Role::Client(_, config)) = (resumption.get_mut(), &self.role) else {
+        let (Some(state), Role::Client(config)) = (resumption.get_mut(), &self.role) else {
             return Ok(());
         };
         let Some(session) = state.receive(self.now, &ticket) else { return Ok(()) };

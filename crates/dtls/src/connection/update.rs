@@ -17,6 +17,7 @@ use crate::tuning::{
     REPORT_RENEWAL, SHORT_NUMBER_LOSS, UNSETTLED_RECORDS,
 };
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Instant, Reader, Writer};
 
@@ -40,7 +41,7 @@ pub(super) struct KeyUpdateState {
     /// Whether our KeyUpdate requests one of the peer.
     request: bool,
     /// The receiving epoch for which we have already requested a KeyUpdate.
-    requested_for: Option<u64>,
+    requested_for: Option<NonZeroU64>,
 }
 
 impl KeyUpdateState {
@@ -62,7 +63,7 @@ impl KeyUpdateState {
     pub(super) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         w.u8(self.phase as u8 | if self.request { Self::REQUEST } else { 0 })?;
         // Epoch 0 has no keys.
-        w.varint(self.requested_for.unwrap_or(0))
+        w.varint(self.requested_for.map_or(0, NonZeroU64::get))
     }
 
     /// Reads what [`write`](Self::write) has written.
@@ -76,7 +77,7 @@ impl KeyUpdateState {
             _ => return Err(DecodeError::Invalid("phase of a KeyUpdate")),
         };
         self.request = byte & Self::REQUEST != 0;
-        self.requested_for = Some(r.varint()?).filter(|epoch| *epoch > 0);
+        self.requested_for = NonZeroU64::new(r.varint()?);
         Ok(())
     }
 
@@ -128,11 +129,11 @@ impl Connection {
         let newest = self.channel.receive.newest().map(ReceiveEpoch::epoch);
         if epoch < APPLICATION_EPOCH
             || newest != Some(epoch)
-            || self.key_update.requested_for == Some(epoch)
+            || self.key_update.requested_for == NonZeroU64::new(epoch)
         {
             return;
         }
-        self.key_update.requested_for = Some(epoch);
+        self.key_update.requested_for = NonZeroU64::new(epoch);
         self.key_update.request = true;
         self.want_key_update();
     }
@@ -339,7 +340,7 @@ impl Connection {
         r.finish()?;
         match (&self.stage, self.channel.send.peek()) {
             // The report may be about an earlier epoch even if this one has plain tags.
-            (Stage::Established(agreed), Some(epoch)) if !agreed.offered.send.is_empty() => {
+            (Stage::Established(agreed), Some(epoch)) if !agreed.offered.send().is_empty() => {
                 if let Some(part) = LossReports::INCLUDED {
                     let meter = self.loss.get_or_insert_with(part, LossMeter::default);
                     meter.reported(loss, epoch.next());

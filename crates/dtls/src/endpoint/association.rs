@@ -2,7 +2,7 @@
 
 use crate::connection::{Asleep, Connection};
 use crate::handshake::Negotiated;
-use crate::parts;
+use crate::parts::{self, OfPart};
 use crate::stats::Stats;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -13,7 +13,7 @@ use core::ops::Deref;
 #[derive(Debug)]
 pub(super) enum Association {
     Awake(Box<Connection>),
-    Asleep(parts::Sleep, Box<Asleep>),
+    Asleep(OfPart<parts::Sleep, Box<Asleep>>),
 }
 
 impl Association {
@@ -21,13 +21,13 @@ impl Association {
     pub(super) fn view(&self) -> ConnectionRef<'_> {
         ConnectionRef(match self {
             Self::Awake(connection) => View::Awake(connection),
-            Self::Asleep(part, asleep) => View::Asleep(*part, asleep.view()),
+            Self::Asleep(asleep) => View::Made(asleep.view()),
         })
     }
 
     /// The association, which wakes up if it sleeps.
     pub(super) fn wake(&mut self) -> &mut Connection {
-        if let Self::Asleep(_, asleep) = self {
+        if let Self::Asleep(asleep) = self {
             *self = Self::Awake(asleep.wake());
         }
         match self {
@@ -49,7 +49,7 @@ impl Association {
         if let (Self::Awake(connection), Some(part)) = (&mut *self, parts::Sleep::INCLUDED)
             && let Some(asleep) = connection.sleep()
         {
-            *self = Self::Asleep(part, Box::new(asleep));
+            *self = Self::Asleep(OfPart::new(part, Box::new(asleep)));
         }
     }
 
@@ -67,7 +67,7 @@ impl Association {
     pub(super) fn negotiated(&self) -> Option<Cow<'_, Negotiated>> {
         match self {
             Self::Awake(connection) => connection.negotiated().map(Cow::Borrowed),
-            Self::Asleep(_, asleep) => Some(Cow::Owned(asleep.negotiated())),
+            Self::Asleep(asleep) => Some(Cow::Owned(asleep.negotiated())),
         }
     }
 
@@ -75,7 +75,7 @@ impl Association {
     pub(super) fn stats(&self) -> Stats {
         match self {
             Self::Awake(connection) => *connection.stats(),
-            Self::Asleep(_, asleep) => asleep.stats(),
+            Self::Asleep(asleep) => asleep.stats(),
         }
     }
 
@@ -93,7 +93,8 @@ pub struct ConnectionRef<'a>(View<'a>);
 
 enum View<'a> {
     Awake(&'a Connection),
-    Asleep(parts::Sleep, Box<Connection>),
+    /// Made of one that sleeps.
+    Made(Box<Connection>),
 }
 
 /// For code that reads associations of an endpoint and others alike.
@@ -109,7 +110,7 @@ impl Deref for ConnectionRef<'_> {
     fn deref(&self) -> &Connection {
         match &self.0 {
             View::Awake(connection) => connection,
-            View::Asleep(_, connection) => connection,
+            View::Made(connection) => connection,
         }
     }
 }

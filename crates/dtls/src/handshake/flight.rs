@@ -5,7 +5,6 @@ use crate::codepoints::HandshakeType;
 use crate::messages::{Fragment, RecordNumber};
 use crate::tuning::{LAST_MESSAGE, LAST_VOLUNTARY_MESSAGE, longest_message};
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
 use lightseal_core::wire::BufferFull;
@@ -49,7 +48,7 @@ struct SentRecord {
 struct Unfinished {
     messages: Vec<OutgoingMessage>,
     /// In the order in which they were sent.
-    sent: VecDeque<SentRecord>,
+    sent: Vec<SentRecord>,
     /// The number of records sent before the newest one that the peer has acknowledged and that is
     /// no longer in `sent`: those at the front of `sent`.
     overtaken: usize,
@@ -315,7 +314,7 @@ impl Flight {
         let Some(unfinished) = self.unfinished.as_deref_mut() else { return false };
         let Unfinished { messages, sent, overtaken, .. } = unfinished;
         let Some(at) = sent.iter().position(|sent| sent.record == record) else { return false };
-        let Some(sent) = sent.remove(at) else { return false };
+        let sent = sent.remove(at);
         *overtaken = if at < *overtaken { *overtaken - 1 } else { at };
         for piece in sent.pieces {
             if let Some(message) = messages.iter_mut().find(|m| m.sequence == piece.sequence) {
@@ -417,10 +416,10 @@ impl Flight {
         }
         self.first_sent = self.first_sent.min(now);
         if sent.len() == MAX_SENT_RECORDS {
-            sent.pop_front();
+            sent.remove(0);
             *overtaken = overtaken.saturating_sub(1);
         }
-        sent.push_back(SentRecord { record, pieces });
+        sent.push(SentRecord { record, pieces });
     }
 
     /// When the flight was sent, if it was sent only once: an answer to it then measures the round

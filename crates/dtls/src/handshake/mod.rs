@@ -48,7 +48,8 @@ use crate::crypto::{
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::fragment::transcript_header;
 use crate::parts::{
-    self, CertificateClient, CertificateClient12, CertificateServer, CertificateServer12, PartState,
+    self, CertificateClient, CertificateClient12, CertificateServer, CertificateServer12, OfPart,
+    PartState,
 };
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::own_ids::OwnIds;
@@ -57,7 +58,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use certificates::AuthenticatedPeer;
-use core::fmt::{self, Write};
+use core::fmt;
 use flight::Flight;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
@@ -344,17 +345,9 @@ pub(crate) enum RenegotiationRefusal {
 
 /// The secrets from which later keys are derived.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "most associations have the large variant")]
 pub(crate) enum EstablishedKeys {
-    Dtls12 {
-        _part: parts::Dtls12,
-        suite: &'static CipherSuite12,
-        master: MasterSecret12,
-        /// What can be resumed. A server hands it over to its store of sessions.
-        session: Option<Box<Session12>>,
-        client_random: [u8; 32],
-        server_random: [u8; 32],
-        refusal: RenegotiationRefusal,
-    },
+    Dtls12(OfPart<parts::Dtls12, Box<EstablishedKeys12>>),
     Dtls13 {
         suite: &'static CipherSuite,
         send: TrafficSecret,
@@ -365,10 +358,38 @@ pub(crate) enum EstablishedKeys {
     },
 }
 
+/// As [`EstablishedKeys`], of DTLS 1.2.
+#[derive(Debug)]
+pub(crate) struct EstablishedKeys12 {
+    pub(crate) suite: &'static CipherSuite12,
+    pub(crate) master: MasterSecret12,
+    /// What can be resumed. A server hands it over to its store of sessions.
+    pub(crate) session: Option<Box<Session12>>,
+    pub(crate) client_random: [u8; 32],
+    pub(crate) server_random: [u8; 32],
+    pub(crate) refusal: RenegotiationRefusal,
+}
+
 impl EstablishedKeys {
+    /// The keys of DTLS 1.2, if that was negotiated.
+    pub(crate) fn dtls12(&self) -> Option<&EstablishedKeys12> {
+        match self {
+            Self::Dtls12(keys) => Some(keys),
+            Self::Dtls13 { .. } => None,
+        }
+    }
+
+    /// As [`dtls12`](Self::dtls12), to be changed.
+    pub(crate) fn dtls12_mut(&mut self) -> Option<&mut EstablishedKeys12> {
+        match self {
+            Self::Dtls12(keys) => Some(keys),
+            Self::Dtls13 { .. } => None,
+        }
+    }
+
     /// Whether a renegotiation is to be refused.
-    pub(crate) const fn is_refusal_due(&self) -> bool {
-        matches!(self, Self::Dtls12 { refusal: RenegotiationRefusal::Due, .. })
+    pub(crate) fn is_refusal_due(&self) -> bool {
+        self.dtls12().is_some_and(|keys| keys.refusal == RenegotiationRefusal::Due)
     }
 }
 
@@ -376,14 +397,24 @@ impl EstablishedKeys {
 /// lists. Empty if no scheme was negotiated for the direction.
 #[derive(Debug, Default)]
 pub(crate) struct OfferedSchemes {
-    pub(crate) send: Vec<Scheme>,
-    pub(crate) receive: Vec<Scheme>,
+    send: Option<OfPart<parts::SharedSending, Vec<Scheme>>>,
+    receive: Option<OfPart<parts::SharedReceiving, Vec<Scheme>>>,
 }
 
 impl OfferedSchemes {
     /// Whether neither direction may change its scheme.
     pub(crate) fn is_empty(&self) -> bool {
-        self.send.is_empty() && self.receive.is_empty()
+        self.send().is_empty() && self.receive().is_empty()
+    }
+
+    /// The schemes to which this end may change.
+    pub(crate) fn send(&self) -> &[Scheme] {
+        self.send.as_ref().map_or(&[], |schemes| schemes)
+    }
+
+    /// The schemes to which the peer may change.
+    pub(crate) fn receive(&self) -> &[Scheme] {
+        self.receive.as_ref().map_or(&[], |schemes| schemes)
     }
 
     /// The client's lists for the directions in which a scheme was negotiated, without schemes that
@@ -394,9 +425,12 @@ impl OfferedSchemes {
     ) -> Self {
         let sends = |scheme: &Scheme| send.aggregates() && scheme.can_send();
         let receives = |scheme: &Scheme| receive.aggregates() && scheme.can_receive();
+        let to_send = |part| OfPart::new(part, to_send.iter().copied().filter(sends).collect());
+        let to_receive =
+            |part| OfPart::new(part, to_receive.iter().copied().filter(receives).collect());
         Self {
-            send: to_send.iter().copied().filter(sends).collect(),
-            receive: to_receive.iter().copied().filter(receives).collect(),
+            send: parts::SharedSending::INCLUDED.map(to_send),
+            receive: parts::SharedReceiving::INCLUDED.map(to_receive),
         }
     }
 }
@@ -419,7 +453,8 @@ impl Established {
     ) -> Result<(), ExportError> {
         match &self.keys {
             EstablishedKeys::Dtls13 { exporter, .. } => exporter.export(label, context, out),
-            EstablishedKeys::Dtls12 { master, client_random, server_random, .. } => {
+            EstablishedKeys::Dtls12(keys) => {
+                let EstablishedKeys12 { master, client_random, server_random, .. } = &***keys;
                 let context = Some(context).filter(|context| !context.is_empty());
                 master.export(label, context, client_random, server_random, out)
             }
@@ -720,12 +755,11 @@ pub(crate) fn log_line(settings: &Settings, label: &str, client_random: &[u8; 32
     let Some(key_log) = &settings.key_log else { return };
     let mut line = String::with_capacity(label.len() + 2 + 64 + 2 * secret.len());
     line.push_str(label);
+    // Without `core::fmt`, which would take a device a kilobyte.
     for bytes in [&client_random[..], secret] {
         line.push(' ');
-        for byte in bytes {
-            // Writing to a string cannot fail.
-            let _ = write!(line, "{byte:02x}");
-        }
+        let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+        line.extend(digits.filter_map(|digit| char::from_digit(digit.into(), 16)));
     }
     key_log.log(&line);
 }

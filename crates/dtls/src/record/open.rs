@@ -9,7 +9,7 @@ use super::outcomes::{ArrivalCounts, Inner, OpenedRecord, Outcomes, SecurityLeve
 use super::receive_buffer::ReceiveBuffer;
 use crate::codepoints::MAX_CONTENT;
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, OpenUsage, TrafficSecret};
-use crate::parts::{Adaptation, Persistence};
+use crate::parts::{Adaptation, Dtls12, OfPart, Persistence, SharedReceiving};
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
 use lightseal_aggregation::choice::RecordFate;
@@ -18,8 +18,14 @@ use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, ReplayWindow, Writer};
 
 enum RecordProtection {
-    Dtls12 { keys: Keys12, window: ReplayWindow },
+    Dtls12(OfPart<Dtls12, Opening12>),
     Dtls13(Opening),
+}
+
+/// The keys of DTLS 1.2, and what has arrived under them.
+struct Opening12 {
+    keys: Keys12,
+    window: ReplayWindow,
 }
 
 /// The receiving direction of one epoch.
@@ -27,7 +33,7 @@ pub struct ReceiveEpoch {
     epoch: u64,
     tally: ArrivalCounts,
     /// The number of records of the epoch, once the peer has reported its end.
-    records: Option<u64>,
+    records: Option<OfPart<SharedReceiving, u64>>,
     /// The longest content of a DTLS 1.2 record in bytes, inner content type included.
     limit: usize,
     layout: RecordProtection,
@@ -80,15 +86,16 @@ impl ReceiveEpoch {
         cid: ConnectionId,
     ) -> Self {
         let keys = Keys12::new(suite, aead, cid);
-        let layout = RecordProtection::Dtls12 { keys, window: ReplayWindow::new() };
+        let opening = Opening12 { keys, window: ReplayWindow::new() };
+        let layout = RecordProtection::Dtls12(OfPart::new(suite.part, opening));
         Self::of(epoch, OpenUsage::new(&suite.limits), layout)
     }
 
     /// Refuses records longer than the record size limit that this end stated (RFC 8449, section
     /// 4), inner content type and padding included.
-    pub const fn limit(&mut self, bytes: usize) {
+    pub fn limit(&mut self, bytes: usize) {
         match &mut self.layout {
-            RecordProtection::Dtls12 { .. } => self.limit = bytes,
+            RecordProtection::Dtls12(_) => self.limit = bytes,
             RecordProtection::Dtls13(opening) => opening.limit(bytes),
         }
     }
@@ -127,8 +134,8 @@ impl ReceiveEpoch {
         else {
             return None;
         };
-        let limit = match self.records {
-            Some(records) if ended => records,
+        let limit = match &self.records {
+            Some(records) if ended => **records,
             _ if ended => opening.expected(),
             _ => opening.late_below(),
         };
@@ -140,7 +147,7 @@ impl ReceiveEpoch {
     pub(crate) fn write_progress(&self, w: &mut Writer<'_>) -> Result<bool, BufferFull> {
         self.tally.write(w)?;
         let (limit, window) = match &self.layout {
-            RecordProtection::Dtls12 { window, .. } => (self.limit, window),
+            RecordProtection::Dtls12(opening) => (self.limit, &opening.window),
             RecordProtection::Dtls13(Opening::Standard(standard)) => standard.progress(),
             RecordProtection::Dtls13(Opening::Aggregated(_)) => return Ok(false),
         };
@@ -160,7 +167,7 @@ impl ReceiveEpoch {
         let seen = u128::from(r.varint()?) | u128::from(r.varint()?) << 64;
         let restored = ReplayWindow::restore(next, seen);
         match &mut self.layout {
-            RecordProtection::Dtls12 { window, .. } => *window = restored,
+            RecordProtection::Dtls12(opening) => opening.window = restored,
             RecordProtection::Dtls13(opening) => opening.set_window(restored),
         }
         Ok(())
@@ -180,7 +187,7 @@ impl ReceiveEpoch {
         self.tally.usage.restore(failed, expected, longest);
         let restored = ReplayWindow::restore(expected, 0);
         match &mut self.layout {
-            RecordProtection::Dtls12 { window, .. } => *window = restored,
+            RecordProtection::Dtls12(opening) => opening.window = restored,
             RecordProtection::Dtls13(opening) => opening.set_window(restored),
         }
     }
@@ -221,7 +228,7 @@ impl ReceiveEpoch {
     /// One more than the highest authenticated record number.
     pub fn expected(&self) -> u64 {
         match &self.layout {
-            RecordProtection::Dtls12 { window, .. } => window.next(),
+            RecordProtection::Dtls12(opening) => opening.window.next(),
             RecordProtection::Dtls13(opening) => opening.expected(),
         }
     }
@@ -262,7 +269,8 @@ impl ReceiveEpoch {
         if !is_usable(&self.tally, outcomes) {
             return None;
         }
-        let RecordProtection::Dtls12 { keys, window } = &mut self.layout else { return None };
+        let RecordProtection::Dtls12(opening) = &mut self.layout else { return None };
+        let Opening12 { keys, window } = &mut **opening;
         let body = keys.body(header, record).filter(|body| body.content.len() <= self.limit);
         let Some(body) = body else {
             outcomes.malformed += 1;
@@ -298,7 +306,7 @@ impl ReceiveEpoch {
         held: &mut ReceiveBuffer,
     ) -> Outcomes {
         let mut outcomes = Outcomes::default();
-        self.records = Some(records);
+        self.records = SharedReceiving::INCLUDED.map(|part| OfPart::new(part, records));
         if let (RecordProtection::Dtls13(opening), Some(closing)) = (&mut self.layout, closing) {
             opening.end(closing, held, &mut self.tally, &mut outcomes);
         }
@@ -307,7 +315,7 @@ impl ReceiveEpoch {
 
     /// Whether the epoch has ended and all its records have arrived and were authenticated.
     pub fn is_settled(&self) -> bool {
-        self.records.is_some_and(|records| self.tally.authentic >= records)
+        self.records.as_ref().is_some_and(|records| self.tally.authentic >= **records)
     }
 
     /// Whether data waits for its tags.
@@ -318,7 +326,7 @@ impl ReceiveEpoch {
     /// The security level of received data.
     pub fn security_level(&self) -> SecurityLevel {
         match &self.layout {
-            RecordProtection::Dtls12 { keys, .. } => SecurityLevel::of_tags(keys.tag_len()),
+            RecordProtection::Dtls12(opening) => SecurityLevel::of_tags(opening.keys.tag_len()),
             RecordProtection::Dtls13(opening) => opening.security_level(),
         }
     }

@@ -6,6 +6,7 @@ use super::dtls13::Sealing;
 use super::shape::RecordPlace;
 use crate::codepoints::{ContentType, MAX_RECORD_NUMBER};
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, SealUsage, TrafficSecret};
+use crate::parts::{Dtls12, OfPart};
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
 use lightseal_aggregation::{ClosingTag, Scheme};
@@ -15,7 +16,7 @@ use lightseal_core::{DecodeError, Reader, Writer};
 pub use super::shape::{HeaderFormat, NumberLength, SealError, Sealed};
 
 enum RecordProtection {
-    Dtls12(Keys12),
+    Dtls12(OfPart<Dtls12, Keys12>),
     Dtls13(Sealing),
 }
 
@@ -73,7 +74,8 @@ impl SendEpoch {
         aead: Box<dyn Aead>,
         cid: ConnectionId,
     ) -> Self {
-        let layout = RecordProtection::Dtls12(Keys12::new(suite, aead, cid));
+        let keys = Keys12::new(suite, aead, cid);
+        let layout = RecordProtection::Dtls12(OfPart::new(suite.part, keys));
         Self { epoch, next: 0, usage: SealUsage::new(&suite.limits), layout }
     }
 

@@ -20,9 +20,10 @@ use crate::crypto::{CipherSuite, CipherSuite12, ExporterSecret, MasterSecret12, 
 use crate::handshake::flight::Flight;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
-    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, RenegotiationRefusal,
+    Channel, Established, EstablishedKeys, EstablishedKeys12, Negotiated, OfferedSchemes,
+    RenegotiationRefusal,
 };
-use crate::parts::{self, LossReports, PartState};
+use crate::parts::{self, LossReports, OfPart, PartState};
 use crate::record::epochs::EPOCH_12;
 use crate::record::own_ids::OwnIds;
 use crate::record::{ConnectionId, ReceiveEpoch, SendEpoch};
@@ -98,9 +99,9 @@ impl Connection {
     pub(crate) fn sleep(&mut self) -> Option<Asleep> {
         let Stage::Established(established) = &self.stage else { return None };
         let keys = match &established.keys {
-            EstablishedKeys::Dtls12 {
-                suite, session, refusal: RenegotiationRefusal::None, ..
-            } => Keys::Dtls12 { suite, session: session.clone() },
+            EstablishedKeys::Dtls12(keys) if keys.refusal == RenegotiationRefusal::None => {
+                Keys::Dtls12 { suite: keys.suite, session: keys.session.clone() }
+            }
             EstablishedKeys::Dtls13 { suite, resumption, .. } if resumption.get().is_none() => {
                 Keys::Dtls13 { suite }
             }
@@ -160,10 +161,10 @@ impl Connection {
         w.varint(send.epoch())?;
         w.varint(receive.epoch())?;
         match keys {
-            EstablishedKeys::Dtls12 { master, client_random, server_random, .. } => {
-                w.bytes(master.as_bytes())?;
-                w.bytes(client_random)?;
-                w.bytes(server_random)?;
+            EstablishedKeys::Dtls12(keys) => {
+                w.bytes(keys.master.as_bytes())?;
+                w.bytes(&keys.client_random)?;
+                w.bytes(&keys.server_random)?;
             }
             EstablishedKeys::Dtls13 { send, receive, exporter, .. } => {
                 w.bytes(send.as_bytes())?;
@@ -277,15 +278,19 @@ impl Asleep {
                     receive,
                     receive_cid,
                 ));
-                Ok(EstablishedKeys::Dtls12 {
-                    _part: suite.part,
-                    suite,
-                    master,
-                    session: session.clone(),
-                    client_random,
-                    server_random,
-                    refusal: RenegotiationRefusal::None,
-                })
+                let session = session.clone();
+                let refusal = RenegotiationRefusal::None;
+                Ok(EstablishedKeys::Dtls12(OfPart::new(
+                    suite.part,
+                    Box::new(EstablishedKeys12 {
+                        suite,
+                        master,
+                        session,
+                        client_random,
+                        server_random,
+                        refusal,
+                    }),
+                )))
             }
             Keys::Dtls13 { suite } => {
                 let len = suite.hash.algorithm().output_len();

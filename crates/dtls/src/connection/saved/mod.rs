@@ -532,10 +532,10 @@ impl Role {
     /// Looks up the PSK with an identity.
     fn look_up(&self, identity: &[u8]) -> Lookup {
         match self {
-            Self::Client(_, config) => {
+            Self::Client(config) => {
                 config.psk.clone().filter(|psk| psk.identity() == identity).into()
             }
-            Self::Server(_, config) => config.psks.look_up(identity),
+            Self::Server(config) => config.psks.look_up(identity),
         }
     }
 }

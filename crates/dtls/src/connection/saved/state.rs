@@ -24,14 +24,16 @@ use crate::crypto::{ExporterSecret, MasterSecret12, TrafficSecret};
 use crate::handshake::flight::Flight;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
-    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, RenegotiationRefusal,
+    Channel, Established, EstablishedKeys, EstablishedKeys12, Negotiated, OfferedSchemes,
+    RenegotiationRefusal,
 };
-use crate::parts::{self, PartState};
+use crate::parts::{self, OfPart, PartState};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, HANDSHAKE_EPOCH};
 use crate::record::own_ids::OwnIds;
 use crate::record::{ConnectionId, ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::{HANDSHAKE_KEYS_LIFETIME, MOST_RESERVE, MOST_SKIPPED};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -109,10 +111,10 @@ impl Connection {
             w.varint(*failed)?;
         }
         match keys {
-            EstablishedKeys::Dtls12 { master, client_random, server_random, .. } => {
-                w.bytes(master.as_bytes())?;
-                w.bytes(client_random)?;
-                w.bytes(server_random)?;
+            EstablishedKeys::Dtls12(keys) => {
+                w.bytes(keys.master.as_bytes())?;
+                w.bytes(&keys.client_random)?;
+                w.bytes(&keys.server_random)?;
             }
             EstablishedKeys::Dtls13 { send, receive: newest, exporter, .. } => {
                 w.bytes(send.as_bytes())?;
@@ -163,7 +165,7 @@ impl Connection {
         now: Instant,
         rng: Random,
     ) -> Result<Self, RestoreError> {
-        Self::succeed(Role::Client(config.part, config), saved, now, rng)
+        Self::succeed(Role::Client(OfPart::new(config.part, config)), saved, now, rng)
     }
 
     /// As [`restore`](Self::restore), for a server's association.
@@ -174,7 +176,7 @@ impl Connection {
         now: Instant,
         rng: Random,
     ) -> Result<Self, RestoreError> {
-        Self::succeed(Role::Server(config.part, config), saved, now, rng)
+        Self::succeed(Role::Server(OfPart::new(config.part, config)), saved, now, rng)
     }
 
     fn succeed(
@@ -332,15 +334,15 @@ fn read_epochs(
         let channel = &mut connection.channel;
         channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, send_cid));
         channel.receive.install(ReceiveEpoch::dtls12(EPOCH_12, suite, receive, receive_cid));
-        EstablishedKeys::Dtls12 {
-            _part: suite.part,
+        let keys = EstablishedKeys12 {
             suite,
             master,
             session: None,
             client_random,
             server_random,
             refusal: RenegotiationRefusal::None,
-        }
+        };
+        EstablishedKeys::Dtls12(OfPart::new(suite.part, Box::new(keys)))
     } else {
         let suite = provider.suite(negotiated.suite).filter(|_| speaks);
         let suite = suite.ok_or(RestoreError::CipherSuite)?;

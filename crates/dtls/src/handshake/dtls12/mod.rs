@@ -20,8 +20,8 @@ use super::negotiated_extensions::NegotiatedExtensions;
 use super::reassembly::Message;
 use super::session::{Owner, Session, Ticket};
 use super::{
-    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, RenegotiationRefusal,
-    log_line,
+    Channel, Established, EstablishedKeys, EstablishedKeys12, Negotiated, OfferedSchemes,
+    RenegotiationRefusal, log_line,
 };
 use crate::codepoints::HandshakeType;
 use crate::config::{ProtocolVersion, Settings};
@@ -30,7 +30,7 @@ use crate::crypto::{
 };
 use crate::error::{Fault, Misbehaviour};
 use crate::messages::fragment::transcript_header_12;
-use crate::parts::{self, Certificates, Dtls12, PartState};
+use crate::parts::{self, Certificates, Dtls12, OfPart, PartState};
 use crate::record::epochs::EPOCH_12;
 use crate::record::{ReceiveEpoch, SendEpoch};
 use alloc::boxed::Box;
@@ -222,15 +222,17 @@ impl KeysInstalled {
         };
         Established {
             offered: OfferedSchemes::default(),
-            keys: EstablishedKeys::Dtls12 {
-                _part: part,
-                suite,
-                master: self.master,
-                session: Some(Box::new(session)),
-                client_random,
-                server_random,
-                refusal: RenegotiationRefusal::None,
-            },
+            keys: EstablishedKeys::Dtls12(OfPart::new(
+                part,
+                Box::new(EstablishedKeys12 {
+                    suite,
+                    master: self.master,
+                    session: Some(Box::new(session)),
+                    client_random,
+                    server_random,
+                    refusal: RenegotiationRefusal::None,
+                }),
+            )),
             negotiated: Negotiated {
                 version: ProtocolVersion::Dtls12,
                 suite: suite.id,

@@ -6,7 +6,7 @@ use crate::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
 use crate::crypto::{
     CipherSuite, KeyDerivation, KeyState, Keying, PrfProtection, Protection, Record,
 };
-use crate::parts::Persistence;
+use crate::parts::{OfPart, Persistence, SharedReceiving};
 use crate::record::fates::{Fate, late_below};
 use crate::record::header::UnifiedHeader;
 use crate::record::number::NumberMasks;
@@ -27,7 +27,7 @@ use subtle::ConstantTimeEq;
 /// The keys of one direction, and what has arrived under them.
 pub(in crate::record) enum Opening {
     Standard(Standard),
-    Aggregated(Box<Aggregated>),
+    Aggregated(OfPart<SharedReceiving, Box<Aggregated>>),
 }
 
 impl Opening {
@@ -41,8 +41,9 @@ impl Opening {
     ) -> Self {
         if let Keying::Prf { aggregated, .. } = &suite.keying
             && let Some(opener) = new_opener(keys, scheme)
+            && let Some(part) = SharedReceiving::INCLUDED
         {
-            return Self::Aggregated(Box::new(Aggregated {
+            let aggregated = Box::new(Aggregated {
                 epoch,
                 limit: MAX_CONTENT + 1,
                 room: ReceiveBuffer::least_budget(scheme.waiting_numbers(), MAX_CONTENT + 1),
@@ -54,7 +55,8 @@ impl Opening {
                 last_closing: None,
                 waiting: 0,
                 evaluations: 0,
-            }));
+            });
+            return Self::Aggregated(OfPart::new(part, aggregated));
         }
         Self::Standard(Standard {
             protection: suite.keying.plain(keys),
@@ -74,7 +76,7 @@ impl Opening {
     }
 
     /// Refuses longer records, content type and padding included.
-    pub(in crate::record) const fn limit(&mut self, bytes: usize) {
+    pub(in crate::record) fn limit(&mut self, bytes: usize) {
         match self {
             Self::Standard(standard) => standard.limit = bytes,
             Self::Aggregated(aggregated) => {
@@ -108,7 +110,7 @@ impl Opening {
     }
 
     /// The aggregation scheme of the records.
-    pub(in crate::record) const fn scheme(&self) -> Scheme {
+    pub(in crate::record) fn scheme(&self) -> Scheme {
         match self {
             Self::Standard(_) => Scheme::Plain,
             Self::Aggregated(aggregated) => aggregated.scheme,
@@ -126,7 +128,7 @@ impl Opening {
                 aggregated.opener.window_start()
             }
             Self::Aggregated(aggregated) => {
-                let Aggregated { opener, .. } = &**aggregated;
+                let opener = &aggregated.opener;
                 late_below(opener.expected()).max(opener.window_start())
             }
             Self::Standard(standard) => late_below(standard.window.next()),
@@ -138,7 +140,7 @@ impl Opening {
         match self {
             Self::Standard(_) => false,
             Self::Aggregated(aggregated) => {
-                let Aggregated { opener, .. } = &**aggregated;
+                let opener = &aggregated.opener;
                 number < opener.window_start() || opener.level(number).is_some()
             }
         }
@@ -160,7 +162,7 @@ impl Opening {
                 header.apply_mask(head, standard.protection.mask(&mask_sample(body)));
             }
             Self::Aggregated(aggregated) if !body.is_empty() => {
-                let Aggregated { prf, mask, .. } = &mut **aggregated;
+                let Aggregated { prf, mask, .. } = &mut ***aggregated;
                 mask.reveal(&**prf, &header, head, body);
             }
             _ => {
@@ -208,7 +210,7 @@ impl Opening {
         match self {
             Self::Standard(standard) => SecurityLevel::of_tags(standard.tag_len),
             Self::Aggregated(aggregated) => {
-                let Aggregated { opener, .. } = &**aggregated;
+                let opener = &aggregated.opener;
                 let first = opener.window_start();
                 let levels = (first..first + WINDOW as u64).filter_map(|n| opener.level(n));
                 let waiting = levels.filter(|level| *level < 128);

@@ -4,6 +4,7 @@ use super::mask::NumberMask;
 use super::{CLOSING_CONTENT, mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT};
 use crate::crypto::{CipherSuite, KeyDerivation, Keying, PrfProtection, Protection, Record};
+use crate::parts::{OfPart, SharedSending};
 use crate::record::cid::ConnectionId;
 use crate::record::header::UnifiedHeader;
 use crate::record::number::NumberMasks;
@@ -24,12 +25,14 @@ enum Tags {
     /// Layout: content, type, padding, tag.
     Standard { protection: Box<dyn Protection>, tag_len: usize },
     /// Layout: type, content, aggregated tags.
-    Aggregated {
-        prf: Box<dyn PrfProtection>,
-        scheme: Scheme,
-        sealer: Box<Sealer>,
-        mask: NumberMask,
-    },
+    Aggregated(OfPart<SharedSending, Aggregated>),
+}
+
+struct Aggregated {
+    prf: Box<dyn PrfProtection>,
+    scheme: Scheme,
+    sealer: Box<Sealer>,
+    mask: NumberMask,
 }
 
 impl Sealing {
@@ -41,13 +44,12 @@ impl Sealing {
         keys: &KeyDerivation,
         masks: NumberMasks,
     ) -> Self {
-        let tags = match (&suite.keying, new_sealer(keys, scheme)) {
-            (Keying::Prf { aggregated, .. }, Some(sealer)) => Tags::Aggregated {
-                prf: aggregated(keys, scheme.context()),
-                scheme,
-                sealer,
-                mask: NumberMask::new(masks, epoch, suite, scheme, keys),
-            },
+        let tags = match (&suite.keying, new_sealer(keys, scheme), SharedSending::INCLUDED) {
+            (Keying::Prf { aggregated, .. }, Some(sealer), Some(part)) => {
+                let prf = aggregated(keys, scheme.context());
+                let mask = NumberMask::new(masks, epoch, suite, scheme, keys);
+                Tags::Aggregated(OfPart::new(part, Aggregated { prf, scheme, sealer, mask }))
+            }
             _ => Tags::Standard { protection: suite.keying.plain(keys), tag_len: suite.tag_len },
         };
         Self { cid: ConnectionId::EMPTY, tags }
@@ -70,9 +72,9 @@ impl Sealing {
 
     /// The largest overhead in bytes of application data in a datagram of its own.
     pub(in crate::record) fn largest_data_overhead(&self, number: NumberLength) -> usize {
-        let tag = match self.tags {
-            Tags::Standard { tag_len, .. } => tag_len,
-            Tags::Aggregated { scheme, .. } => scheme.largest_tags_len(),
+        let tag = match &self.tags {
+            Tags::Standard { tag_len, .. } => *tag_len,
+            Tags::Aggregated(aggregated) => aggregated.scheme.largest_tags_len(),
         };
         2 + self.cid.len() + number.bytes() + tag
     }
@@ -80,7 +82,7 @@ impl Sealing {
     fn tags_len(&self, kind: ContentType, number: u64) -> usize {
         match &self.tags {
             Tags::Standard { tag_len, .. } => *tag_len,
-            Tags::Aggregated { scheme, .. } => own_tag_len(kind) + scheme.tags_len(number),
+            Tags::Aggregated(aggregated) => own_tag_len(kind) + aggregated.scheme.tags_len(number),
         }
     }
 
@@ -105,7 +107,8 @@ impl Sealing {
     ) -> Result<WrittenLengths, SealError> {
         let tags_len = match &self.tags {
             Tags::Standard { tag_len, .. } => *tag_len,
-            Tags::Aggregated { sealer, scheme, .. } => {
+            Tags::Aggregated(aggregated) => {
+                let Aggregated { sealer, scheme, .. } = &**aggregated;
                 own_tag_len(kind) + sealer.next_len() + scheme.check_len()
             }
         };
@@ -124,7 +127,7 @@ impl Sealing {
                     w.u8(0)?;
                 }
             }
-            Tags::Aggregated { .. } => {
+            Tags::Aggregated(_) => {
                 w.u8(kind.0)?;
                 content(&mut w)?;
                 while w.len() <= least {
@@ -148,7 +151,8 @@ impl Sealing {
                 protection.seal(record, content, tags);
                 header.apply_mask(head, protection.mask(&mask_sample(body)));
             }
-            Tags::Aggregated { prf, scheme, sealer, mask } => {
+            Tags::Aggregated(aggregated) => {
+                let Aggregated { prf, scheme, sealer, mask } = &mut **aggregated;
                 let state = prf.seal(record, content);
                 let (own, tags) = tags.split_at_mut(own_tag_len(kind));
                 let (aggregate, check) = tags.split_at_mut(tags.len() - scheme.check_len());
@@ -174,7 +178,7 @@ impl Sealing {
     pub(in crate::record) fn has_open_data(&self) -> bool {
         match &self.tags {
             Tags::Standard { .. } => false,
-            Tags::Aggregated { sealer, .. } => sealer.is_open(),
+            Tags::Aggregated(aggregated) => aggregated.sealer.is_open(),
         }
     }
 
@@ -182,7 +186,7 @@ impl Sealing {
     pub(in crate::record) fn open_since(&self) -> Option<u64> {
         match &self.tags {
             Tags::Standard { .. } => None,
-            Tags::Aggregated { sealer, .. } => sealer.open_since(),
+            Tags::Aggregated(aggregated) => aggregated.sealer.open_since(),
         }
     }
 
@@ -190,7 +194,7 @@ impl Sealing {
     pub(in crate::record) fn leaves_open(&self) -> bool {
         match &self.tags {
             Tags::Standard { .. } => false,
-            Tags::Aggregated { sealer, .. } => sealer.next_len() < TAG_BYTES,
+            Tags::Aggregated(aggregated) => aggregated.sealer.next_len() < TAG_BYTES,
         }
     }
 
@@ -203,7 +207,10 @@ impl Sealing {
     pub(in crate::record) fn end(&mut self) -> Option<ClosingTag> {
         match &mut self.tags {
             Tags::Standard { .. } => None,
-            Tags::Aggregated { prf, sealer, .. } => sealer.close(&**prf),
+            Tags::Aggregated(aggregated) => {
+                let Aggregated { prf, sealer, .. } = &mut **aggregated;
+                sealer.close(&**prf)
+            }
         }
     }
 
@@ -217,10 +224,11 @@ impl Sealing {
     ) -> Result<Option<ClosingTag>, SealError> {
         let needed = self.closing_len(number, shape);
         match &mut self.tags {
-            Tags::Aggregated { prf, sealer, .. } if sealer.is_open() => {
+            Tags::Aggregated(aggregated) if aggregated.sealer.is_open() => {
                 if room < needed {
                     return Err(SealError::Full);
                 }
+                let Aggregated { prf, sealer, .. } = &mut **aggregated;
                 Ok(sealer.close(&**prf))
             }
             _ => Ok(None),
