@@ -4,6 +4,7 @@ use crate::reason::reason;
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::iter;
 use core::net::IpAddr;
 use lightseal_dtls::BadCertificate;
 use pki_types::CertificateDer;
@@ -11,8 +12,9 @@ use webpki::EndEntityCert;
 use x509_cert::Certificate;
 use x509_cert::der::asn1::AnyRef;
 use x509_cert::der::{Decode, Encode, Tag};
-use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::constraints::name::GeneralSubtree;
 use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::{NameConstraints, SubjectAltName};
 use x509_cert::name::Name;
 
 /// The length of the longest name that an association keeps, in bytes.
@@ -49,11 +51,7 @@ impl Names {
     pub(crate) fn of_parsed(certificate: &EndEntityCert<'_>, parsed: Option<&Certificate>) -> Self {
         Self {
             dns: certificate.valid_dns_names().map(str::to_ascii_lowercase).collect(),
-            uris: certificate
-                .valid_uri_names()
-                .filter(|uri| is_uri(uri))
-                .map(ToOwned::to_owned)
-                .collect(),
+            uris: uris(certificate).map(ToOwned::to_owned).collect(),
             addresses: parsed.map_or_else(Vec::new, addresses),
             subject: subject(certificate.subject()),
         }
@@ -63,16 +61,89 @@ impl Names {
     /// wildcard; then its first IP address; then its subject. Names of more than [`MAX_NAME_BYTES`]
     /// are passed over.
     pub fn identity(&self) -> Option<String> {
-        let dns = self.dns.iter().filter(|name| !name.contains('*')).cloned();
-        let addresses = self.addresses.iter().map(IpAddr::to_string);
-        let all = self.uris.iter().cloned().chain(dns).chain(addresses).chain(self.subject.clone());
-        all.into_iter().find(|name| name.len() <= MAX_NAME_BYTES)
+        identity(
+            self.uris.iter().cloned(),
+            self.dns.iter().cloned(),
+            || self.addresses.clone(),
+            || self.subject.clone(),
+        )
+    }
+
+    /// The [`identity`](Self::identity) of a certificate among its names of these kinds, without the
+    /// names that come after it: a subject takes longer to write than all else.
+    pub(crate) fn identity_of(
+        certificate: &EndEntityCert<'_>,
+        parsed: &Certificate,
+        kinds: NameKinds,
+    ) -> Option<String> {
+        identity(
+            uris(certificate).filter(|_| kinds.uris).map(ToOwned::to_owned),
+            certificate.valid_dns_names().filter(|_| kinds.dns).map(str::to_ascii_lowercase),
+            || if kinds.addresses { addresses(parsed) } else { Vec::new() },
+            || subject(certificate.subject()).filter(|_| kinds.subject),
+        )
     }
 }
 
-/// Whether a text is a URI (RFC 3986, section 3): a scheme, a colon, and printable ASCII.
+/// Kinds of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NameKinds {
+    pub(crate) uris: bool,
+    dns: bool,
+    addresses: bool,
+    subject: bool,
+}
+
+impl NameKinds {
+    /// All kinds.
+    pub(crate) const ALL: Self = Self { uris: true, dns: true, addresses: true, subject: true };
+
+    /// Those of these kinds for which an authority with these constraints vouches. RFC 5280, section
+    /// 4.2.1.10, constrains only names of the kinds that are listed. So an authority for one domain
+    /// could give a device any URI or subject, which would be its identity.
+    pub(crate) fn within(self, constraints: &NameConstraints) -> Self {
+        let permitted = constraints.permitted_subtrees.as_deref().unwrap_or_default();
+        if permitted.is_empty() {
+            return self;
+        }
+        let has = |is_kind: fn(&GeneralName) -> bool| {
+            permitted.iter().any(|GeneralSubtree { base, .. }| is_kind(base))
+        };
+        Self {
+            uris: self.uris
+                && has(|name| matches!(name, GeneralName::UniformResourceIdentifier(_))),
+            dns: self.dns && has(|name| matches!(name, GeneralName::DnsName(_))),
+            addresses: self.addresses && has(|name| matches!(name, GeneralName::IpAddress(_))),
+            subject: self.subject && has(|name| matches!(name, GeneralName::DirectoryName(_))),
+        }
+    }
+}
+
+/// The first of these names, in this order, that can be kept.
+fn identity(
+    uris: impl Iterator<Item = String>,
+    dns: impl Iterator<Item = String>,
+    addresses: impl FnOnce() -> Vec<IpAddr>,
+    subject: impl FnOnce() -> Option<String>,
+) -> Option<String> {
+    let addresses = iter::once_with(addresses).flatten().map(|address| address.to_string());
+    uris.chain(dns.filter(|name| !name.contains('*')))
+        .chain(addresses)
+        .chain(iter::once_with(subject).flatten())
+        .find(|name| name.len() <= MAX_NAME_BYTES)
+}
+
+/// The URIs of a certificate.
+fn uris<'c>(certificate: &'c EndEntityCert<'_>) -> impl Iterator<Item = &'c str> {
+    certificate.valid_uri_names().filter(|uri| is_uri(uri))
+}
+
+/// Whether a text is a URI (RFC 3986, section 3): a scheme, a colon, and printable ASCII. The text of
+/// an IPv6 address, such as `fd00::1`, could be one too, and is none here.
 pub fn is_uri(text: &str) -> bool {
-    text.split_once(':').is_some_and(|(scheme, rest)| {
+    let is_address = text.parse::<IpAddr>().is_ok();
+    let parts = text.split_once(':').filter(|_| !is_address);
+    parts.is_some_and(|(scheme, rest)| {
         let mut letters = scheme.bytes();
         letters.next().is_some_and(|first| first.is_ascii_alphabetic())
             && letters.all(|c| c.is_ascii_alphanumeric() || b"+-.".contains(&c))
@@ -117,7 +188,19 @@ mod tests {
         for good in ["urn:dev:mac:0024befffe804ff1", "coaps://[fd00::1]/a", "a+b-c.1:x"] {
             assert!(is_uri(good), "{good}");
         }
-        for bad in ["", "urn", ":x", "1a:x", "CN=a:b", "urn:", "urn:a b", "urn:a\n", "urn:\u{e9}"] {
+        for bad in [
+            "fd00::1",
+            "fe80::",
+            "",
+            "urn",
+            ":x",
+            "1a:x",
+            "CN=a:b",
+            "urn:",
+            "urn:a b",
+            "urn:a\n",
+            "urn:\u{e9}",
+        ] {
             assert!(!is_uri(bad), "{bad}");
         }
     }

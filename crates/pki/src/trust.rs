@@ -1,11 +1,12 @@
 //! Authorities, revocation lists and pinned keys.
 
-use crate::extensions::is_whole;
+use crate::extensions::{age, is_whole};
 use crate::names::sequence;
 use crate::pem;
 use crate::spki::SpkiHash;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::fmt;
 use pki_types::TrustAnchor;
 use webpki::{CertRevocationList, OwnedCertRevocationList, anchor_from_trusted_cert};
@@ -14,7 +15,8 @@ use webpki::{CertRevocationList, OwnedCertRevocationList, anchor_from_trusted_ce
 #[derive(Clone, Default)]
 pub struct Trust {
     pub(crate) authorities: Vec<TrustAnchor<'static>>,
-    pub(crate) crls: Vec<Arc<CertRevocationList<'static>>>,
+    /// In the order of [`Rank`].
+    pub(crate) crls: Vec<RankedList>,
     /// SHA-256 of the lists in DER, in ascending order.
     #[cfg(feature = "std")]
     crl_hashes: Vec<SpkiHash>,
@@ -23,6 +25,17 @@ pub struct Trust {
     pub(crate) crls_valid_until: Option<u64>,
     pub(crate) accepted: Vec<SpkiHash>,
     pub(crate) required: Vec<SpkiHash>,
+}
+
+/// rustls-webpki consults the first list that fits: one about all certificates of its issuer before
+/// those of a distribution point, and the newest first.
+type Rank = (bool, Reverse<(u64, usize, Vec<u8>)>);
+
+/// A revocation list.
+#[derive(Clone)]
+pub(crate) struct RankedList {
+    rank: Rank,
+    pub(crate) list: Arc<CertRevocationList<'static>>,
 }
 
 /// What is wrong with a file of certificates or revocation lists.
@@ -95,21 +108,44 @@ impl Trust {
             return Err(TrustError::NoRevocationList);
         }
         for (number, list) in (1..).zip(&lists) {
+            let age = age(list).unwrap_or_default();
             #[cfg(feature = "std")]
             {
-                let end = crate::extensions::next_update(list).unwrap_or(0);
+                let end = age.next_update.unwrap_or(0);
                 self.crls_valid_until = Some(self.crls_valid_until.map_or(end, |at| at.min(end)));
                 self.crl_hashes.push(SpkiHash::of(list));
             }
             let list = OwnedCertRevocationList::from_der(list);
-            let list = list.map_err(|_| TrustError::RevocationList(number))?;
-            self.crls.push(Arc::new(list.into()));
+            let list =
+                CertRevocationList::from(list.map_err(|_| TrustError::RevocationList(number))?);
+            let rank = (!is_whole(&list), Reverse(age.issued));
+            self.crls.push(RankedList { rank, list: Arc::new(list) });
         }
+        self.sort_lists();
+        Ok(self)
+    }
+
+    fn sort_lists(&mut self) {
+        self.crls.sort_by(|one, other| one.rank.cmp(&other.rank));
         #[cfg(feature = "std")]
         self.crl_hashes.sort_unstable();
-        // The first list that fits is consulted.
-        self.crls.sort_by_key(|list| !is_whole(list));
-        Ok(self)
+    }
+
+    /// Also trusts whom `other` trusts, heeds its revocation lists, and requires its keys.
+    #[cfg(feature = "std")]
+    pub(crate) fn extend(&mut self, other: &Self) {
+        for anchor in &other.authorities {
+            if !self.authorities.contains(anchor) {
+                self.authorities.push(anchor.clone());
+            }
+        }
+        self.crls.extend_from_slice(&other.crls);
+        self.crl_hashes.extend_from_slice(&other.crl_hashes);
+        let ends = [self.crls_valid_until, other.crls_valid_until];
+        self.crls_valid_until = ends.into_iter().flatten().min();
+        self.sort_lists();
+        self.accepted.extend_from_slice(&other.accepted);
+        self.required.extend_from_slice(&other.required);
     }
 
     /// Also accepts peers with one of these keys, as a raw public key or in a certificate, whoever

@@ -1,7 +1,7 @@
 //! Checks a peer's chain of certificates, or its raw public key.
 
 use crate::clock::Clock;
-use crate::extensions;
+use crate::extensions::{self, Checked};
 #[cfg(feature = "std")]
 use crate::memory::AcceptedPeers;
 use crate::names::{Names, is_uri, sequence};
@@ -24,7 +24,6 @@ use webpki::{
     CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, RevocationCheckDepth,
     RevocationOptions, RevocationOptionsBuilder, UnknownStatusPolicy, VerifiedPath,
 };
-use x509_cert::Certificate;
 
 /// What a peer may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,7 +266,7 @@ impl X509Verifier {
         let now = self.settings.clock.now()?;
         let issuers: Vec<_> = issuers.iter().map(|issuer| CertificateDer::from(*issuer)).collect();
         let crls: Vec<&CertRevocationList<'static>> =
-            self.trust.crls.iter().map(|crl| &**crl).collect();
+            self.trust.crls.iter().map(|crl| &*crl.list).collect();
         let usage =
             if presented.from_client { KeyUsage::client_auth() } else { KeyUsage::server_auth() };
         let revocation = self.settings.revocation.unwrap_or_default();
@@ -294,9 +293,9 @@ impl X509Verifier {
         // The last path that was checked is the one that is accepted.
         let checked = checked.take().ok_or(BadCertificate::UnknownIssuer)?;
         let name = if presented.from_client {
-            Names::of_parsed(&peer, Some(&checked.peer)).identity()
+            Names::identity_of(&peer, &checked.peer, checked.names)
         } else {
-            self.server_name(&peer, &checked.peer, presented.server_name)?
+            self.server_name(&peer, &checked, presented.server_name)?
         };
         #[cfg(feature = "std")]
         self.remember(&spki, name.as_deref(), checked.valid_until);
@@ -360,12 +359,14 @@ impl X509Verifier {
     fn server_name(
         &self,
         peer: &EndEntityCert<'_>,
-        parsed: &Certificate,
+        checked: &Checked,
         asked: Option<&str>,
     ) -> Result<Option<String>, BadCertificate> {
         let is_valid_for = |identity: &ServerIdentity| match identity {
             ServerIdentity::Host(host, _) => peer.verify_is_valid_for_subject_name(host).is_ok(),
-            ServerIdentity::Uri(uri) => peer.valid_uri_names().any(|name| name == uri),
+            ServerIdentity::Uri(uri) => {
+                checked.names.uris && peer.valid_uri_names().any(|name| name == uri)
+            }
         };
         match &self.settings.server {
             ServerNames::Asked => {
@@ -382,7 +383,7 @@ impl X509Verifier {
                     }
                 }
             }
-            ServerNames::Any => Ok(Names::of_parsed(peer, Some(parsed)).identity()),
+            ServerNames::Any => Ok(Names::identity_of(peer, &checked.peer, checked.names)),
         }
     }
 }
@@ -411,7 +412,10 @@ impl CertificateVerifier for X509Verifier {
     }
 
     fn still_accepts(&self, peer: &PeerKey) -> bool {
-        self.trust.accepted.contains(&SpkiHash(peer.spki_sha256)) || self.remembers(peer)
+        // A key that is accepted for itself has no name. One with a name was accepted by its chain, and
+        // a pin that is younger does not make up for a chain that is accepted no more.
+        let is_pinned = || self.trust.accepted.contains(&SpkiHash(peer.spki_sha256));
+        peer.name.is_none() && is_pinned() || self.remembers(peer)
     }
 
     fn certificate_schemes(&self) -> Vec<SignatureScheme> {

@@ -14,8 +14,8 @@ use lightseal_dtls::{
     codepoints::CertificateType,
 };
 use pki_types::{AlgorithmIdentifier, InvalidSignature, SignatureVerificationAlgorithm};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The portable provider with toy signatures alone, under the code points of three schemes.
 pub static PROVIDER: Provider = Provider::new("toy signatures")
@@ -171,18 +171,33 @@ impl SigningKey for ToyKey {
 }
 
 /// Accepts certificates of [`ToyKey`] for the name that the client wants, raw public keys, or both.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ToyVerifier {
     pub kinds: Vec<CertificateType>,
     pub authorities: Vec<Vec<u8>>,
     /// The schemes that it says it accepts in certificates.
     pub schemes: Vec<SignatureScheme>,
+    revoked: Mutex<Vec<[u8; 32]>>,
 }
 
 impl ToyVerifier {
     /// Accepts these kinds, in order of preference.
     pub fn new(kinds: &[CertificateType]) -> Self {
-        Self { kinds: kinds.to_vec(), authorities: Vec::new(), schemes: Vec::new() }
+        Self {
+            kinds: kinds.to_vec(),
+            authorities: Vec::new(),
+            schemes: Vec::new(),
+            revoked: Mutex::default(),
+        }
+    }
+
+    /// From now on no session is resumed with the peers whose keys have these hashes, and with all
+    /// others again.
+    ///
+    /// # Panics
+    /// Another thread has panicked meanwhile.
+    pub fn revoke(&self, pins: &[[u8; 32]]) {
+        *self.revoked.lock().unwrap() = pins.to_vec();
     }
 }
 
@@ -208,8 +223,8 @@ impl CertificateVerifier for ToyVerifier {
         Ok((spki.to_vec(), Some(name)))
     }
 
-    fn still_accepts(&self, _: &PeerKey) -> bool {
-        true
+    fn still_accepts(&self, peer: &PeerKey) -> bool {
+        !self.revoked.lock().unwrap().contains(&peer.spki_sha256)
     }
 
     fn certificate_schemes(&self) -> Vec<SignatureScheme> {

@@ -36,6 +36,8 @@ fn settings(flags: &Flags) -> Result<Settings, Failure> {
     settings.tickets = if flags.has("-no-ticket") { 0 } else { 2 };
     // As in BoringSSL: the runner reads no ACK where it waits for data.
     settings.ack_delay = ACK_DELAY;
+    // The runner counts timers, and knows none after which an idle association goes to sleep.
+    settings.sleep_after = None;
     settings.handshake_deadline = HANDSHAKE_DEADLINE;
     if let Some(millis) = flags.number("-initial-timeout-duration-ms")? {
         settings.initial_timeout = Duration::from_millis(millis);

@@ -36,6 +36,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("no-std", no_std),
     ("dependencies", dependencies),
     ("clippy", clippy),
+    ("program", program),
     ("rustdoc", rustdoc),
 ];
 
@@ -95,6 +96,12 @@ fn clippy() -> Result<(), String> {
         "--deny",
         "warnings",
     ]))
+}
+
+/// That the program builds by itself, as users build it: beside other packages it has their features
+/// too.
+fn program() -> Result<(), String> {
+    run_command(cargo(&["clippy", "--quiet", "--package", "lightseal", "--", "--deny", "warnings"]))
 }
 
 /// rustdoc reads what the compiler wrote about the other crates of the workspace. With the same

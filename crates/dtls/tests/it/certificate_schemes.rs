@@ -41,7 +41,9 @@ impl KeyStore for Chosen {
 }
 
 fn verifier(schemes: &[SignatureScheme]) -> Arc<ToyVerifier> {
-    Arc::new(ToyVerifier { schemes: schemes.to_vec(), ..ToyVerifier::new(&[X509]) })
+    let mut verifier = ToyVerifier::new(&[X509]);
+    verifier.schemes = schemes.to_vec();
+    Arc::new(verifier)
 }
 
 fn speaking(version: ProtocolVersion, mut configs: Configs) -> Configs {

@@ -6,11 +6,10 @@ use crate::certificates12::{
 };
 use lightseal_dtls::codepoints::{CertificateType, HandshakeType};
 use lightseal_dtls::{
-    BadCertificate, CertificateVerifier, CertifiedKey, ClientAuthentication, KeyStore,
-    OfferedCertificates, PeerKey, PresentedCertificate, Session,
+    CertificateVerifier, CertifiedKey, ClientAuthentication, KeyStore, OfferedCertificates,
+    PeerKey, Session,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use testkit::pair::{ClientParts, Configs, Direction, Pair, pass};
 use testkit::toy_signature::{ToyKey, ToyVerifier};
@@ -69,8 +68,9 @@ fn a_session_is_resumed_with_the_same_credentials_and_name_only() {
             other.keys = parts().client.keys;
             assert!(!resumes(&mut pair, other));
             let mut other = same();
-            let revoked = Arc::new(AtomicBool::new(true));
-            other.verifier = Some(Arc::new(Revoking(ToyVerifier::new(&[kind]), revoked)));
+            let revoking = ToyVerifier::new(&[kind]);
+            revoking.revoke(&[ToyKey::new(1).pin()]);
+            other.verifier = Some(Arc::new(revoking));
             assert!(!resumes(&mut pair, other));
             if kind == RAW {
                 let mut other = same();
@@ -196,41 +196,22 @@ fn a_ticket_is_resumed_without_a_session_id() {
     assert!(flight.iter().any(|(_, datagram)| is_protected(datagram)));
 }
 
-/// Accepts everything, and then does not accept it any more.
-#[derive(Debug)]
-struct Revoking(ToyVerifier, Arc<AtomicBool>);
-
-impl CertificateVerifier for Revoking {
-    fn kinds(&self) -> &[CertificateType] {
-        self.0.kinds()
-    }
-
-    fn verify(
-        &self,
-        presented: &PresentedCertificate<'_>,
-    ) -> Result<(Vec<u8>, Option<String>), BadCertificate> {
-        self.0.verify(presented)
-    }
-
-    fn still_accepts(&self, peer: &PeerKey) -> bool {
-        assert!([ToyKey::new(1).pin(), ToyKey::new(2).pin()].contains(&peer.spki_sha256));
-        !self.1.load(Ordering::Relaxed)
-    }
-}
-
 #[test]
 fn a_session_ends_when_a_verifier_does_not_accept_the_key_any_more() {
     for tickets in [true, false] {
         for at_client in [true, false] {
-            let revoked = Arc::new(AtomicBool::new(false));
-            let revoking = Arc::new(Revoking(ToyVerifier::new(&[X509]), Arc::clone(&revoked)));
+            let revoking = Arc::new(ToyVerifier::new(&[X509]));
+            let verifier: Arc<dyn CertificateVerifier> = revoking.clone();
             let mut configs = mutual(X509, X509);
             configs.client.settings.session_tickets = tickets;
-            if at_client {
-                configs.client.verifier = Some(revoking);
+            let (ours, theirs) = (ToyKey::new(2).pin(), ToyKey::new(1).pin());
+            let (peer, other) = if at_client {
+                configs.client.verifier = Some(verifier);
+                (theirs, ours)
             } else {
-                configs.server.clients = ClientAuthentication::Required(revoking);
-            }
+                configs.server.clients = ClientAuthentication::Required(verifier);
+                (ours, theirs)
+            };
             let (keys, verifier) = (configs.client.keys.clone(), configs.client.verifier.clone());
             let (mut pair, session) = with_session(configs);
             let client = || {
@@ -242,9 +223,9 @@ fn a_session_ends_when_a_verifier_does_not_accept_the_key_any_more() {
                 client
             };
             assert!(resumes(&mut pair, client()));
-            revoked.store(true, Ordering::Relaxed);
+            revoking.revoke(&[peer]);
             assert!(!resumes(&mut pair, client()), "{tickets} {at_client}");
-            revoked.store(false, Ordering::Relaxed);
+            revoking.revoke(&[other]);
             assert!(resumes(&mut pair, client()));
         }
     }

@@ -345,14 +345,12 @@ impl Credentials {
         }
         if let Some(verifier) = &self.verifier {
             // Not `force`: without need all peers with certificates would have to show them again.
-            match verifier.reload(false) {
-                Ok(true) => {
-                    changes.read.push("the trusted authorities and keys again".to_owned());
-                    changes.trust = true;
-                }
-                Ok(false) => {}
-                Err(failure) => changes.failures.push(Failure::new(failure)),
+            let reloaded = verifier.reload(false);
+            if reloaded.changed {
+                changes.read.push("the trusted authorities and keys again".to_owned());
+                changes.trust = true;
             }
+            changes.failures.extend(reloaded.failures.into_iter().map(Failure::new));
         }
         if let Some(list) = &self.list {
             match list.reload(force) {

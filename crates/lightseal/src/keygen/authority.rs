@@ -73,7 +73,7 @@ impl Authority {
         let issued = params.signed_by(key, &self.issuer).context("no certificate could be made")?;
         // The library writes names and keys anew. Peers compare their bytes.
         let written = x509_cert::Certificate::from_der(issued.der()).context("certificate")?;
-        let subject = self.certificate.tbs_certificate().subject().to_der();
+        let subject = self.subject().to_der();
         if written.tbs_certificate().issuer().to_der() != subject {
             return Err(Failure::new("the authority's name has a form that is not supported"));
         }
@@ -82,6 +82,11 @@ impl Authority {
             return Err(Failure::new("the key has a form that is not supported"));
         }
         Ok(issued)
+    }
+
+    /// The authority's name.
+    pub(super) fn subject(&self) -> &x509_cert::name::Name {
+        self.certificate.tbs_certificate().subject()
     }
 
     pub(super) fn issuer(&self) -> &Issuer<'static, KeyPair> {

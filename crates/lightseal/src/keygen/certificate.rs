@@ -4,12 +4,11 @@ use super::args::{DaysArgs, NewKeyArgs, OutputArgs, PurposeArgs, SubjectArgs, in
 use super::authority::Authority;
 use super::output::{self, Made, with_extension};
 use super::request::Request;
-use super::{private_key, request};
+use super::{constraints, private_key, request};
 use crate::failure::{Context, Failure};
 use clap::Args;
 use rcgen::{
-    BasicConstraints, Certificate, CertificateParams, CidrSubnet, GeneralSubtree, IsCa, KeyPair,
-    KeyUsagePurpose, NameConstraints, SerialNumber,
+    BasicConstraints, Certificate, CertificateParams, IsCa, KeyPair, KeyUsagePurpose, SerialNumber,
 };
 use std::path::{Path, PathBuf};
 use time::Duration;
@@ -45,8 +44,8 @@ pub(crate) struct CaArgs {
     /// The largest number of authorities between this one and a certificate.
     #[arg(long, value_name = "NUMBER")]
     path_length: Option<u8>,
-    /// Certificates may have only names in this domain or network (a.example, 192.0.2.0/24). May be
-    /// repeated.
+    /// Certificates may have only names in this domain or network (a.example, 192.0.2.0/24), and no
+    /// URIs. May be repeated.
     #[arg(long, value_name = "NAME")]
     permit: Vec<String>,
     /// Number of days for which the certificate is valid.
@@ -175,9 +174,7 @@ pub(super) fn ca(args: &CaArgs) -> Result<(), Failure> {
     params.is_ca =
         IsCa::Ca(length.map_or(BasicConstraints::Unconstrained, BasicConstraints::Constrained));
     if !args.permit.is_empty() {
-        let permitted = args.permit.iter().map(|name| subtree(name)).collect::<Result<_, _>>()?;
-        params.name_constraints =
-            Some(NameConstraints { permitted_subtrees: permitted, excluded_subtrees: Vec::new() });
+        params.custom_extensions.push(constraints::extension(&args.permit)?);
     }
     let key = key_pair(&args.key)?;
     let Some(issuer) = &args.ca else {
@@ -188,21 +185,6 @@ pub(super) fn ca(args: &CaArgs) -> Result<(), Failure> {
     let certificate = authority.issue(&params, &key)?;
     let chain = chain(&certificate, &authority)?;
     store(&files, &args.prefix, &params, &key, &chain.each_ref().map(String::as_str), &args.output)
-}
-
-/// A domain or a network, for a constraint of names.
-fn subtree(text: &str) -> Result<GeneralSubtree, Failure> {
-    let wrong = || Failure::new(format_args!("--permit {text:?}: no domain or network"));
-    if let Some((address, length)) = text.split_once('/') {
-        let address: std::net::IpAddr = address.parse().map_err(|_| wrong())?;
-        let length: u8 = length.parse().map_err(|_| wrong())?;
-        if length > if address.is_ipv4() { 32 } else { 128 } {
-            return Err(wrong());
-        }
-        return Ok(GeneralSubtree::IpAddress(CidrSubnet::from_addr_prefix(address, length)));
-    }
-    pki_types::DnsName::try_from(text).map_err(|_| wrong())?;
-    Ok(GeneralSubtree::DnsName(text.into()))
 }
 
 pub(super) fn certificate(args: &CertificateArgs) -> Result<(), Failure> {

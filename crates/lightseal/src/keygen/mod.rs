@@ -5,6 +5,7 @@
 //! - [`certificate`]: self-signed certificates, authorities, certificates under an authority,
 //!   and requests for one;
 //! - [`authority`]: an authority read from its files;
+//! - [`constraints`]: the names for which an authority may issue certificates;
 //! - [`distinguished_name`]: names of subjects and authorities;
 //! - [`request`]: a request for a certificate, read from a file;
 //! - [`revocation`]: revocation lists;
@@ -13,6 +14,7 @@
 mod args;
 mod authority;
 mod certificate;
+mod constraints;
 mod distinguished_name;
 mod output;
 mod private_key;

@@ -35,7 +35,7 @@ pub(super) fn run(args: &CrlArgs) -> Result<(), Failure> {
     let issued_now = now();
     let revoked = args.revoke.iter().map(|file| {
         Ok(RevokedCertParams {
-            serial_number: serial_number(file)?,
+            serial_number: serial_number(file, &authority)?,
             revocation_time: issued_now,
             reason_code: None,
             invalidity_date: None,
@@ -55,13 +55,19 @@ pub(super) fn run(args: &CrlArgs) -> Result<(), Failure> {
     output::write(&args.file, pem.as_bytes(), args.force)
 }
 
-/// The serial number of the first certificate in a file.
-fn serial_number(path: &Path) -> Result<SerialNumber, Failure> {
+/// The serial number of the first certificate in a file, which the authority must have issued: the
+/// same number of another authority is another certificate.
+fn serial_number(path: &Path, authority: &Authority) -> Result<SerialNumber, Failure> {
     let name = path.display();
     let bytes = std::fs::read(path).context(&name)?;
     let der = CertificateDer::from_pem_slice(&bytes);
     let der = der.unwrap_or_else(|_| CertificateDer::from(&bytes[..]));
     let certificate =
         x509_cert::Certificate::from_der(&der).context(format_args!("{name}: no certificate"))?;
-    Ok(SerialNumber::from_slice(certificate.tbs_certificate().serial_number().as_bytes()))
+    let certificate = certificate.tbs_certificate();
+    let (issuer, ours) = (certificate.issuer(), authority.subject());
+    if issuer != ours {
+        return Err(Failure::new(format_args!("{name}: issued by {issuer}, not by {ours}")));
+    }
+    Ok(SerialNumber::from_slice(certificate.serial_number().as_bytes()))
 }

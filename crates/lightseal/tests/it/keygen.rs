@@ -176,6 +176,41 @@ fn an_authority_beyond_its_constraints_is_refused_by_peers() {
 }
 
 #[test]
+fn an_authority_for_a_domain_gives_no_names_of_other_kinds() {
+    let dir = TempDir::new();
+    let [root, plant, net, end] = ["root", "plant", "net", "end"].map(|name| dir.path(name));
+    keygen(&["ca", &root]);
+    keygen(&["ca", &plant, "--ca", &root, "--permit", "plant.example"]);
+    keygen(&["ca", &net, "--ca", &root, "--permit", "192.0.2.0/24"]);
+    let trust = trusting(&format!("{root}.pem"));
+    let with = |ca: &str, names: &[&str], as_client| {
+        let names = names.iter().flat_map(|name| ["--name", *name]);
+        let args = ["certificate", &end, "--ca", ca, "--force"];
+        keygen(&args.into_iter().chain(names).collect::<Vec<_>>());
+        verdict(&settings("127.0.0.1"), &trust, &end, as_client)
+    };
+    let constraint = Err(BadCertificate::Constraint);
+    assert_eq!(with(&plant, &["urn:dev:mac:0024befffe804ff1"], true), constraint);
+    assert_eq!(with(&plant, &["127.0.0.1"], false), constraint);
+    assert_eq!(with(&plant, &["2001:db8::1"], true), constraint);
+    assert_eq!(with(&plant, &["a.plant.example"], true), Ok(Some("a.plant.example".into())));
+    assert_eq!(with(&plant, &[], true), Ok(None), "a subject is no identity");
+    assert_eq!(with(&net, &["a.plant.example"], true), constraint);
+    assert_eq!(with(&net, &["192.0.2.1"], true), Ok(Some("192.0.2.1".into())));
+    let [root, plant, end] = [root, plant, end].map(|name| name + ".pem");
+    keygen(&[
+        "certificate",
+        &dir.path("end"),
+        "--ca",
+        &dir.path("plant"),
+        "--name",
+        "b.plant.example",
+        "--force",
+    ]);
+    openssl(&["verify", "-x509_strict", "-CAfile", &root, "-untrusted", &plant, &end]);
+}
+
+#[test]
 fn a_request_is_signed_without_the_private_key() {
     let dir = TempDir::new();
     let [ca, sensor, signed] = ["ca", "sensor", "signed"].map(|name| dir.path(name));
@@ -241,6 +276,13 @@ fn a_revocation_list_is_heeded() {
     keygen(&["certificate", &bad, "--ca", &ca]);
     keygen(&["crl", &list, "--ca", &ca, "--revoke", &format!("{bad}.pem")]);
     refused(&["crl", &list, "--ca", &ca], &["list.crl: the file exists already"]);
+    // The number of another authority's certificate may be that of one of ours.
+    keygen(&["ca", &dir.path("other")]);
+    let (other, file) = (dir.path("other"), format!("{bad}.pem"));
+    refused(
+        &["crl", &list, "--ca", &other, "--force", "--revoke", &file],
+        &["bad.pem: issued by CN=ca, not by CN=other"],
+    );
     let mut trust = trusting(&format!("{ca}.pem"));
     trust.revocation_lists.push((&list).into());
     let settings = settings("unused.example");

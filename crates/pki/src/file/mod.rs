@@ -11,7 +11,7 @@ mod trust;
 
 pub use form::CredentialForm;
 pub use keys::{KeyFiles, ReloadingKeys};
-pub use trust::{ReloadingVerifier, TrustFiles};
+pub use trust::{Reloaded, ReloadingVerifier, TrustFiles};
 
 use crate::credential::LoadError;
 use crate::spki::NotAnSpkiHash;
@@ -53,6 +53,8 @@ pub enum Problem {
     Load(LoadError),
     /// This line of a file of pinned keys is wrong. The first line has the number 1.
     Line(usize, NotAnSpkiHash),
+    /// It is to have pinned keys, and has none.
+    NoKey,
 }
 
 impl fmt::Display for FileError {
@@ -65,6 +67,7 @@ impl fmt::Display for FileError {
             Problem::Trust(error) => write!(f, "{path}: {error}"),
             Problem::Load(error) => write!(f, "{path}: {error}"),
             Problem::Line(number, error) => write!(f, "{path}, line {number}: {error}"),
+            Problem::NoKey => write!(f, "{path}: no key in it"),
         }
     }
 }
@@ -97,9 +100,12 @@ fn read(path: &Path, secret: bool) -> Result<Zeroizing<Vec<u8>>, FileError> {
 
 /// The versions of files, in their order.
 fn versions<'p>(paths: impl Iterator<Item = &'p Path>) -> Result<Vec<Version>, FileError> {
-    let version = |path: &Path| match std::fs::metadata(path) {
+    paths.map(version).collect()
+}
+
+fn version(path: &Path) -> Result<Version, FileError> {
+    match std::fs::metadata(path) {
         Ok(metadata) => Ok(Version::of(&metadata)),
         Err(error) => Err(FileError::new(path, Problem::Io(error))),
-    };
-    paths.map(version).collect()
+    }
 }

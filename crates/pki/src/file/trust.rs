@@ -1,6 +1,6 @@
 //! Files of authorities, revocation lists and pinned keys.
 
-use super::{FileError, Problem, read, versions};
+use super::{FileError, Problem, read, version};
 use crate::replace::ReplaceableVerifier;
 use crate::spki::{NotAnSpkiHash, SpkiHash};
 use crate::trust::{Trust, TrustError};
@@ -29,37 +29,57 @@ pub struct TrustFiles {
     pub pins: Vec<SpkiHash>,
 }
 
+/// What a file says.
+#[derive(Clone, Copy)]
+enum Kind {
+    Authorities,
+    RevocationLists,
+    AcceptedKeys,
+    RequiredKeys,
+}
+
+impl Kind {
+    /// Reads a file of this kind.
+    fn read(self, path: &Path) -> Result<Trust, FileError> {
+        let (trust, usable) = (Trust::new(), |trust: Result<Trust, TrustError>| {
+            trust.map_err(|error| FileError::new(path, Problem::Trust(error)))
+        });
+        match self {
+            Self::Authorities => usable(trust.with_authorities(&read(path, false)?)),
+            Self::RevocationLists => usable(trust.with_revocation_lists(&read(path, false)?)),
+            Self::AcceptedKeys => Ok(trust.with_accepted_keys(pinned_keys(path)?)),
+            Self::RequiredKeys => Ok(trust.with_required_keys(pinned_keys(path)?)),
+        }
+    }
+}
+
 impl TrustFiles {
     /// Reads the files.
     ///
     /// # Errors
     /// Fails if a file is unreadable or unusable.
     pub fn load(&self) -> Result<Trust, FileError> {
-        type With = fn(Trust, &[u8]) -> Result<Trust, TrustError>;
-        let steps: [(&[PathBuf], With); 2] = [
-            (&self.authorities, Trust::with_authorities),
-            (&self.revocation_lists, Trust::with_revocation_lists),
-        ];
-        let mut trust = Trust::new().with_accepted_keys(self.pins.iter().copied());
-        for (paths, with) in steps {
-            for path in paths {
-                trust = with(trust, &read(path, false)?)
-                    .map_err(|error| FileError::new(path, Problem::Trust(error)))?;
-            }
-        }
-        for path in &self.accepted_keys {
-            trust = trust.with_accepted_keys(pinned_keys(path)?);
-        }
-        for path in &self.required_keys {
-            trust = trust.with_required_keys(pinned_keys(path)?);
-        }
-        Ok(trust)
+        let parts = self.all().map(|(kind, path)| kind.read(path));
+        Ok(self.joined(&parts.collect::<Result<Vec<_>, _>>()?))
     }
 
-    fn paths(&self) -> impl Iterator<Item = &Path> {
-        let lists =
-            [&self.authorities, &self.revocation_lists, &self.accepted_keys, &self.required_keys];
-        lists.into_iter().flatten().map(PathBuf::as_path)
+    /// All files with their kinds.
+    fn all(&self) -> impl Iterator<Item = (Kind, &Path)> {
+        [
+            (Kind::Authorities, &self.authorities),
+            (Kind::RevocationLists, &self.revocation_lists),
+            (Kind::AcceptedKeys, &self.accepted_keys),
+            (Kind::RequiredKeys, &self.required_keys),
+        ]
+        .into_iter()
+        .flat_map(|(kind, paths)| paths.iter().map(move |path| (kind, path.as_path())))
+    }
+
+    /// What these contents of the files say together.
+    fn joined<'t>(&self, parts: impl IntoIterator<Item = &'t Trust>) -> Trust {
+        let mut trust = Trust::new().with_accepted_keys(self.pins.iter().copied());
+        parts.into_iter().for_each(|part| trust.extend(part));
+        trust
     }
 }
 
@@ -78,6 +98,10 @@ fn pinned_keys(path: &Path) -> Result<Vec<SpkiHash>, FileError> {
             .map_err(|error: NotAnSpkiHash| FileError::new(path, Problem::Line(number, error)))?;
         keys.push(key);
     }
+    // A file that was emptied by mistake would lock all peers out, or require no key any more.
+    if keys.is_empty() {
+        return Err(FileError::new(path, Problem::NoKey));
+    }
     Ok(keys)
 }
 
@@ -94,8 +118,29 @@ pub struct ReloadingVerifier {
 /// What was read last.
 #[derive(Debug)]
 struct Current {
-    versions: Vec<Version>,
+    /// In the order of [`TrustFiles::all`].
+    parts: Vec<Part>,
     verifier: X509Verifier,
+}
+
+/// A file, as it was read last.
+#[derive(Debug)]
+struct Part {
+    /// The version that was looked at last; `None` if there was none.
+    version: Option<Version>,
+    /// The last content that could be used.
+    trust: Trust,
+}
+
+/// What a [`ReloadingVerifier::reload`] did.
+#[derive(Debug, Default)]
+#[must_use]
+#[non_exhaustive]
+pub struct Reloaded {
+    /// Whether a file was read that can be used.
+    pub changed: bool,
+    /// The files that cannot be used. What was read from them before remains in use.
+    pub failures: Vec<FileError>,
 }
 
 impl ReloadingVerifier {
@@ -104,31 +149,48 @@ impl ReloadingVerifier {
     /// # Errors
     /// The errors of [`TrustFiles::load`].
     pub fn open(settings: Settings, files: TrustFiles) -> Result<Self, FileError> {
-        let versions = versions(files.paths())?;
-        let current = settings.verifier(files.load()?);
+        let part = |(kind, path): (Kind, &Path)| {
+            let version = Some(version(path)?);
+            Ok(Part { version, trust: kind.read(path)? })
+        };
+        let parts = files.all().map(part).collect::<Result<Vec<_>, _>>()?;
+        let current = settings.verifier(files.joined(parts.iter().map(|part| &part.trust)));
         let verifier = ReplaceableVerifier::new(current.clone());
-        let current = Mutex::new(Current { versions, verifier: current });
+        let current = Mutex::new(Current { parts, verifier: current });
         Ok(Self { settings, files, verifier, current })
     }
 
-    /// Reads the files again if one of them changed, or in any case with `force`. Returns whether
-    /// they were read. Peers that were accepted by their chains are remembered if no authority is
-    /// missing now, the revocation lists are the same, and no further key is required.
-    ///
-    /// # Errors
-    /// The errors of [`TrustFiles::load`]. What was read before remains in use. The error is not
-    /// returned again until a file changes.
-    pub fn reload(&self, force: bool) -> Result<bool, FileError> {
+    /// Reads the files again that changed, or all with `force`. A file that cannot be used does not
+    /// keep the others from taking effect, and is named once, until it changes again. Peers that were
+    /// accepted by their chains are remembered if no authority is missing now, the revocation lists are
+    /// the same, and no further key is required.
+    pub fn reload(&self, force: bool) -> Reloaded {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = versions(self.files.paths())?;
-        if !force && current.versions == now {
-            return Ok(false);
+        let mut reloaded = Reloaded::default();
+        for ((kind, path), part) in self.files.all().zip(&mut current.parts) {
+            let (now, missing) = match version(path) {
+                Ok(version) => (Some(version), None),
+                Err(error) => (None, Some(error)),
+            };
+            if !force && part.version == now {
+                continue;
+            }
+            part.version = now;
+            match missing.map_or_else(|| kind.read(path), Err) {
+                Ok(trust) => {
+                    part.trust = trust;
+                    reloaded.changed = true;
+                }
+                Err(error) => reloaded.failures.push(error),
+            }
         }
-        current.versions = now;
-        let verifier = self.settings.verifier(self.files.load()?).in_place_of(&current.verifier);
-        self.verifier.replace(verifier.clone());
-        current.verifier = verifier;
-        Ok(true)
+        if reloaded.changed {
+            let trust = self.files.joined(current.parts.iter().map(|part| &part.trust));
+            let verifier = self.settings.verifier(trust).in_place_of(&current.verifier);
+            self.verifier.replace(verifier.clone());
+            current.verifier = verifier;
+        }
+        reloaded
     }
 }
 

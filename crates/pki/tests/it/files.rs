@@ -170,6 +170,12 @@ fn accepts(verifier: &dyn CertificateVerifier, end: &End) -> Result<(), BadCerti
     check(verifier, &presented).map(drop)
 }
 
+/// Whether files were read, and what is wrong with others.
+fn reloaded(verifier: &ReloadingVerifier) -> (bool, Vec<String>) {
+    let reloaded = verifier.reload(false);
+    (reloaded.changed, reloaded.failures.iter().map(ToString::to_string).collect())
+}
+
 #[test]
 fn authorities_lists_and_pins_are_read_again_while_they_are_in_use() {
     let dir = Dir::new("trust");
@@ -181,35 +187,53 @@ fn authorities_lists_and_pins_are_read_again_while_they_are_in_use() {
     let mut files = TrustFiles::default();
     files.authorities.push(dir.file("ca.pem", 0o644, first.pem()));
     files.revocation_lists.push(dir.file("ca.crl", 0o644, crl(&first, &[], 9)));
-    files.accepted_keys.push(dir.file("pins", 0o644, "# none yet\n"));
+    files.accepted_keys.push(dir.file("pins", 0o644, format!("{}\n", SpkiHash([1; 32]))));
     let verifier = ReloadingVerifier::open(settings(), files.clone()).unwrap();
-    assert_eq!(verifier.kinds(), [X509]);
+    assert_eq!(verifier.kinds(), [RAW, X509]);
     assert_eq!(accepts(&verifier, &end), Ok(()));
     assert_eq!(accepts(&verifier, &other), Err(BadCertificate::UnknownIssuer));
     assert_eq!(accepts(&verifier, &pinned), Err(BadCertificate::UnknownIssuer));
-    assert!(!verifier.reload(false).unwrap());
+    assert_eq!(reloaded(&verifier), (false, vec![]));
 
     dir.file("ca.crl", 0o644, crl(&first, &[7], 9));
-    assert!(verifier.reload(false).unwrap());
+    assert_eq!(reloaded(&verifier), (true, vec![]));
     assert_eq!(accepts(&verifier, &end), Err(BadCertificate::Revoked));
 
     dir.file("pins", 0o644, format!("\n# sensors\n {} pinned.key\n", pinned.hash()));
-    assert!(verifier.reload(false).unwrap());
+    assert_eq!(reloaded(&verifier), (true, vec![]));
     assert_eq!(accepts(&verifier, &pinned), Ok(()));
 
     dir.file("pins", 0o644, format!("{}\nspki:12\n", pinned.hash()));
-    let said = verifier.reload(false).unwrap_err().to_string();
-    assert!(said.contains("pins, line 2: "), "{said}");
-    assert!(!verifier.reload(false).unwrap(), "it is reported once");
+    let (changed, failures) = reloaded(&verifier);
+    assert!(!changed && failures[0].contains("pins, line 2: "), "{failures:?}");
+    assert_eq!(reloaded(&verifier), (false, vec![]), "it is reported once");
     assert_eq!(accepts(&verifier, &pinned), Ok(()));
 
-    dir.file("pins", 0o644, "");
+    // What is broken remains as it was; the others take effect.
     dir.file("ca.pem", 0o644, "broken");
-    assert!(verifier.reload(false).is_err());
-    assert_eq!(accepts(&verifier, &pinned), Ok(()), "all or nothing");
+    dir.file("pins", 0o644, format!("{}\n", SpkiHash([1; 32])));
+    let (changed, failures) = reloaded(&verifier);
+    assert!(changed && failures.len() == 1 && failures[0].contains("ca.pem: "), "{failures:?}");
+    assert_eq!(accepts(&verifier, &pinned), Err(BadCertificate::UnknownIssuer));
+    assert_eq!(accepts(&verifier, &end), Err(BadCertificate::Revoked), "the authority remains");
+    std::fs::remove_file(dir.path("ca.crl")).unwrap();
+    dir.file("pins", 0o644, format!("{}\n", pinned.hash()));
+    let (changed, failures) = reloaded(&verifier);
+    assert!(changed && failures.len() == 1 && failures[0].contains("ca.crl: "), "{failures:?}");
+    assert_eq!(accepts(&verifier, &pinned), Ok(()));
+    assert_eq!(accepts(&verifier, &end), Err(BadCertificate::Revoked), "the list remains");
+    assert_eq!(reloaded(&verifier), (false, vec![]), "it is reported once");
+
+    // An empty file would lock all pinned peers out.
+    dir.file("pins", 0o644, "# none\n");
+    let (changed, failures) = reloaded(&verifier);
+    assert!(!changed && failures[0].ends_with("pins: no key in it"), "{failures:?}");
+    assert_eq!(accepts(&verifier, &pinned), Ok(()));
+
+    dir.file("pins", 0o644, format!("{}\n", SpkiHash([1; 32])));
     dir.file("ca.pem", 0o644, second.pem());
     dir.file("ca.crl", 0o644, crl(&second, &[], 9));
-    assert!(verifier.reload(false).unwrap());
+    assert_eq!(reloaded(&verifier), (true, vec![]));
     assert_eq!(accepts(&verifier, &other), Ok(()));
     assert_eq!(accepts(&verifier, &end), Err(BadCertificate::UnknownIssuer));
     assert_eq!(accepts(&verifier, &pinned), Err(BadCertificate::UnknownIssuer));
@@ -234,7 +258,7 @@ fn peers_are_remembered_until_an_authority_is_missing_or_the_lists_change() {
         ..TrustFiles::default()
     };
     let verifier = ReloadingVerifier::open(settings(), files).unwrap();
-    let changes: [(&str, Vec<u8>, bool); 9] = [
+    let changes: [(&str, Vec<u8>, bool); 7] = [
         ("pins", pin(2).into(), true),
         ("ca.pem", (ca.pem() + &other.pem()).into(), true),
         ("required", format!("{}\n{}", end.hash(), pin(3)).into(), true),
@@ -242,22 +266,20 @@ fn peers_are_remembered_until_an_authority_is_missing_or_the_lists_change() {
         ("ca.crl", crl(&ca, &[7], 5), false),
         ("ca.crl", crl(&ca, &[], 6), false),
         ("required", format!("{}\n", end.hash()).into(), false),
-        ("required", "".into(), true),
-        ("required", format!("{}\n", end.hash()).into(), false),
     ];
     for (number, (name, content, remembered)) in changes.into_iter().enumerate() {
         assert_eq!(accepts(&verifier, &end), Ok(()));
         assert!(verifier.still_accepts(&peer));
         dir.file(name, 0o644, content);
-        assert!(verifier.reload(false).unwrap());
+        assert_eq!(reloaded(&verifier), (true, vec![]));
         assert_eq!(verifier.still_accepts(&peer), remembered, "change {number} of {name}");
     }
     // What is missing stays missing, although nothing else changes.
     dir.file("ca.pem", 0o644, other.pem());
-    assert!(verifier.reload(false).unwrap());
+    assert_eq!(reloaded(&verifier), (true, vec![]));
     assert!(!verifier.still_accepts(&peer));
     dir.file("ca.pem", 0o644, ca.pem() + &other.pem());
-    assert!(verifier.reload(false).unwrap());
+    assert_eq!(reloaded(&verifier), (true, vec![]));
     assert!(!verifier.still_accepts(&peer), "nobody was remembered");
 }
 

@@ -1,6 +1,8 @@
 //! Names of servers and clients.
 
-use crate::world::{End, X509, check, client, params, root, server, settings, trusting};
+use crate::world::{
+    End, X509, ca_params, check, client, intermediate, params, root, server, settings, trusting,
+};
 use lightseal_dtls::{BadCertificate, PresentedCertificate};
 use lightseal_pki::{Names, Settings};
 use rcgen::{CertificateParams, DnType, SanType};
@@ -114,6 +116,43 @@ fn a_server_may_be_expected_by_its_uri() {
     let urn = "urn:dev:mac:0024befffe804ff1";
     assert_eq!(with(urn), Ok(Some(urn.into())));
     assert_eq!(with("urn:dev:mac:0024befffe804ff2"), Err(BadCertificate::WrongName));
+}
+
+#[test]
+fn a_client_is_known_by_a_name_of_a_kind_that_its_authorities_are_constrained_to() {
+    use rcgen::{CidrSubnet, GeneralSubtree, NameConstraints};
+    let constrained = |subtrees: &[GeneralSubtree]| {
+        let mut ca = ca_params("Plant");
+        ca.name_constraints = Some(NameConstraints {
+            permitted_subtrees: subtrees.to_vec(),
+            excluded_subtrees: Vec::new(),
+        });
+        ca
+    };
+    let domain = GeneralSubtree::DnsName("example".into());
+    let network = GeneralSubtree::IpAddress(CidrSubnet::V4([192, 0, 2, 0], [255, 255, 255, 0]));
+    let plain = root("Root");
+    let with = |authority: CertificateParams| {
+        let below = intermediate(authority.clone(), &plain);
+        let end = End::new(&device(), &below);
+        let verifier = settings().verifier(trusting(&plain));
+        let name = client(&verifier, &[end.der(), below.der()]).unwrap();
+        // The constraints of a trusted authority itself count as well.
+        let key = rcgen::KeyPair::generate().unwrap();
+        let top = rcgen::CertifiedIssuer::self_signed(authority, key).unwrap();
+        let end = End::new(&device(), &top);
+        assert_eq!(client(&settings().verifier(trusting(&top)), &[end.der()]), Ok(name.clone()));
+        name
+    };
+    assert_eq!(with(ca_params("Plant")).as_deref(), Some("urn:dev:mac:0024befffe804ff1"));
+    assert_eq!(with(constrained(&[domain.clone()])).as_deref(), Some("a.example"));
+    assert_eq!(with(constrained(&[network.clone()])).as_deref(), Some("192.0.2.1"));
+    assert_eq!(with(constrained(&[network, domain.clone()])).as_deref(), Some("a.example"));
+    // A device that has only other names has no identity, but its certificate is valid.
+    let ca = intermediate(constrained(&[domain]), &plain);
+    let end = End::new(&params("CN=sensor-1", &[]), &ca);
+    let verifier = settings().verifier(trusting(&plain));
+    assert_eq!(client(&verifier, &[end.der(), ca.der()]), Ok(None));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Revocation lists in all states.
 
 use crate::world::{
-    End, ca_params, client, crl, crl_params, intermediate, params, root, settings, trusting,
+    End, ca_params, client, crl, crl_params, days, intermediate, params, root, settings, trusting,
 };
 use lightseal_dtls::BadCertificate;
 use lightseal_pki::{Revocation, Trust, TrustError, X509Verifier};
@@ -55,6 +55,30 @@ fn a_revoked_peer_and_a_revoked_issuer_are_refused() {
     // Serial numbers are unique for one issuer only: another issuer may have given this number to
     // another certificate.
     assert_eq!(chain.verdict(None, &[&crl(&chain.ca, &[7], 9), &of_between]), Ok(()));
+}
+
+#[test]
+fn the_newest_list_of_an_issuer_counts_in_whatever_order_lists_are_read() {
+    let chain = Chain::new();
+    let of_ca = crl(&chain.ca, &[], 9);
+    let list = |revoked: &[u64], age: i64, number: u64| {
+        let mut params = crl_params(revoked, 9);
+        params.this_update = days(-age);
+        params.crl_number = SerialNumber::from(number);
+        params.signed_by(&chain.between).unwrap().der().to_vec()
+    };
+    // A newer one, and one of the same time with a greater number, which has more bytes.
+    for newest in [list(&[7], 1, 1), list(&[7], 3, 256)] {
+        let old = list(&[], 3, 255);
+        for lists in [[&old, &newest], [&newest, &old]] {
+            let verdict = chain.verdict(None, &[&of_ca, lists[0], lists[1]]);
+            assert_eq!(verdict, Err(BadCertificate::Revoked));
+        }
+    }
+    let (old, newest) = (list(&[7], 3, 1), list(&[], 1, 2));
+    for lists in [[&old, &newest], [&newest, &old]] {
+        assert_eq!(chain.verdict(None, &[&of_ca, lists[0], lists[1]]), Ok(()));
+    }
 }
 
 #[test]

@@ -122,3 +122,14 @@ fn a_pinned_key_is_accepted_without_a_memory_or_a_clock() {
     check(&verifier, &PresentedCertificate::new(RAW, &[&spki])).unwrap_err();
     assert!(!verifier.still_accepts(&key(&other, None)));
 }
+
+#[test]
+fn a_pin_does_not_make_up_for_a_chain_that_is_accepted_no_more() {
+    let ca = root("Root");
+    let end = end(&ca);
+    let pinned = trusting(&ca).with_accepted_keys([end.hash()]);
+    let verifier = settings().0.verifier(pinned);
+    assert_eq!(client(&verifier, &[end.der()]), Ok(None), "the pin counts in a new handshake");
+    assert!(verifier.still_accepts(&key(&end, None)));
+    assert!(!verifier.still_accepts(&key(&end, Some(HOST))), "the chain was not verified");
+}

@@ -4,32 +4,11 @@ use super::*;
 use crate::certificates12_sessions::ServerOf;
 use lightseal_dtls::codepoints::CertificateType;
 use lightseal_dtls::{
-    BadCertificate, CertificateVerifier, CertifiedKey, ClientAuthentication, KeyStore, Negotiated,
-    PeerKey, PinnedKeys, PresentedCertificate, ProtocolVersion,
+    CertifiedKey, ClientAuthentication, KeyStore, Negotiated, PinnedKeys, ProtocolVersion,
 };
 use testkit::toy_signature::{PROVIDER, ToyKey, ToyVerifier};
 
 const NAME: &str = "server.example";
-
-/// Resumes sessions with any server that it accepted once.
-struct Resuming(ToyVerifier);
-
-impl CertificateVerifier for Resuming {
-    fn kinds(&self) -> &[CertificateType] {
-        self.0.kinds()
-    }
-
-    fn verify(
-        &self,
-        presented: &PresentedCertificate<'_>,
-    ) -> Result<(Vec<u8>, Option<String>), BadCertificate> {
-        self.0.verify(presented)
-    }
-
-    fn still_accepts(&self, _: &PeerKey) -> bool {
-        true
-    }
-}
 
 fn server_keys() -> Arc<dyn KeyStore> {
     Arc::new(ToyKey::new(1).x509(NAME, 2))
@@ -58,7 +37,7 @@ fn client(keys: &Arc<dyn KeyStore>, session: Option<&Session>) -> ClientParts {
     client.psk = None;
     client.settings.provider = &PROVIDER;
     client.settings.versions = vec![ProtocolVersion::Dtls13];
-    client.verifier = Some(Arc::new(Resuming(ToyVerifier::new(&[CertificateType::X509]))));
+    client.verifier = Some(Arc::new(ToyVerifier::new(&[CertificateType::X509])));
     client.server_name = Some(NAME.into());
     client.keys = Some(Arc::clone(keys));
     client.session = session.cloned();

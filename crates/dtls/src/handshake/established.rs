@@ -1,0 +1,141 @@
+//! What remains of a complete handshake.
+
+use super::Negotiated;
+use super::resumption::Resumption;
+use crate::config::session::Session12;
+use crate::crypto::{
+    CipherSuite, CipherSuite12, ExportError, ExporterSecret, MasterSecret12, TrafficSecret,
+};
+use crate::parts::{self, OfPart, PartState};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use lightseal_aggregation::Scheme;
+
+/// The answer to a peer that begins a renegotiation (RFC 5246, section 7.2.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RenegotiationRefusal {
+    /// There is nothing to refuse.
+    #[default]
+    None,
+    /// The warning is to be sent.
+    Due,
+}
+
+/// The secrets from which later keys are derived.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "most associations have the large variant")]
+pub(crate) enum EstablishedKeys {
+    Dtls12(OfPart<parts::Dtls12, Box<EstablishedKeys12>>),
+    Dtls13 {
+        suite: &'static CipherSuite,
+        send: TrafficSecret,
+        receive: TrafficSecret,
+        exporter: ExporterSecret,
+        /// The tickets that a server is to send, or that a client has received.
+        resumption: PartState<parts::Resumption, Resumption>,
+    },
+}
+
+/// As [`EstablishedKeys`], of DTLS 1.2.
+#[derive(Debug)]
+pub(crate) struct EstablishedKeys12 {
+    pub(crate) suite: &'static CipherSuite12,
+    pub(crate) master: MasterSecret12,
+    /// What can be resumed. A server hands it over to its store of sessions.
+    pub(crate) session: Option<Box<Session12>>,
+    pub(crate) client_random: [u8; 32],
+    pub(crate) server_random: [u8; 32],
+    pub(crate) refusal: RenegotiationRefusal,
+}
+
+impl EstablishedKeys {
+    /// The keys of DTLS 1.2, if that was negotiated.
+    pub(crate) fn dtls12(&self) -> Option<&EstablishedKeys12> {
+        match self {
+            Self::Dtls12(keys) => Some(keys),
+            Self::Dtls13 { .. } => None,
+        }
+    }
+
+    /// As [`dtls12`](Self::dtls12), to be changed.
+    pub(crate) fn dtls12_mut(&mut self) -> Option<&mut EstablishedKeys12> {
+        match self {
+            Self::Dtls12(keys) => Some(keys),
+            Self::Dtls13 { .. } => None,
+        }
+    }
+
+    /// Whether a renegotiation is to be refused.
+    pub(crate) fn is_refusal_due(&self) -> bool {
+        self.dtls12().is_some_and(|keys| keys.refusal == RenegotiationRefusal::Due)
+    }
+}
+
+/// The schemes, besides plain tags, to which each direction may change: those in the client's
+/// lists. Empty if no scheme was negotiated for the direction.
+#[derive(Debug, Default)]
+pub(crate) struct OfferedSchemes {
+    send: Option<OfPart<parts::SharedSending, Vec<Scheme>>>,
+    receive: Option<OfPart<parts::SharedReceiving, Vec<Scheme>>>,
+}
+
+impl OfferedSchemes {
+    /// Whether neither direction may change its scheme.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.send().is_empty() && self.receive().is_empty()
+    }
+
+    /// The schemes to which this end may change.
+    pub(crate) fn send(&self) -> &[Scheme] {
+        self.send.as_ref().map_or(&[], |schemes| schemes)
+    }
+
+    /// The schemes to which the peer may change.
+    pub(crate) fn receive(&self) -> &[Scheme] {
+        self.receive.as_ref().map_or(&[], |schemes| schemes)
+    }
+
+    /// The client's lists for the directions in which a scheme was negotiated, without schemes that
+    /// this build lacks.
+    pub(crate) fn new(
+        (send, to_send): (Scheme, &[Scheme]),
+        (receive, to_receive): (Scheme, &[Scheme]),
+    ) -> Self {
+        let sends = |scheme: &Scheme| send.aggregates() && scheme.can_send();
+        let receives = |scheme: &Scheme| receive.aggregates() && scheme.can_receive();
+        let to_send = |part| OfPart::new(part, to_send.iter().copied().filter(sends).collect());
+        let to_receive =
+            |part| OfPart::new(part, to_receive.iter().copied().filter(receives).collect());
+        Self {
+            send: parts::SharedSending::INCLUDED.map(to_send),
+            receive: parts::SharedReceiving::INCLUDED.map(to_receive),
+        }
+    }
+}
+
+/// A complete handshake.
+#[derive(Debug)]
+pub(crate) struct Established {
+    pub(crate) keys: EstablishedKeys,
+    pub(crate) negotiated: Negotiated,
+    pub(crate) offered: OfferedSchemes,
+}
+
+impl Established {
+    /// Exports keying material (RFC 8446, section 7.5; in DTLS 1.2 RFC 5705).
+    pub(crate) fn export(
+        &self,
+        label: &[u8],
+        context: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), ExportError> {
+        match &self.keys {
+            EstablishedKeys::Dtls13 { exporter, .. } => exporter.export(label, context, out),
+            EstablishedKeys::Dtls12(keys) => {
+                let EstablishedKeys12 { master, client_random, server_random, .. } = &***keys;
+                let context = Some(context).filter(|context| !context.is_empty());
+                master.export(label, context, client_random, server_random, out)
+            }
+        }
+    }
+}
