@@ -12,6 +12,7 @@
 //!   outside, as [`CertificateCompression`];
 //! - `resumption`, `early-data`, `psk-importer` (in `full`): tickets of DTLS 1.3, data in the client's
 //!   first flight, and external PSKs that are imported (RFC 9258);
+//! - `persistence` (in `full`): associations that are saved and restored;
 //! - `full` (default): all parts of the engine, for hosts. A device chooses among `client`, `server`
 //!   (which an [`Endpoint`] needs), `dtls12`, `liveness` (probes that show whether the peer is alive)
 //!   and the next ones, and what it leaves out takes no flash;
@@ -82,6 +83,15 @@
 //! both ends allow it by [`Settings::early_data`]. Early data can be replayed and has no forward
 //! secrecy: it is off by default, arrives as an event of its own ([`Event::EarlyData`]), and is not
 //! for CoAP.
+//!
+//! # Associations that outlive their process
+//!
+//! With `Settings::write_ahead` an association asks its host to store it before each act that depends
+//! on that ([`Event::Save`]), and goes on after `Connection::saved`. `Connection::restore`,
+//! `Endpoint::restore` and `Endpoint::restore_client` go on with what the store has after the process
+//! ended, however it ended: without a handshake, without a nonce used twice, and without a payload
+//! delivered twice. Without it, `Connection::save` ends an association whose successor goes on with
+//! it, once. Associations with shared tags are not saved.
 //!
 //! # Example
 //!
@@ -192,7 +202,9 @@ pub use config::{
     PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordLengths, RecordNumbers,
     ServerConfig, Session, SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };
-pub use connection::{Connection, Event, Watch, WhenRejected};
+pub use connection::{
+    Connection, Event, Marks, RestoreError, SaveError, SavedAssociation, Watch, WhenRejected,
+};
 pub use credential::{Identity, IdentityError};
 pub use crypto::ExportError;
 #[cfg(feature = "server")]

@@ -52,6 +52,8 @@ lightseal_core::parts! {
         feature = "adaptation",
         any(feature = "agg-receiver", feature = "r2d2-receiver"),
     );
+    /// Associations that are saved and restored.
+    Persistence if feature = "persistence";
     /// Measurements of the loss of received records, and loss reports in both directions.
     LossReports if feature = "loss-reports";
     /// Waiting times of messages under shared tags that follow the traffic.

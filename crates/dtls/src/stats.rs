@@ -87,8 +87,8 @@ counters! {
         /// Records among [`unverified`](Self::unverified) that the shared tags proved forged.
         forged,
         /// Authenticated or unverified records that were not kept: under shared tags too many
-        /// candidates for one record number, or an expired number; and handshake messages for which
-        /// there was no place.
+        /// candidates for one record number, or an expired number; handshake messages for which there
+        /// was no place; and, in a restored association, records that may have been received before.
         refused,
         /// Closing tags received: tags that closed a set before it was full.
         closing_tags,

@@ -27,11 +27,13 @@ pub(crate) enum Timer {
     Liveness,
     /// A probe of the path MTU counts as lost.
     PathMtu,
+    /// What may be saved later is saved, unless it was saved meanwhile.
+    Save,
 }
 
 impl Timer {
     /// All timers, in the order in which those that are due at once act.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Retransmit,
         Self::Acknowledge,
         Self::HandshakeDeadline,
@@ -40,6 +42,7 @@ impl Timer {
         Self::PathChallenge,
         Self::Liveness,
         Self::PathMtu,
+        Self::Save,
     ];
 
     /// Whether the build contains the part that has this timer.
@@ -49,6 +52,7 @@ impl Timer {
             Self::PathChallenge => parts::ConnectionIds::IS_INCLUDED,
             Self::Liveness => parts::Liveness::IS_INCLUDED,
             Self::PathMtu => parts::PathMtu::IS_INCLUDED,
+            Self::Save => parts::Persistence::IS_INCLUDED,
             Self::Retransmit | Self::Acknowledge | Self::HandshakeDeadline | Self::OldEpoch => true,
         }
     }

@@ -278,3 +278,27 @@ pub const MOST_HINT_PAUSE: Duration = Duration::from_secs(30);
 pub const MAX_HINTS: u32 = 100;
 /// The number of hints that an endpoint sends per second to one IPv4 address or IPv6 /64 network.
 pub const MAX_HINTS_OF_NETWORK: u32 = 10;
+/// The numbers beyond the nearest one that are tried for a record of a peer that may have counted on
+/// while nobody listened: with 16 bits of the number in the record, 2^22 records.
+pub const SEARCHED_NUMBERS: u64 = 64;
+/// The number of records per second and epoch for which such numbers are tried: each try costs as
+/// much as opening a record.
+pub const SEARCHES: u32 = 100;
+/// The smallest and the largest number of record numbers that an association reserves at once in what
+/// it saves: about as many as it uses in a second.
+pub const LEAST_RESERVE: u64 = 64;
+/// See [`LEAST_RESERVE`].
+pub const MOST_RESERVE: u64 = 8192;
+/// The record numbers that one datagram may use: an end of an epoch, an ACK, a few handshake messages
+/// that follow a handshake, a payload, a closing tag and an alert.
+pub const RECORDS_OF_DATAGRAM: u64 = 32;
+/// The most record numbers that successors may have skipped in one epoch of DTLS 1.3 before the
+/// association is given up: a peer that has received none of the records since still finds the right
+/// number from 16 bits, which tell 2^15 apart.
+pub const MOST_SKIPPED: u64 = 1 << 14;
+/// How long what may be saved later waits, and how long an association does nothing when the numbers
+/// that it has reserved are given back.
+pub const SAVE_INTERVAL: Duration = Duration::from_secs(1);
+/// How often an association that was restored sends a flight again before it waits for the peer to be
+/// heard: most peers sleep.
+pub const MOST_UNHEARD_TRIES: u8 = 5;

@@ -2,6 +2,7 @@
 //!
 //! - `pair`: a DTLS client, a server and the network between them, in virtual time;
 //! - `pace` and `watched`: conversations of a pair whose delays and alarms are measured;
+//! - `restart`: two engines whose processes end at any point, and their stores;
 //! - `group`: members of a group and their controller;
 //! - `gateway`: gateways that are connected without sockets, and trials of their schemes;
 //! - `namespace`: hosts that are threads in network namespaces;
@@ -29,6 +30,8 @@ pub mod pace;
 #[cfg(feature = "dtls")]
 pub mod pair;
 pub mod program;
+#[cfg(feature = "dtls")]
+pub mod restart;
 #[cfg(feature = "dtls")]
 pub mod toy_compression;
 #[cfg(feature = "dtls")]

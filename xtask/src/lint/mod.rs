@@ -198,6 +198,7 @@ const FEATURE_SETS: &[(&str, &[&str])] = &[
             "server,agg-receiver,loss-reports,scheme-changes,rustcrypto",
             "server,dtls12,r2d2-receiver,rustcrypto",
             "client,dtls12,liveness,rustcrypto,server",
+            "client,persistence,rustcrypto",
             "dtls12,rustcrypto,server,sleep,statistics",
         ],
     ),

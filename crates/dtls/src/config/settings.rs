@@ -156,6 +156,12 @@ pub struct Settings {
     /// derived anew. `None`: never. By default it is one minute. Associations with shared tags never
     /// sleep, nor do those of a build without the feature `sleep`.
     pub sleep_after: Option<Duration>,
+    /// Whether associations write ahead, so that they survive the end of their process: complete
+    /// associations ask with [`Event::Save`](crate::Event::Save) to be saved before each act that
+    /// their successor must know of. Associations with shared tags do not, nor do those of DTLS 1.3
+    /// whose PSK the store does not find at once. It needs the feature `persistence`.
+    #[cfg(feature = "persistence")]
+    pub write_ahead: bool,
     /// The first retransmission timeout, at least one millisecond.
     pub initial_timeout: Duration,
     /// How long the acknowledgement of a message after the handshake may wait, so that one ACK
@@ -234,6 +240,8 @@ impl Settings {
             max_wait: None,
             max_age: None,
             sleep_after: Some(tuning::SLEEP_AFTER),
+            #[cfg(feature = "persistence")]
+            write_ahead: false,
             initial_timeout: tuning::INITIAL_TIMEOUT,
             ack_delay: Duration::ZERO,
             handshake_deadline: tuning::HANDSHAKE_DEADLINE,
@@ -425,6 +433,15 @@ impl Settings {
         let accepted = parts::CertificateCompression::INCLUDED
             .map(|_| self.certificate_compression.iter().map(|accepted| accepted.algorithm()));
         accepted.into_iter().flatten().collect()
+    }
+
+    /// The part that saves associations, if they write ahead.
+    pub(crate) const fn write_ahead(&self) -> Option<parts::Persistence> {
+        #[cfg(feature = "persistence")]
+        if self.write_ahead {
+            return parts::Persistence::INCLUDED;
+        }
+        None
     }
 
     /// Whether session tickets of DTLS 1.2 may be used.

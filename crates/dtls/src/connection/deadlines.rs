@@ -79,6 +79,7 @@ impl Connection {
                 Timer::PathChallenge => self.path_challenge_lost(),
                 Timer::Liveness => self.liveness_due(),
                 Timer::PathMtu => self.probe_lost(),
+                Timer::Save => self.saving_due(),
             }
         }
     }
@@ -113,6 +114,9 @@ impl Connection {
         }
         if self.channel.flight.is_done() {
             return self.ask_for_the_rest();
+        }
+        if self.waits_for_a_silent_peer() {
+            return;
         }
         self.stats.sent(|sent| sent.retransmissions += 1);
         self.back_off();

@@ -50,7 +50,7 @@ impl Connection {
             let failed = outcomes.unauthentic > 0 && header.kind != ContentType::APPLICATION_DATA;
             return if failed { self.note_wrong_key() } else { Ok(()) };
         };
-        if newest {
+        if newest && !self.may_repeat(EPOCH_12, inner.number) {
             let way = arrival.way;
             if header.kind == ContentType::TLS12_CID {
                 self.newest_record(RecordId { epoch: EPOCH_12, number: inner.number }, way);

@@ -1,5 +1,6 @@
 //! What an association reports to its application.
 
+use super::saved::SavedAssociation;
 use crate::error::CloseReason;
 use crate::handshake::Negotiated;
 use crate::record::{RecordId, Resolution};
@@ -55,6 +56,12 @@ pub enum Event<'a> {
         /// The scheme of the records that the peer sends from now on.
         receive: Scheme,
     },
+    /// The host is to store this, in place of what it has stored of the association, and then to call
+    /// [`Connection::saved`](crate::Connection) with the version. What depends on it waits meanwhile.
+    /// A host that cannot store it, because another host has written a newer version, forgets the
+    /// association without a word. Comes only with
+    /// [`Settings::write_ahead`](crate::Settings).
+    Save(Box<SavedAssociation>),
     /// The association has ended; no event follows.
     Closed(CloseReason),
 }
@@ -76,6 +83,7 @@ impl fmt::Display for Event<'_> {
             Self::AggregationChanged { send, receive } => {
                 write!(f, "aggregation changed: tags {send} out, {receive} in")
             }
+            Self::Save(saved) => write!(f, "to be saved: version {}", saved.marks.version),
             Self::Closed(reason) => write!(f, "the association ended: {reason}"),
         }
     }

@@ -13,7 +13,8 @@ use crate::record::{ConnectionId, SendEpoch};
 use crate::tuning::{MAX_SPARE_IDS, MAX_VAIN_ID_REQUESTS};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use lightseal_core::{Decode, Encode, Instant};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Instant, Reader, Writer};
 
 /// Connection IDs to be given to the peer and requested of it, once there are any.
 pub(super) type Ids = PartState<parts::ConnectionIds, IdExchange>;
@@ -33,10 +34,64 @@ pub(super) struct IdExchange {
 }
 
 impl IdExchange {
+    /// Writes what a successor must know: what is owed to the peer and what it owes, the number of
+    /// vain requests, and the spare IDs.
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        let owed = match self.give {
+            None => 0,
+            Some((count, ConnectionIdUsage::Immediate)) => 1 + 2 * count as u64,
+            Some((count, ConnectionIdUsage::Spare)) => 2 + 2 * count as u64,
+        };
+        w.varint(owed)?;
+        w.u8(self.asked.into())?;
+        w.varint(self.vain_requests.into())?;
+        w.varint(self.spare.len() as u64)?;
+        self.spare.iter().try_for_each(|id| w.vec8(|w| w.bytes(id)))
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let owed = r.varint()?;
+        let count = (owed.saturating_sub(1) / 2) as usize;
+        let give = match owed {
+            _ if count > MAX_SPARE_IDS => return Err(DecodeError::Invalid("number of IDs")),
+            0 => None,
+            owed if owed % 2 == 1 => Some((count, ConnectionIdUsage::Immediate)),
+            _ => Some((count, ConnectionIdUsage::Spare)),
+        };
+        let asked = r.u8()? != 0;
+        let vain_requests =
+            u32::try_from(r.varint()?).map_err(|_| DecodeError::Invalid("number of requests"))?;
+        let count = r.varint()?;
+        if count > MAX_SPARE_IDS as u64 {
+            return Err(DecodeError::Invalid("number of spare IDs"));
+        }
+        let spare = (0..count).map(|_| ConnectionId::read(r)).collect::<Result<_, _>>()?;
+        Ok(Self { give, ask: None, asked, vain_requests, spare })
+    }
     /// Whether no message about connection IDs is to be sent.
     pub(super) const fn is_quiet(&self) -> bool {
         self.give.is_none() && self.ask.is_none()
     }
+}
+
+/// Writes what a successor must know of the exchange, or that there was none.
+pub(super) fn write_saved(ids: &Ids, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+    let ids = ids.get().filter(|ids| {
+        ids.give.is_some() || ids.asked || ids.vain_requests > 0 || !ids.spare.is_empty()
+    });
+    w.u8(ids.is_some().into())?;
+    ids.map_or(Ok(()), |ids| ids.write(w))
+}
+
+/// Reads what [`write_saved`] has written.
+pub(super) fn read_saved(r: &mut Reader<'_>) -> Result<Ids, DecodeError> {
+    let mut ids = Ids::EMPTY;
+    if r.u8()? != 0 {
+        let part = parts::ConnectionIds::INCLUDED;
+        ids.set(part.ok_or(DecodeError::Invalid("exchange of IDs"))?, IdExchange::read(r)?);
+    }
+    Ok(ids)
 }
 
 impl Connection {

@@ -2,6 +2,8 @@
 //!
 //! - `stage`: the handshake, whose memory is given back, and the session that remains of it;
 //! - `asleep`: associations of an endpoint that nobody uses for a while;
+//! - `saved`: associations that outlive their process;
+//! - `form`: the bytes of parameters and addresses, of associations that sleep or are saved;
 //! - `early`: records that arrived before their keys;
 //! - `early_data`: data in the client's first flight;
 //! - `receive`: parses datagrams into verified payloads and handshake messages;
@@ -30,6 +32,7 @@ mod dtls12;
 mod early;
 mod early_data;
 mod event;
+mod form;
 mod ids;
 mod liveness;
 mod mtu;
@@ -37,6 +40,7 @@ mod pace;
 mod path;
 mod queue;
 mod receive;
+mod saved;
 mod schemes;
 mod send;
 mod stage;
@@ -51,6 +55,7 @@ pub use early_data::WhenRejected;
 pub use event::Event;
 pub(crate) use liveness::HINT_EPOCH;
 pub use liveness::Watch;
+pub use saved::{Marks, RestoreError, SaveError, SavedAssociation};
 pub(crate) use transmit::write_plaintext;
 
 use crate::codepoints::AlertDescription;
@@ -66,7 +71,7 @@ use crate::handshake::{Channel, Negotiated, State, Unaccepted, dtls12 as handsha
 use crate::messages::Fragment;
 use crate::parts::{self, LossReports, OfPart, PartState};
 use crate::record::receive_buffer::{Received, Slot};
-use crate::record::seal::HeaderFormat;
+use crate::record::seal::{HeaderFormat, NumberLength};
 use crate::record::{
     ConnectionId, PlaintextHeader, ReceiveBuffer, ReceiveEpoch, SecurityLevel, SendEpoch,
 };
@@ -89,6 +94,7 @@ use mtu::PathMtu;
 use pace::Pace;
 use path::Path;
 use queue::SendQueue;
+use saved::Persistence;
 use schemes::AggregationUpdates;
 use stage::Stage;
 use update::{KeyUpdateState, LossMeter};
@@ -109,6 +115,7 @@ pub(crate) enum Notice {
         send: Scheme,
         receive: Scheme,
     },
+    Save(parts::Persistence, Box<SavedAssociation>),
     Closed(CloseReason),
 }
 
@@ -209,6 +216,8 @@ pub struct Connection {
     /// The liveness of the peer, if the host asked to watch it.
     liveness: PartState<parts::Liveness, Liveness>,
     mtu: PathMtu,
+    /// What is saved, if the association writes ahead or was restored.
+    persistence: PartState<parts::Persistence, Persistence>,
     stats: Counters,
 }
 
@@ -313,6 +322,7 @@ impl Connection {
             held: ReceiveBuffer::new(settings.receive_buffer_bytes),
             queue: SendQueue::new(settings.send_buffer_bytes),
             mtu: mtu::begin(settings),
+            persistence: saved::begin(&role),
             role,
             now,
             stage: Stage::Ended,
@@ -493,6 +503,7 @@ impl Connection {
     /// Ends the association with an alert to the peer.
     pub(crate) fn farewell(&mut self, alert: AlertDescription, reason: CloseReason) {
         if self.is_open() {
+            self.awaken();
             self.ending = Ending::Farewell(alert, reason);
             self.timers.stop_all();
         }
@@ -546,6 +557,7 @@ impl Connection {
         let next = self.channel.send.peek().map_or(0, SendEpoch::next);
         let setting = self.settings().record_numbers;
         let number = update::number_length(self.loss.get(), setting, aggregated, next);
+        let number = if self.has_skipped() { NumberLength::Two } else { number };
         HeaderFormat { number, ..self.last_control() }
     }
 
@@ -563,12 +575,22 @@ impl Connection {
         {
             return Step::Notice(notice);
         }
-        if let Some(slot) = self.held.next_data() {
-            self.taken = Some(slot);
-            return Step::Received(Received::Data(slot));
+        self.awaken_to_send();
+        if self.may_deliver() {
+            if let Some(slot) = self.held.next_data() {
+                self.taken = Some(slot);
+                return Step::Received(Received::Data(slot));
+            }
+            if let Some(received) = self.held.next_ready() {
+                return Step::Received(received);
+            }
         }
-        if let Some(received) = self.held.next_ready() {
-            return Step::Received(received);
+        if self.persistence.get().is_some() {
+            // What is to be sent is saved first.
+            self.begin_messages();
+        }
+        if let Some((part, saved)) = self.next_save() {
+            return Step::Notice(Notice::Save(part, saved));
         }
         let needed = self.settings().longest_datagram();
         if buf.len() < needed && !self.is_closed() {
@@ -577,6 +599,7 @@ impl Connection {
         // Debug builds verify on the way that nothing is overlooked.
         let quiet = self.is_quiet();
         if (!quiet || cfg!(debug_assertions))
+            && self.may_transmit()
             && let Some((len, to)) = self.next_datagram(buf)
         {
             debug_assert!(!quiet, "a datagram was due");
@@ -585,8 +608,13 @@ impl Connection {
         }
         match self.next_notice() {
             Some(notice) => Step::Notice(notice),
-            None => self.timers.next().map_or(Step::Idle, Step::WakeAt),
+            None => self.next_deadline().map_or(Step::Idle, Step::WakeAt),
         }
+    }
+
+    fn next_deadline(&mut self) -> Option<Instant> {
+        self.schedule_saving();
+        self.timers.next()
     }
 
     fn next_notice(&mut self) -> Option<Notice> {
@@ -601,12 +629,17 @@ impl Connection {
         Some(notice)
     }
 
-    /// Writes the datagram that is to be sent next into `buf`. Returns its length in bytes and its
-    /// addresses.
-    fn next_datagram(&mut self, buf: &mut [u8]) -> Option<(usize, AddressPair)> {
+    /// Begins the epoch and the handshake messages that are due.
+    fn begin_messages(&mut self) {
         self.switch_if_closed();
         self.start_aggregation_update();
         self.start_id_messages();
+    }
+
+    /// Writes the datagram that is to be sent next into `buf`. Returns its length in bytes and its
+    /// addresses.
+    fn next_datagram(&mut self, buf: &mut [u8]) -> Option<(usize, AddressPair)> {
+        self.begin_messages();
         if let Some(message) = self.build_path_message(buf) {
             return Some(message);
         }
@@ -633,6 +666,7 @@ impl Connection {
             Step::Notice(Notice::AggregationChanged { send, receive }) => {
                 Some(Event::AggregationChanged { send, receive })
             }
+            Step::Notice(Notice::Save(_, saved)) => Some(Event::Save(saved)),
             Step::Notice(Notice::Closed(reason)) => Some(Event::Closed(reason)),
             Step::Datagram { .. } | Step::BufferTooSmall(_) | Step::WakeAt(_) | Step::Idle => None,
         }

@@ -52,6 +52,7 @@ impl Connection {
             received.datagrams += 1;
             received.bytes += len;
         });
+        self.search_numbers();
         let mut rest = datagram;
         while self.is_open() && !rest.is_empty() {
             rest = match self.receive_record(rest, &mut arrival) {
@@ -72,6 +73,9 @@ impl Connection {
         self.after_receiving(&mut arrival);
         if established {
             self.liveness_heard(&arrival);
+        }
+        if arrival.authentic {
+            self.heard_successor();
         }
         arrival
     }
@@ -212,6 +216,7 @@ impl Connection {
         };
         if let Some((newest, Some(origin))) = newest
             && newest >= expected
+            && !self.may_repeat(number, newest)
             && !self.channel.receive.is_outdated(number)
         {
             if let Some(own_id) = origin.own_id
@@ -306,10 +311,16 @@ impl Connection {
                 Ok(())
             }
             ContentType::APPLICATION_DATA if epoch == EPOCH_12 && !self.is_established() => {
-                self.keep_for_later(content);
+                if self.admits(epoch, number) {
+                    self.keep_for_later(content);
+                }
                 Ok(())
             }
             ContentType::APPLICATION_DATA if carries_data(epoch) => {
+                if !self.admits(epoch, number) {
+                    outcomes.refused += 1;
+                    return Ok(());
+                }
                 match self.held.hold(content) {
                     Some(slot) => outcomes.deliver(self.held.deliver(slot)),
                     None => outcomes.buffer_full += 1,
@@ -339,6 +350,13 @@ impl Connection {
                     Alert(_) if warning && epoch == EPOCH_12 => {}
                     Alert(alert) => self.end(CloseReason::PeerAlert(alert)),
                 }
+                Ok(())
+            }
+            // What says where the peer is, or how many records it receives, may be repeated.
+            ContentType::RETURN_ROUTABILITY_CHECK | ContentType::LOSS_REPORT
+                if self.may_repeat(epoch, number) =>
+            {
+                outcomes.refused += 1;
                 Ok(())
             }
             ContentType::RETURN_ROUTABILITY_CHECK
@@ -580,6 +598,7 @@ impl Connection {
         if let Some(agreed) = self.negotiated().cloned() {
             self.notices.push(Notice::Connected(Box::new(agreed)));
         }
+        self.begin_saving();
         self.cache_session_12();
         self.send_tickets();
         self.end_early_data();
@@ -634,7 +653,11 @@ impl Connection {
         // itself. Later each direction counts its epochs separately (RFC 9147, section 7).
         let reach = if epoch < APPLICATION_EPOCH { epoch } else { u64::MAX };
         for record in ack::read(content)?.filter(|record| record.epoch <= reach) {
-            news |= self.channel.flight.acknowledge(record);
+            let new = self.channel.flight.acknowledge(record);
+            if new {
+                self.followed(record);
+            }
+            news |= new;
         }
         if !news {
             return Ok(());

@@ -182,6 +182,7 @@ impl Connection {
             Err(fault) => return self.fail(fault),
         };
         *receive = receive.next();
+        self.channel.keep_receiving(begun, receive);
         let next = ReceiveEpoch::with_masks(begun, suite, scheme, receive, self.channel.masks);
         updates.wanted = None;
         updates.asked = Some(scheme);

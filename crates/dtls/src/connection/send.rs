@@ -45,12 +45,14 @@ impl Connection {
         if !self.is_open() {
             return Err(SendError::Closed);
         }
+        self.awaken();
         // What may come after a payload in its datagram must not make that longer than the path
         // carries.
         let longest = datagram.len().min(self.confirmed_datagram()).min(self.path.allowance());
         if payload.len() <= self.payload_of(longest)
             && longest >= MIN_DATAGRAM_BYTES
             && self.is_quiet()
+            && self.may_transmit()
             && let Some(datagram) = datagram.get_mut(..longest)
         {
             match self.seal_data(datagram, payload.len(), false, |w| w.bytes(payload)) {
@@ -96,6 +98,11 @@ impl Connection {
             && self.ids.get().is_none_or(IdExchange::is_quiet)
             && self.path.is_quiet()
             && self.mtu.get().is_none_or(PathSearch::is_quiet)
-            && !self.liveness.get().is_some_and(super::liveness::Liveness::is_probe_due)
+            && !self.is_probe_due()
+    }
+
+    /// Whether a probe of the peer is to be sent.
+    pub(super) fn is_probe_due(&self) -> bool {
+        self.liveness.get().is_some_and(super::liveness::Liveness::is_probe_due)
     }
 }

@@ -45,6 +45,9 @@ pub(super) struct KeyUpdateState {
 }
 
 impl KeyUpdateState {
+    /// The bit of [`Self::request`] beside the phase.
+    const REQUEST: u8 = 4;
+
     /// Whether no KeyUpdate is in progress.
     pub(super) fn is_idle(&self) -> bool {
         self.phase == KeyUpdatePhase::Idle
@@ -55,16 +58,32 @@ impl KeyUpdateState {
         self.is_idle() && !self.request
     }
 
-    /// Writes what is kept [at rest](Self::is_at_rest).
+    /// Writes the progress: the phase and whether a KeyUpdate is to be requested in one byte, and
+    /// the epoch for which one was requested.
     pub(super) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.u8(self.phase as u8 | if self.request { Self::REQUEST } else { 0 })?;
         // Epoch 0 has no keys.
         w.varint(self.requested_for.map_or(0, NonZeroU64::get))
     }
 
     /// Reads what [`write`](Self::write) has written.
     pub(super) fn read(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
+        let byte = r.u8()?;
+        self.phase = match byte & !Self::REQUEST {
+            0 => KeyUpdatePhase::Idle,
+            1 => KeyUpdatePhase::Wanted,
+            2 => KeyUpdatePhase::Sent,
+            3 => KeyUpdatePhase::SwitchDue,
+            _ => return Err(DecodeError::Invalid("phase of a KeyUpdate")),
+        };
+        self.request = byte & Self::REQUEST != 0;
         self.requested_for = NonZeroU64::new(r.varint()?);
         Ok(())
+    }
+
+    /// Makes the next KeyUpdate request one of the peer.
+    pub(super) const fn request(&mut self) {
+        self.request = true;
     }
 
     pub(super) fn is_switch_due(&self) -> bool {
@@ -192,6 +211,7 @@ impl Connection {
         }
         self.channel.flight.move_to(epoch);
         self.channel.send.forget_before(epoch);
+        self.nothing_skipped();
         if let Some(loss) = self.loss.get_mut() {
             loss.forget_report();
         }
@@ -245,6 +265,7 @@ impl Connection {
         *receive = receive.next();
         let next =
             ReceiveEpoch::with_masks(message.epoch + 1, suite, scheme, receive, self.channel.masks);
+        self.channel.keep_receiving(message.epoch + 1, receive);
         self.begin_receiving(next);
         if update.request_update {
             self.want_key_update();

@@ -141,6 +141,9 @@ pub enum KeyState {
     Exhausted,
 }
 
+/// The longest additional data of a record in bytes, for counts that are estimated.
+const MOST_HEADER: usize = 64;
+
 /// What a sender counts of one key.
 #[derive(Clone, Debug)]
 pub(crate) struct SealUsage {
@@ -164,6 +167,13 @@ impl SealUsage {
     pub(crate) fn read(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
         (self.records, self.blocks) = (r.varint()?, r.varint()?);
         Ok(())
+    }
+
+    /// The counts of a key under which at most `records` records were sealed, each with a content of
+    /// `content_len` bytes.
+    pub(crate) const fn restore(&mut self, records: u64, content_len: usize) {
+        self.records = records;
+        self.blocks = self.limits.blocks(MOST_HEADER, content_len).saturating_mul(records);
     }
 
     /// Counts a sealed record.
@@ -209,6 +219,23 @@ impl OpenUsage {
     pub(crate) fn read(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
         (self.records, self.blocks, self.failed) = (r.varint()?, r.varint()?, r.varint()?);
         Ok(())
+    }
+
+    /// The failed evaluations in sixteenths of their limit, rounded up.
+    pub(crate) const fn failed_sixteenths(&self) -> u64 {
+        self.failed.div_ceil(self.sixteenth())
+    }
+
+    const fn sixteenth(&self) -> u64 {
+        if self.limits.failed < 16 { 1 } else { self.limits.failed / 16 }
+    }
+
+    /// The counts of a key under which at most `records` records were evaluated, each with a content
+    /// of `content_len` bytes.
+    pub(crate) const fn restore(&mut self, failed: u64, records: u64, content_len: usize) {
+        self.failed = failed.saturating_mul(self.sixteenth());
+        self.records = records;
+        self.blocks = self.limits.blocks(MOST_HEADER, content_len).saturating_mul(records);
     }
 
     /// See [`Usage::add_evaluated`].

@@ -332,9 +332,14 @@ impl TrafficSecret {
         Self(self.0.derive(b"traffic upd", &[]))
     }
 
-    /// The bytes of the secret, for a key log and for associations that sleep.
+    /// The bytes of the secret, for a key log and for associations that sleep or are saved.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0.bytes
+    }
+
+    /// The same secret once more, for associations that are saved.
+    pub(crate) fn copy(&self) -> Self {
+        Self(self.0.clone())
     }
 }
 

@@ -14,6 +14,8 @@ mod ids;
 mod incoming;
 mod lookups;
 mod replace;
+#[cfg(feature = "persistence")]
+mod saved;
 mod slots;
 
 use crate::codepoints::ContentType;

@@ -3,12 +3,12 @@
 use super::ranges::Missing;
 use crate::codepoints::HandshakeType;
 use crate::messages::{Fragment, RecordNumber};
-use crate::tuning::{LAST_MESSAGE, LAST_VOLUNTARY_MESSAGE};
+use crate::tuning::{LAST_MESSAGE, LAST_VOLUNTARY_MESSAGE, longest_message};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Encode, Instant, Writer};
+use lightseal_core::{DecodeError, Encode, Instant, Reader, Writer};
 
 /// The number of sent records remembered for their ACKs. The messages in older ones are
 /// retransmitted.
@@ -94,6 +94,50 @@ impl Flight {
     /// The number of the next message, valid or not.
     pub(crate) const fn next_number(&self) -> u32 {
         self.next_sequence
+    }
+
+    /// Writes the messages that are not acknowledged, each as a whole, and the number of the next one.
+    pub(crate) fn write_saved(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.varint(self.next_sequence.into())?;
+        w.varint(self.messages().len() as u64)?;
+        self.messages().iter().try_for_each(|message| {
+            w.u8(message.kind.0)?;
+            w.u16(message.sequence)?;
+            w.varint(message.epoch)?;
+            w.varint(message.body.len() as u64)?;
+            w.bytes(&message.body)
+        })
+    }
+
+    /// Reads what [`write_saved`](Self::write_saved) has written. The messages are not sent before
+    /// [`resend`](Self::resend).
+    pub(crate) fn read_saved(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let next = u32::try_from(r.varint()?).ok().filter(|next| *next <= LAST_MESSAGE + 1);
+        let next = next.ok_or(DecodeError::Invalid("message number"))?;
+        let mut flight = Self::after(next);
+        for _ in 0..r.varint()? {
+            let (kind, sequence, epoch) = (HandshakeType(r.u8()?), r.u16()?, r.varint()?);
+            let len = r.varint()?;
+            if u32::from(sequence) >= next || len as usize > longest_message(kind) {
+                return Err(DecodeError::Invalid("message"));
+            }
+            let body = r.take(len as usize)?.to_vec();
+            flight.unfinished.get_or_insert_default().messages.push(OutgoingMessage {
+                kind,
+                sequence,
+                epoch,
+                unacknowledged: Missing::all(body.len() as u32),
+                unsent: Missing::none(),
+                body,
+            });
+        }
+        flight.repeated = true;
+        Ok(flight)
+    }
+
+    /// The number of messages that are not acknowledged.
+    pub(crate) fn len(&self) -> usize {
+        self.messages().len()
     }
 
     fn messages(&self) -> &[OutgoingMessage] {

@@ -92,6 +92,18 @@ pub(crate) struct Channel {
     watches: bool,
     /// How the record numbers of aggregated records are encrypted.
     pub(crate) masks: NumberMasks,
+    /// The receiving secrets of DTLS 1.3, if the association writes ahead.
+    kept: PartState<parts::Persistence, ReceiveSecrets>,
+}
+
+/// The receiving secrets of the newest epochs, oldest first.
+#[derive(Default)]
+struct ReceiveSecrets(Vec<(u64, TrafficSecret)>);
+
+impl fmt::Debug for ReceiveSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(epoch, _)| epoch)).finish()
+    }
 }
 
 impl Channel {
@@ -101,7 +113,12 @@ impl Channel {
         next_message: u16,
         next_record: u64,
     ) -> Self {
+        let mut kept = PartState::EMPTY;
+        if let Some(part) = settings.write_ahead() {
+            kept.set(part, ReceiveSecrets::default());
+        }
         Self {
+            kept,
             rng,
             flight: Flight::starting_at(next_message),
             send: SendEpochs::default(),
@@ -175,7 +192,30 @@ impl Channel {
         suite: &'static CipherSuite,
         (secret, scheme): (&TrafficSecret, Scheme),
     ) {
+        self.keep_receiving(epoch, secret);
         self.install_receive(ReceiveEpoch::with_masks(epoch, suite, scheme, secret, self.masks));
+    }
+}
+
+impl Channel {
+    /// Keeps receiving secrets from now on.
+    pub(crate) fn keep_secrets(&mut self, part: parts::Persistence) {
+        self.kept.set(part, ReceiveSecrets::default());
+    }
+
+    /// Keeps the receiving secret of an epoch as long as records of the epoch are read, if the
+    /// association writes ahead.
+    pub(crate) fn keep_receiving(&mut self, epoch: u64, secret: &TrafficSecret) {
+        if let Some(ReceiveSecrets(kept)) = self.kept.get_mut() {
+            kept.retain(|(old, _)| *old + 1 >= epoch);
+            kept.push((epoch, secret.copy()));
+        }
+    }
+
+    /// The receiving secret of an epoch, if it is kept.
+    pub(crate) fn kept_secret(&self, epoch: u64) -> Option<&TrafficSecret> {
+        let ReceiveSecrets(kept) = self.kept.get()?;
+        kept.iter().find(|(kept, _)| *kept == epoch).map(|(_, secret)| secret)
     }
 }
 

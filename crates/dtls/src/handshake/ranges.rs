@@ -18,6 +18,11 @@ impl Missing {
         Self(alloc::vec![0..length])
     }
 
+    /// Nothing of a message.
+    pub(crate) const fn none() -> Self {
+        Self(Vec::new())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -109,6 +109,11 @@ impl ReceiveEpochs {
         &self.0
     }
 
+    /// All epochs, oldest first, to be changed.
+    pub(crate) fn all_mut(&mut self) -> &mut [ReceiveEpoch] {
+        &mut self.0
+    }
+
     /// The newest epoch, to be changed.
     pub(crate) fn newest_mut(&mut self) -> Option<&mut ReceiveEpoch> {
         self.0.last_mut()

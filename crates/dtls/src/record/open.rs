@@ -9,7 +9,7 @@ use super::outcomes::{ArrivalCounts, Inner, OpenedRecord, Outcomes, SecurityLeve
 use super::receive_buffer::ReceiveBuffer;
 use crate::codepoints::MAX_CONTENT;
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, OpenUsage, TrafficSecret};
-use crate::parts::{Adaptation, Dtls12, OfPart, SharedReceiving};
+use crate::parts::{Adaptation, Dtls12, OfPart, Persistence, SharedReceiving};
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
 use lightseal_aggregation::choice::RecordFate;
@@ -171,6 +171,33 @@ impl ReceiveEpoch {
             RecordProtection::Dtls13(opening) => opening.set_window(restored),
         }
         Ok(())
+    }
+
+    /// What a successor must know of the epoch: one more than the highest authenticated number,
+    /// whether any record was authenticated, and the failed authentications in sixteenths of their
+    /// limit.
+    pub(crate) fn for_successor(&self) -> (u64, bool, u64) {
+        (self.expected(), self.is_used(), self.tally.usage.failed_sixteenths())
+    }
+
+    /// Goes on after a predecessor that has left [`for_successor`](Self::for_successor). It does not
+    /// know which records came before.
+    pub(crate) fn succeed(&mut self, (expected, used, failed): (u64, bool, u64), longest: usize) {
+        self.tally.authentic = used.into();
+        self.tally.usage.restore(failed, expected, longest);
+        let restored = ReplayWindow::restore(expected, 0);
+        match &mut self.layout {
+            RecordProtection::Dtls12(opening) => opening.window = restored,
+            RecordProtection::Dtls13(opening) => opening.set_window(restored),
+        }
+    }
+
+    /// The peer may have counted further than the numbers in its records show: until one is
+    /// authenticated, larger numbers are tried for at most `records` records.
+    pub(crate) fn search_number(&mut self, part: Persistence, records: u32) {
+        if let RecordProtection::Dtls13(opening) = &mut self.layout {
+            opening.search(part, records);
+        }
     }
 
     /// The epoch's number.

@@ -101,6 +101,13 @@ impl SendEpoch {
         self.usage.read(r)
     }
 
+    /// Goes on at record `next` after a predecessor that may have sent all records before it, each with
+    /// a content of `longest` bytes.
+    pub(crate) const fn succeed(&mut self, next: u64, longest: usize) {
+        self.next = next;
+        self.usage.restore(next, longest);
+    }
+
     /// The epoch's number.
     pub const fn epoch(&self) -> u64 {
         self.epoch

@@ -39,6 +39,7 @@ mod masks;
 mod passive;
 mod path_mtu;
 mod regressions;
+mod restart;
 mod resumption;
 mod resumption13;
 mod schemes;

@@ -8,11 +8,11 @@
 //! application, and no timer runs but that of [`Liveness`](super::liveness). Shared tags keep it
 //! awake: they join each record to those before it.
 
-mod form;
-
+use super::form::{read_addresses, read_negotiated, write_addresses, write_negotiated};
 use super::ids::Ids;
 use super::liveness::Liveness;
 use super::mtu::{PathMtu, PathSearch};
+use super::saved::Persistence;
 use super::stage::Stage;
 use super::{Connection, Ending, LossMeter, Role};
 use crate::config::session::Session12;
@@ -32,7 +32,6 @@ use crate::timer::{Retransmission, Timer};
 use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
-use form::{read_addresses, read_negotiated, write_addresses, write_negotiated};
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Instant, Random, Reader, Writer};
@@ -55,6 +54,7 @@ pub(crate) struct Asleep {
     liveness: PartState<parts::Liveness, Liveness>,
     mtu: PathMtu,
     loss: PartState<LossReports, LossMeter>,
+    persistence: PartState<parts::Persistence, Persistence>,
     /// See [`Connection::write`].
     bytes: Zeroizing<Box<[u8]>>,
 }
@@ -84,6 +84,7 @@ impl Connection {
             && self.key_update.is_at_rest()
             && self.updates.is_over()
             && self.path.is_settled()
+            && self.is_saved()
             && self.pace.get().is_none()
             && self.adaptation.get().is_none()
             && !self.mtu.get().is_some_and(searches)
@@ -120,6 +121,7 @@ impl Connection {
             liveness: self.liveness.clone(),
             mtu: self.mtu.clone(),
             loss: self.loss.clone(),
+            persistence: self.persistence.clone(),
         })
     }
 
@@ -247,6 +249,7 @@ impl Asleep {
         connection.liveness = self.liveness.clone();
         connection.mtu = self.mtu.clone();
         connection.loss = self.loss.clone();
+        connection.persistence = self.persistence.clone();
         Ok(connection)
     }
 

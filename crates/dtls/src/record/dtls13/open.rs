@@ -2,16 +2,20 @@
 
 use super::mask::NumberMask;
 use super::{mask_sample, order};
-use crate::codepoints::{ContentType, MAX_CONTENT};
-use crate::crypto::{CipherSuite, KeyDerivation, Keying, PrfProtection, Protection, Record};
-use crate::parts::{OfPart, SharedReceiving};
+use crate::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
+use crate::crypto::{
+    CipherSuite, KeyDerivation, KeyState, Keying, PrfProtection, Protection, Record,
+};
+use crate::parts::{OfPart, Persistence, SharedReceiving};
 use crate::record::fates::{Fate, late_below};
 use crate::record::header::UnifiedHeader;
 use crate::record::number::NumberMasks;
 use crate::record::number::nearest;
 use crate::record::outcomes::{ArrivalCounts, Inner, Outcomes, SecurityLevel};
 use crate::record::receive_buffer::{ReceiveBuffer, RecordId, Slot};
+use crate::tuning::SEARCHED_NUMBERS;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use lightseal_aggregation::scheme::TAG_BYTES;
 use lightseal_aggregation::tuning::WINDOW;
 use lightseal_aggregation::{
@@ -59,6 +63,7 @@ impl Opening {
             tag_len: suite.tag_len,
             limit: MAX_CONTENT + 1,
             window: ReplayWindow::new(),
+            search: lightseal_core::parts::PartState::EMPTY,
         })
     }
 
@@ -86,6 +91,13 @@ impl Opening {
     pub(in crate::record) const fn set_window(&mut self, window: ReplayWindow) {
         if let Self::Standard(standard) = self {
             standard.window = window;
+        }
+    }
+
+    /// See [`ReceiveEpoch::search_number`](crate::record::ReceiveEpoch::search_number).
+    pub(in crate::record) fn search(&mut self, part: Persistence, records: u32) {
+        if let Self::Standard(standard) = self {
+            standard.search = lightseal_core::parts::PartState::new(Some(part), |_| records);
         }
     }
 
@@ -161,7 +173,9 @@ impl Opening {
         let number = nearest(header.number_bits(head), header.number_len, self.expected());
         let record = Record { number, header: head };
         match self {
-            Self::Standard(standard) => standard.open(record, body, tally, outcomes),
+            Self::Standard(standard) => {
+                standard.open(record, header.number_len, body, tally, outcomes)
+            }
             Self::Aggregated(aggregated) => {
                 let inner = aggregated.open(record, body, held, tally, outcomes);
                 aggregated.close();
@@ -237,6 +251,8 @@ pub(in crate::record) struct Standard {
     /// The longest content of a record in bytes, content type and padding included.
     limit: usize,
     window: ReplayWindow,
+    /// The number of records for which larger numbers are still tried, until one is authenticated.
+    search: lightseal_core::parts::PartState<Persistence, u32>,
 }
 
 impl Standard {
@@ -245,14 +261,47 @@ impl Standard {
         (self.limit, &self.window)
     }
 
+    /// Whether numbers that end with the same bits as `record.number`, but are larger, verify the tag;
+    /// returns the number. Each one that does not counts as a forgery.
+    #[cold]
+    #[inline(never)]
+    fn find_number(
+        &mut self,
+        record: Record<'_>,
+        number_len: usize,
+        sealed: &[u8],
+        content: &mut [u8],
+        tag: &[u8],
+        tally: &mut ArrivalCounts,
+    ) -> Option<u64> {
+        for step in 1..=SEARCHED_NUMBERS {
+            // What is left of the limit is not spent on guesses.
+            if tally.usage.state() != KeyState::Fresh {
+                return None;
+            }
+            let number = record.number + (step << (8 * number_len));
+            if number > MAX_RECORD_NUMBER {
+                return None;
+            }
+            content.copy_from_slice(sealed);
+            tally.usage.add_evaluated(record.header.len(), content.len());
+            if self.protection.open(Record { number, ..record }, content, tag).is_ok() {
+                return Some(number);
+            }
+            tally.usage.add_failed();
+        }
+        None
+    }
+
     fn open<'a>(
         &mut self,
         record: Record<'_>,
+        number_len: usize,
         body: &'a mut [u8],
         tally: &mut ArrivalCounts,
         outcomes: &mut Outcomes,
     ) -> Option<Inner<'a>> {
-        let Record { number, header } = record;
+        let Record { mut number, header } = record;
         if !self.window.check(number) {
             outcomes.replayed += 1;
             return None;
@@ -263,9 +312,17 @@ impl Standard {
             return None;
         }
         tally.usage.add_evaluated(header.len(), content.len());
+        let searched = self.search.get_mut().and_then(|left| {
+            *left = left.checked_sub(1)?;
+            Some(Vec::from(&*content))
+        });
         if self.protection.open(record, content, tag).is_err() {
             tally.forged(outcomes);
-            return None;
+            let sealed = searched?;
+            number = self.find_number(record, number_len, &sealed, content, tag, tally)?;
+        }
+        if self.search.get().is_some() {
+            self.search = lightseal_core::parts::PartState::EMPTY;
         }
         self.window.commit(number);
         tally.arrivals += 1;

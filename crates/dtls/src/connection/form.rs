@@ -25,7 +25,7 @@ const CERTIFICATES: u8 = 1 << 6;
 const PROTOCOL: u8 = 1 << 7;
 
 /// Writes the parameters of an association without shared tags.
-pub(super) fn write_negotiated(
+pub(in crate::connection) fn write_negotiated(
     negotiated: &Negotiated,
     w: &mut Writer<'_>,
 ) -> Result<(), BufferFull> {
@@ -63,7 +63,7 @@ pub(super) fn write_negotiated(
 }
 
 /// Reads what [`write_negotiated`] has written.
-pub(super) fn read_negotiated(
+pub(in crate::connection) fn read_negotiated(
     suite_name: &'static str,
     r: &mut Reader<'_>,
 ) -> Result<Negotiated, DecodeError> {
@@ -109,7 +109,7 @@ pub(super) fn read_negotiated(
 }
 
 /// Writes the peer's address, and the local one if it is known.
-pub(super) fn write_addresses(
+pub(in crate::connection) fn write_addresses(
     AddressPair { peer, local }: AddressPair,
     w: &mut Writer<'_>,
 ) -> Result<(), BufferFull> {
@@ -123,7 +123,9 @@ pub(super) fn write_addresses(
 }
 
 /// Reads what [`write_addresses`] has written.
-pub(super) fn read_addresses(r: &mut Reader<'_>) -> Result<AddressPair, DecodeError> {
+pub(in crate::connection) fn read_addresses(
+    r: &mut Reader<'_>,
+) -> Result<AddressPair, DecodeError> {
     let ip = read_ip(r)?.ok_or(DecodeError::Invalid("address"))?;
     let port = r.u16()?;
     let peer = match ip {

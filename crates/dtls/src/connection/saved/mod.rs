@@ -1,0 +1,550 @@
+//! Associations that outlive their process.
+//!
+//! An association with [`Settings::write_ahead`](crate::Settings::write_ahead) tells its host what
+//! must be durable ([`Event::Save`](super::Event::Save)), and goes on when the host has stored it
+//! ([`Connection::saved`]). One rule makes every crash harmless: **no datagram leaves and no payload
+//! is delivered before what they depend on is durable.** Two things are needed for that:
+//!
+//! - The state is that of the last write ([`Revision`]). It changes with handshake messages and with
+//!   epochs, so that an ACK never leaves before the effect of what it acknowledges, and no message
+//!   before its body, which a successor sends again.
+//! - Record numbers are reserved: those sent are below [`Marks::send_below`], and those delivered
+//!   below [`Marks::deliver_below`]. Both are ahead of the traffic, so that records seldom wait.
+//!
+//! What may be lost is written within [`SAVE_INTERVAL`]: acknowledged messages, old epochs, failed
+//! authentications, the peer's address. An association that was idle for that long gives back the
+//! numbers that it has reserved: its successor then delivers the peer's next payload.
+//!
+//! A successor ([`Connection::restore`]) begins at `send_below`, delivers nothing below
+//! `deliver_below`, and is quiet until the peer is heard or the application sends. In DTLS 1.3 it then
+//! begins a new epoch and requests one of the peer, where all numbers count again.
+
+mod marks;
+mod state;
+
+pub use marks::{Marks, RestoreError, SaveError, SavedAssociation};
+
+use super::stage::Stage;
+use super::{Connection, Ending, Role};
+use crate::config::Lookup;
+use crate::config::session::{KEY_CHECK, PskOwner};
+use crate::messages::RecordNumber;
+use crate::parts::{self, Part, PartState};
+use crate::record::{ReceiveEpoch, SendEpoch};
+use crate::timer::Timer;
+use crate::tuning::{
+    LEAST_RESERVE, MOST_RESERVE, MOST_UNHEARD_TRIES, RECORDS_OF_DATAGRAM, SAVE_INTERVAL, SEARCHES,
+};
+use alloc::boxed::Box;
+use lightseal_core::{AddressPair, Instant};
+
+/// The version of the format of [`SavedAssociation::state`]. A change of any field is another version.
+/// A build reads its own version and those for which it has code: today one. It never guesses, so
+/// that after a downgrade peers need new handshakes.
+pub(super) const FORMAT: u8 = 1;
+
+/// What an association keeps in order to be saved, and about its predecessor.
+#[derive(Clone, Debug)]
+pub(super) struct Persistence {
+    part: parts::Persistence,
+    /// Whether the association writes ahead. One that was only restored does not.
+    writes: bool,
+    /// Identifies the key of the PSK; zero without a PSK. `None` before it is known.
+    key_check: Option<[u8; KEY_CHECK]>,
+    /// The last write that the host has confirmed, and the one that it has not.
+    durable: Option<Written>,
+    pending: Option<Written>,
+    /// The number of the last write, confirmed or not.
+    version: u64,
+    sending: Reserve,
+    delivering: Reserve,
+    /// The epoch and number after the highest payload that was handed to the receive buffer.
+    top: (u64, u64),
+    /// Payloads before this epoch and number may have been delivered by a predecessor.
+    floor: (u64, u64),
+    /// How many record numbers predecessors have skipped, and where this association began.
+    skipped: u64,
+    began_at: u64,
+    /// The numbers in use when the timer was last set, and whether it has expired since.
+    used: (u64, (u64, u64)),
+    look: bool,
+    /// The reserved numbers were given back.
+    idle: bool,
+    /// `None` unless the association was restored.
+    adopted: Option<Adopted>,
+}
+
+/// How a successor stands to its peer.
+#[derive(Clone, Copy, Debug)]
+struct Adopted {
+    /// Neither was the peer heard, nor has the application sent anything.
+    dormant: bool,
+    /// New keys are needed: the predecessor did not end in an orderly way.
+    renews: bool,
+    /// How often a flight was sent again since the peer was heard last.
+    tries: u8,
+    /// The flight waits until the peer is heard.
+    waits: bool,
+    /// From when further records may be searched for larger numbers; `None` once one was
+    /// authentic.
+    search_from: Option<Instant>,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    marks: Marks,
+    revision: Revision,
+    later: Later,
+}
+
+/// What changes whenever a part of the state changes that must be durable before any output: each
+/// handshake message in either direction and each epoch changes one of these numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Revision {
+    send_epoch: u64,
+    receive_epoch: u64,
+    next_out: u32,
+    next_in: u32,
+}
+
+/// What may be written later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Later {
+    messages: usize,
+    oldest: u64,
+    is_used: bool,
+    failed: u64,
+    to: AddressPair,
+}
+
+/// How many numbers are reserved at once: about a second's.
+#[derive(Clone, Copy, Debug)]
+struct Reserve {
+    count: u64,
+    at: Instant,
+}
+
+impl Reserve {
+    const NEW: Self = Self { count: LEAST_RESERVE, at: Instant::ZERO };
+
+    /// Reserves again.
+    fn renew(&mut self, now: Instant) {
+        let since = now.saturating_since(self.at);
+        if since < SAVE_INTERVAL {
+            self.count = (self.count * 2).min(MOST_RESERVE);
+        } else if since > SAVE_INTERVAL * 4 {
+            self.count = (self.count / 2).max(LEAST_RESERVE);
+        }
+        self.at = now;
+    }
+}
+
+impl Persistence {
+    /// Of an association that begins.
+    pub(super) const fn new(part: parts::Persistence, writes: bool) -> Self {
+        Self {
+            part,
+            writes,
+            key_check: None,
+            durable: None,
+            pending: None,
+            version: 0,
+            sending: Reserve::NEW,
+            delivering: Reserve::NEW,
+            top: (0, 0),
+            floor: (0, 0),
+            skipped: 0,
+            began_at: 0,
+            used: (0, (0, 0)),
+            look: false,
+            idle: false,
+            adopted: None,
+        }
+    }
+
+    /// A payload with this epoch and number is about to be handed to the receive buffer. Returns
+    /// whether it may be: a predecessor has not delivered it.
+    pub(super) fn admits(&mut self, epoch: u64, number: u64) -> bool {
+        let admitted = self.floor <= (epoch, number);
+        if admitted {
+            self.top = self.top.max((epoch, number + 1));
+        }
+        admitted
+    }
+
+    fn is_dormant(&self) -> bool {
+        self.adopted.is_some_and(|adopted| adopted.dormant)
+    }
+
+    /// Whether what is durable includes this state, and reserves the numbers before `next` and
+    /// `top`. A write that may or may not have reached the store counts only as far as both allow.
+    fn covers(&self, revision: Revision, next: u64, top: (u64, u64)) -> bool {
+        let reserves = |written: &Written| {
+            let marks = written.marks;
+            (marks.send_epoch != revision.send_epoch || next <= marks.send_below)
+                && top <= (marks.deliver_epoch, marks.deliver_below)
+        };
+        let Some(durable) = self.durable.filter(|durable| durable.revision == revision) else {
+            return false;
+        };
+        reserves(&durable) && self.pending.as_ref().is_none_or(reserves)
+    }
+}
+
+impl Connection {
+    /// The part that saves the association, if it can be saved as it is now.
+    fn saving(&self) -> Option<&Persistence> {
+        let persistence = self.persistence.get().filter(|persistence| persistence.writes)?;
+        let Stage::Established(established) = &self.stage else { return None };
+        // A client's Finished is sent under the handshake's keys, which are not saved: until it is
+        // acknowledged the association ends with its process.
+        let alone = matches!(self.channel.send.all(), [_]);
+        let savable = alone && established.offered.is_empty() && persistence.key_check.is_some();
+        savable.then_some(persistence)
+    }
+
+    /// Whether a datagram may leave now.
+    pub(super) fn may_transmit(&self) -> bool {
+        if !parts::Persistence::IS_INCLUDED {
+            return true;
+        }
+        let Some(persistence) = self.saving() else { return true };
+        let next = self.next_number() + RECORDS_OF_DATAGRAM;
+        let behind = (0, 0);
+        !persistence.is_dormant() && persistence.covers(self.revision(), next, behind)
+    }
+
+    /// Whether the payloads in the receive buffer may be delivered now.
+    pub(super) fn may_deliver(&self) -> bool {
+        if !parts::Persistence::IS_INCLUDED {
+            return true;
+        }
+        let Some(persistence) = self.saving() else { return true };
+        !persistence.is_dormant() && persistence.covers(self.revision(), 0, persistence.top)
+    }
+
+    fn next_number(&self) -> u64 {
+        self.channel.send.peek().map_or(0, SendEpoch::next)
+    }
+
+    fn revision(&self) -> Revision {
+        Revision {
+            send_epoch: self.channel.send.peek().map_or(0, SendEpoch::epoch),
+            receive_epoch: self.channel.receive.newest().map_or(0, ReceiveEpoch::epoch),
+            next_out: self.channel.flight.next_number(),
+            next_in: self.incoming.taken(),
+        }
+    }
+
+    fn later(&self) -> Later {
+        let receive = self.channel.receive.all();
+        let newest = receive.last().map(ReceiveEpoch::for_successor);
+        Later {
+            messages: self.channel.flight.len(),
+            oldest: receive.first().map_or(0, ReceiveEpoch::epoch),
+            is_used: newest.is_some_and(|(_, used, _)| used),
+            failed: newest.map_or(0, |(_, _, failed)| failed),
+            to: self.path.to,
+        }
+    }
+
+    /// The handshake is complete: looks up which key it used.
+    pub(super) fn begin_saving(&mut self) {
+        if self.persistence.get().is_none_or(|persistence| !persistence.writes) {
+            return;
+        }
+        let key_check = self.key_check();
+        if let Some(persistence) = self.persistence.get_mut() {
+            persistence.key_check = key_check;
+        }
+    }
+
+    /// Identifies the key of the PSK, zero without a PSK; `None` if the key is not known.
+    fn key_check(&self) -> Option<[u8; KEY_CHECK]> {
+        let identity = &self.negotiated()?.psk_identity;
+        if identity.is_empty() {
+            return Some([0; KEY_CHECK]);
+        }
+        match self.role.look_up(identity) {
+            Lookup::Found(psk) => Some(PskOwner::of(&psk).key_check),
+            Lookup::Unknown | Lookup::Later => None,
+        }
+    }
+
+    /// What the host is to store next, if anything.
+    pub(super) fn next_save(&mut self) -> Option<(parts::Persistence, Box<SavedAssociation>)> {
+        let persistence = self.saving()?;
+        if persistence.pending.is_some() || persistence.is_dormant() {
+            return None;
+        }
+        let (revision, later, next) = (self.revision(), self.later(), self.next_number());
+        let now = self.now;
+        let is_12 = self.is_12();
+        let persistence = self.persistence.get_mut()?;
+        let (part, top) = (persistence.part, persistence.top);
+        let durable = persistence.durable;
+        let changed = durable.is_none_or(|durable| durable.revision != revision);
+        let looks = core::mem::take(&mut persistence.look);
+        let rests = looks && core::mem::replace(&mut persistence.used, (next, top)) == (next, top);
+        // An idle association reserves nothing before it has to.
+        let (ahead, delivered) = match persistence.idle && !changed {
+            true => (RECORDS_OF_DATAGRAM, 0),
+            false => (persistence.sending.count / 2, persistence.delivering.count / 2),
+        };
+        let (mut send, mut deliver) = (false, false);
+        if let Some(Written { marks, .. }) = durable {
+            send = changed || next + ahead.max(RECORDS_OF_DATAGRAM) > marks.send_below;
+            let wanted = (top.0, top.1 + delivered);
+            deliver = wanted > (marks.deliver_epoch, marks.deliver_below);
+        }
+        let stale = durable.is_some_and(|durable| looks && durable.later != later);
+        let lowers = rests && !persistence.idle;
+        if !(changed || send || deliver || stale || lowers) {
+            return None;
+        }
+        if send || deliver {
+            persistence.idle = false;
+        }
+        if send {
+            persistence.sending.renew(now);
+        }
+        if deliver {
+            persistence.delivering.renew(now);
+        }
+        if rests && !send && !deliver {
+            persistence.idle = true;
+        }
+        let (send_ahead, deliver_ahead) = match persistence.idle {
+            true => (LEAST_RESERVE, 0),
+            false => (persistence.sending.count, persistence.delivering.count),
+        };
+        let (deliver_epoch, deliver_below) = match top.max(persistence.floor) {
+            // Nothing was delivered yet.
+            (0, _) => (revision.receive_epoch, 0),
+            delivered => delivered,
+        };
+        persistence.version += 1;
+        let send_below = next + send_ahead.max(RECORDS_OF_DATAGRAM * 2);
+        let marks = Marks {
+            version: persistence.version,
+            send_epoch: revision.send_epoch,
+            send_below,
+            deliver_epoch,
+            deliver_below: deliver_below + deliver_ahead,
+            skipped: if is_12 { 0 } else { persistence.skipped + (send_below - next) },
+        };
+        persistence.pending = Some(Written { marks, revision, later });
+        let same = durable.is_some_and(|durable| !changed && durable.later == later);
+        let state = if same { None } else { self.state(false) };
+        Some((part, Box::new(SavedAssociation::of(marks, state))))
+    }
+
+    /// Sets the timer of what may be saved later.
+    pub(super) fn schedule_saving(&mut self) {
+        let Some(Persistence { durable: Some(durable), idle, .. }) = self.saving() else { return };
+        let waits = !idle || durable.later != self.later();
+        if waits && !self.timers.is_set(Timer::Save) {
+            self.timers.set(Timer::Save, self.now + SAVE_INTERVAL);
+        }
+    }
+
+    /// The timer of what may be saved later has expired.
+    pub(super) fn saving_due(&mut self) {
+        if let Some(persistence) = self.persistence.get_mut() {
+            persistence.look = true;
+        }
+    }
+
+    /// Whether nothing waits to be saved.
+    pub(super) fn is_saved(&self) -> bool {
+        let Some(persistence) = self.saving() else { return true };
+        let durable = persistence.durable;
+        let same =
+            |durable: Written| durable.revision == self.revision() && durable.later == self.later();
+        persistence.is_dormant()
+            || persistence.pending.is_none() && persistence.idle && durable.is_some_and(same)
+    }
+
+    /// The host has stored what [`Event::Save`](super::Event::Save) of this version asked for. What
+    /// waited for it follows in the output. Other versions have no effect.
+    #[cfg(feature = "persistence")]
+    pub fn saved(&mut self, now: Instant, version: u64) {
+        self.now = self.now.max(now);
+        if let Some(persistence) = self.persistence.get_mut()
+            && let Some(written) = persistence.pending.take_if(|w| w.marks.version == version)
+        {
+            persistence.durable = Some(written);
+        }
+    }
+
+    /// Saves the association and ends it without a word to the peer, so that
+    /// [`restore`](Self::restore) goes on with it: for a device before deep sleep, and for a host
+    /// that stops. Nothing may be sent or delivered by this connection afterwards.
+    ///
+    /// **What is returned serves once**: who restores it twice uses nonces twice. A store marks it
+    /// as used before it is restored.
+    ///
+    /// # Errors
+    /// Fails while output waits: poll it first. Payloads that wait to be sent are output too.
+    #[cfg(feature = "persistence")]
+    pub fn save(&mut self, now: Instant) -> Result<SavedAssociation, SaveError> {
+        self.now = self.now.max(now);
+        let part = parts::Persistence::INCLUDED.ok_or(SaveError::NotConnected)?;
+        let Stage::Established(established) = &self.stage else {
+            return Err(SaveError::NotConnected);
+        };
+        if self.ending != Ending::Open {
+            return Err(SaveError::NotConnected);
+        }
+        if !established.offered.is_empty() {
+            return Err(SaveError::SharedTags);
+        }
+        let [_] = self.channel.send.all() else { return Err(SaveError::Busy) };
+        if !self.queue.is_empty() || self.held.bytes() > 0 || !self.acks.is_empty() {
+            return Err(SaveError::Busy);
+        }
+        let key_check = self.key_check().ok_or(SaveError::UnknownKey)?;
+        let revision = self.revision();
+        let expected = self.channel.receive.newest().map_or(0, ReceiveEpoch::expected);
+        let persistence =
+            self.persistence.get_or_insert_with(part, || Persistence::new(part, false));
+        persistence.key_check = Some(key_check);
+        persistence.version += 1;
+        let newest = (revision.receive_epoch, expected);
+        let (deliver_epoch, deliver_below) = newest.max(persistence.top).max(persistence.floor);
+        let (version, skipped) = (persistence.version, persistence.skipped);
+        let renews = persistence.adopted.is_some_and(|adopted| adopted.dormant && adopted.renews);
+        let marks = Marks {
+            version,
+            send_epoch: revision.send_epoch,
+            send_below: self.next_number(),
+            deliver_epoch,
+            deliver_below,
+            skipped,
+        };
+        let state = self.state(!renews).ok_or(SaveError::Busy)?;
+        self.end(crate::error::CloseReason::Local);
+        self.notices.clear();
+        Ok(SavedAssociation::of(marks, Some(state)))
+    }
+
+    /// The peer was heard: an authentic record came.
+    pub(super) fn heard_successor(&mut self) {
+        let Some(adopted) = self.adopted() else { return };
+        adopted.tries = 0;
+        adopted.search_from = None;
+        if core::mem::take(&mut adopted.waits) && !self.channel.flight.is_done() {
+            self.channel.flight.resend();
+        }
+        self.awaken();
+    }
+
+    fn adopted(&mut self) -> Option<&mut Adopted> {
+        self.persistence.get_mut()?.adopted.as_mut()
+    }
+
+    /// Lets a successor act that has something to send.
+    pub(super) fn awaken_to_send(&mut self) {
+        let dormant = self.persistence.get().is_some_and(Persistence::is_dormant);
+        if dormant && (!self.queue.is_empty() || self.is_probe_due()) {
+            self.awaken();
+        }
+    }
+
+    /// The peer was heard, or the application sends: a successor begins to act.
+    pub(super) fn awaken(&mut self) {
+        let Some(adopted) = self.adopted() else { return };
+        if !core::mem::take(&mut adopted.dormant) {
+            return;
+        }
+        let renews = adopted.renews;
+        if self.is_12() {
+            // The last flight of a handshake is sent again only when the peer asks for it.
+            return;
+        }
+        self.channel.flight.resend();
+        if renews {
+            self.key_update.request();
+            self.want_key_update();
+        }
+    }
+
+    /// Whether the flight of a successor waits until the peer is heard.
+    pub(super) fn waits_for_a_silent_peer(&mut self) -> bool {
+        let Some(adopted) = self.adopted() else { return false };
+        adopted.tries = adopted.tries.saturating_add(1);
+        adopted.waits = adopted.tries > MOST_UNHEARD_TRIES;
+        adopted.waits
+    }
+
+    /// Lets the epochs of a successor search for the numbers of further records.
+    pub(super) fn search_numbers(&mut self) {
+        let now = self.now;
+        let Some(persistence) = self.persistence.get_mut() else { return };
+        let part = persistence.part;
+        let Some(from) = persistence.adopted.as_mut().and_then(|a| a.search_from.as_mut()) else {
+            return;
+        };
+        if now < *from {
+            return;
+        }
+        *from = now + SAVE_INTERVAL;
+        for epoch in self.channel.receive.all_mut() {
+            epoch.search_number(part, SEARCHES);
+        }
+    }
+
+    /// Whether a payload may be handed to the receive buffer.
+    pub(super) fn admits(&mut self, epoch: u64, number: u64) -> bool {
+        self.persistence.get_mut().is_none_or(|persistence| persistence.admits(epoch, number))
+    }
+
+    /// Whether a predecessor may have received a record: it does not tell where the peer is now.
+    pub(super) fn may_repeat(&self, epoch: u64, number: u64) -> bool {
+        self.persistence.get().is_some_and(|persistence| (epoch, number) < persistence.floor)
+    }
+
+    /// A record of ours was acknowledged: if it came after what predecessors skipped, the peer has
+    /// followed.
+    pub(super) fn followed(&mut self, record: RecordNumber) {
+        if let Some(persistence) = self.persistence.get_mut()
+            && record.number >= persistence.began_at
+        {
+            persistence.skipped = 0;
+        }
+    }
+
+    /// A new sending epoch begins.
+    pub(super) fn nothing_skipped(&mut self) {
+        if let Some(persistence) = self.persistence.get_mut() {
+            (persistence.skipped, persistence.began_at) = (0, 0);
+        }
+    }
+
+    /// Whether records need long numbers, because the peer may not have followed yet.
+    pub(super) fn has_skipped(&self) -> bool {
+        self.persistence.get().is_some_and(|persistence| persistence.skipped > 0)
+    }
+}
+
+impl Role {
+    /// Looks up the PSK with an identity.
+    fn look_up(&self, identity: &[u8]) -> Lookup {
+        match self {
+            Self::Client(config) => {
+                config.psk.clone().filter(|psk| psk.identity() == identity).into()
+            }
+            Self::Server(config) => config.psks.look_up(identity),
+        }
+    }
+}
+
+/// The state of a new association.
+pub(super) fn begin(role: &Role) -> PartState<parts::Persistence, Persistence> {
+    let mut persistence = PartState::EMPTY;
+    if let Some(part) = role.settings().write_ahead() {
+        persistence.set(part, Persistence::new(part, true));
+    }
+    persistence
+}

@@ -1,0 +1,393 @@
+//! The form of a saved association's state, and how it becomes an association again.
+//!
+//! ```text
+//! | format (8) | flags (8) | check value of the PSK (64) | negotiated parameters | addresses
+//! | next message in | messages out that are not acknowledged | KeyUpdates | connection IDs owed
+//! | next plaintext record | limits | connection IDs | sending epoch
+//! | number of receiving epochs (8) | { epoch | next record | used (8) | failures } ... | secrets |
+//! ```
+//!
+//! Numbers without a length are LEB128, each in as few bytes as possible. The secrets of DTLS 1.3 are
+//! those of the sending epoch, of the exporter and of the receiving epochs; of DTLS 1.2 the master
+//! secret and the randoms of both ends. There is one form of each state: what is read must be written
+//! the same way.
+
+use super::marks::{RestoreError, SavedAssociation};
+use super::{Adopted, FORMAT, Persistence};
+use crate::codepoints::{MAX_CONTENT, MAX_RECORD_NUMBER};
+use crate::config::session::{KEY_CHECK, PskOwner};
+use crate::config::{ClientConfig, Lookup, ProtocolVersion, ServerConfig};
+use crate::connection::form::{read_addresses, read_negotiated, write_addresses, write_negotiated};
+use crate::connection::stage::Stage;
+use crate::connection::{Connection, Role, ids};
+use crate::crypto::{ExporterSecret, MasterSecret12, TrafficSecret};
+use crate::handshake::flight::Flight;
+use crate::handshake::reassembly::Reassembly;
+use crate::handshake::{
+    Channel, Established, EstablishedKeys, EstablishedKeys12, Negotiated, OfferedSchemes,
+    RenegotiationRefusal,
+};
+use crate::parts::{self, OfPart, PartState};
+use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, HANDSHAKE_EPOCH};
+use crate::record::own_ids::OwnIds;
+use crate::record::{ConnectionId, ReceiveEpoch, SendEpoch};
+use crate::timer::Timer;
+use crate::tuning::{HANDSHAKE_KEYS_LIFETIME, MOST_RESERVE, MOST_SKIPPED};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use lightseal_aggregation::Scheme;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{DecodeError, Instant, Random, Reader, Writer};
+use zeroize::Zeroizing;
+
+/// The bits of the flags.
+const SERVER: u8 = 1;
+/// The predecessor has ended in an orderly way, so that its successor needs no new keys.
+const CLEAN: u8 = 2;
+
+/// The bytes for which there is room at first, and at most: handshake messages may be long.
+const ROOM: usize = 1024;
+const MOST_ROOM: usize = 1 << 20;
+
+/// The longest record limit that is valid, in bytes.
+const MOST_LIMIT: u64 = MAX_CONTENT as u64 + 1;
+
+/// One receiving epoch: its number, and what [`ReceiveEpoch::for_successor`] returned.
+type SavedEpoch = (u64, (u64, bool, u64));
+
+impl Connection {
+    /// All that a successor needs but the marks; `None` if it is more than can be written, which no
+    /// peer can bring about, or if a secret is not kept.
+    pub(super) fn state(&self, clean: bool) -> Option<Zeroizing<Vec<u8>>> {
+        let mut room = ROOM;
+        while room <= MOST_ROOM {
+            let mut buffer = Zeroizing::new(vec![0; room]);
+            let mut w = Writer::new(&mut buffer);
+            match self.write_state(clean, &mut w) {
+                Ok(written) => {
+                    let len = w.len();
+                    return written.then(|| Zeroizing::new(buffer[..len].to_vec()));
+                }
+                Err(BufferFull) => room *= 4,
+            }
+        }
+        None
+    }
+
+    /// Writes the state. Returns whether that was possible.
+    fn write_state(&self, clean: bool, w: &mut Writer<'_>) -> Result<bool, BufferFull> {
+        let Stage::Established(established) = &self.stage else { return Ok(false) };
+        let Established { keys, negotiated, .. } = established;
+        let Some(key_check) = self.persistence.get().and_then(|saved| saved.key_check) else {
+            return Ok(false);
+        };
+        let Some(send) = self.channel.send.peek() else { return Ok(false) };
+        let Some(receive) = self.living_epochs() else { return Ok(false) };
+        let channel = &self.channel;
+        w.u8(FORMAT)?;
+        let server = matches!(self.role, Role::Server(..));
+        w.u8(if server { SERVER } else { 0 } | if clean { CLEAN } else { 0 })?;
+        w.bytes(&key_check)?;
+        write_negotiated(negotiated, w)?;
+        write_addresses(self.path.to, w)?;
+        self.incoming.write(w)?;
+        channel.flight.write_saved(w)?;
+        self.key_update.write(w)?;
+        ids::write_saved(&self.ids, w)?;
+        w.varint(channel.plaintext_next)?;
+        w.varint(channel.record_limit as u64)?;
+        w.varint(channel.receive_limit as u64)?;
+        w.vec8(|w| w.bytes(&channel.send_cid))?;
+        w.vec8(|w| w.bytes(&self.cid))?;
+        channel.own_ids.write(w)?;
+        w.varint(send.epoch())?;
+        w.u8(receive.len() as u8)?;
+        for (epoch, (expected, used, failed)) in &receive {
+            w.varint(*epoch)?;
+            w.varint(*expected)?;
+            w.u8((*used).into())?;
+            w.varint(*failed)?;
+        }
+        match keys {
+            EstablishedKeys::Dtls12(keys) => {
+                w.bytes(keys.master.as_bytes())?;
+                w.bytes(&keys.client_random)?;
+                w.bytes(&keys.server_random)?;
+            }
+            EstablishedKeys::Dtls13 { send, receive: newest, exporter, .. } => {
+                w.bytes(send.as_bytes())?;
+                w.bytes(exporter.as_bytes())?;
+                if let [(old, _), _] = receive[..] {
+                    let Some(old) = channel.kept_secret(old) else { return Ok(false) };
+                    w.bytes(old.as_bytes())?;
+                }
+                w.bytes(newest.as_bytes())?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The receiving epochs whose records a successor reads, oldest first: the newest one, and the one
+    /// before it while the peer may still use it. `None` if the secret of the latter is not kept.
+    ///
+    /// A client sends data as soon as it has sent its Finished, so that data does not show that it has
+    /// the ACK: a server reads the handshake's epoch as long as its predecessor would have.
+    fn living_epochs(&self) -> Option<Vec<SavedEpoch>> {
+        let saved = |epoch: &ReceiveEpoch| (epoch.epoch(), epoch.for_successor());
+        let (newest, older) = self.channel.receive.all().split_last()?;
+        let old = older.last().filter(|old| match old.epoch() {
+            HANDSHAKE_EPOCH => matches!(self.role, Role::Server(..)),
+            epoch => epoch >= APPLICATION_EPOCH && !newest.is_used(),
+        });
+        let Some(old) = old else { return Some(vec![saved(newest)]) };
+        match self.channel.kept_secret(old.epoch()) {
+            Some(_) => Some(vec![saved(old), saved(newest)]),
+            None => (old.epoch() == HANDSHAKE_EPOCH).then(|| vec![saved(newest)]),
+        }
+    }
+
+    /// A client's association that was [saved](SavedAssociation). The configuration must be as that
+    /// with which it was made: it names the PSK, and the settings for later.
+    ///
+    /// Nothing is sent before the peer is heard or the application sends. With
+    /// [`Settings::write_ahead`](crate::Settings::write_ahead) nothing is sent or delivered before the
+    /// host has stored the next version of what it has restored; without, the host marks what it has
+    /// stored as used before this call.
+    ///
+    /// # Errors
+    /// See [`RestoreError`].
+    #[cfg(all(feature = "client", feature = "persistence"))]
+    pub fn restore(
+        config: Arc<ClientConfig>,
+        saved: &SavedAssociation,
+        now: Instant,
+        rng: Random,
+    ) -> Result<Self, RestoreError> {
+        Self::succeed(Role::Client(OfPart::new(config.part, config)), saved, now, rng)
+    }
+
+    /// As [`restore`](Self::restore), for a server's association.
+    #[cfg(feature = "persistence")]
+    pub(crate) fn restore_server(
+        config: Arc<ServerConfig>,
+        saved: &SavedAssociation,
+        now: Instant,
+        rng: Random,
+    ) -> Result<Self, RestoreError> {
+        Self::succeed(Role::Server(OfPart::new(config.part, config)), saved, now, rng)
+    }
+
+    fn succeed(
+        role: Role,
+        saved: &SavedAssociation,
+        now: Instant,
+        rng: Random,
+    ) -> Result<Self, RestoreError> {
+        let part = parts::Persistence::INCLUDED.ok_or(RestoreError::CipherSuite)?;
+        let state = saved.state().ok_or(DecodeError::Short)?;
+        let writes = role.settings().write_ahead().is_some();
+        let mut persistence = Persistence::new(part, writes);
+        let (mut connection, clean) = read(part, role, persistence.clone(), state, now, rng)?;
+        if connection.state(clean).is_none_or(|written| *written != state) {
+            return Err(DecodeError::Invalid("form of a saved association").into());
+        }
+        let marks = saved.marks;
+        let send_epoch = connection.channel.send.peek().map(SendEpoch::epoch);
+        let newest = connection.channel.receive.newest().map_or(0, ReceiveEpoch::epoch);
+        let most = MAX_RECORD_NUMBER + 2 * MOST_RESERVE;
+        if send_epoch != Some(marks.send_epoch)
+            || marks.deliver_epoch > newest
+            || marks.send_below > most
+            || marks.deliver_below > most
+        {
+            return Err(DecodeError::Invalid("marks of a saved association").into());
+        }
+        if marks.skipped > MOST_SKIPPED {
+            return Err(RestoreError::Skipped);
+        }
+        let longest = connection.channel.record_limit;
+        if let Some(send) = connection.channel.send.newest() {
+            send.succeed(marks.send_below, longest);
+        }
+        // The marks are newer than the state.
+        let floor = (marks.deliver_epoch, marks.deliver_below);
+        let longest = connection.channel.receive_limit;
+        for epoch in connection.channel.receive.all_mut() {
+            let (expected, used, failed) = epoch.for_successor();
+            if epoch.epoch() == floor.0 {
+                let least = floor.1.saturating_sub(MOST_RESERVE);
+                epoch.succeed((expected.max(least), used, failed), longest);
+            }
+            epoch.limit(longest);
+        }
+        if connection.channel.receive.all().iter().any(|epoch| epoch.epoch() == HANDSHAKE_EPOCH) {
+            connection.timers.set(Timer::OldEpoch, now + HANDSHAKE_KEYS_LIFETIME);
+        }
+        persistence.version = marks.version;
+        persistence.key_check = connection.persistence.get().and_then(|saved| saved.key_check);
+        persistence.floor = floor;
+        persistence.skipped = marks.skipped;
+        persistence.began_at = marks.send_below;
+        persistence.adopted = Some(Adopted {
+            dormant: true,
+            renews: !clean,
+            tries: 0,
+            waits: false,
+            search_from: Some(now),
+        });
+        connection.persistence.set(part, persistence);
+        // The predecessor had the ACK of its KeyUpdate.
+        connection.switch_if_closed();
+        Ok(connection)
+    }
+}
+
+/// Reads what [`Connection::write_state`] has written. Returns also whether the predecessor has ended
+/// in an orderly way.
+fn read(
+    part: parts::Persistence,
+    role: Role,
+    mut persistence: Persistence,
+    state: &[u8],
+    now: Instant,
+    rng: Random,
+) -> Result<(Connection, bool), RestoreError> {
+    let mut r = Reader::new(state);
+    match r.u8()? {
+        FORMAT => {}
+        other => return Err(RestoreError::Format(other)),
+    }
+    let flags = r.u8()?;
+    if (flags & SERVER != 0) != matches!(role, Role::Server(..)) {
+        return Err(RestoreError::Role);
+    }
+    let key_check = r.array()?;
+    let negotiated = read_negotiated("", &mut r)?;
+    check_key(&role, &negotiated, key_check)?;
+    persistence.key_check = Some(key_check);
+    let to = read_addresses(&mut r)?;
+    let mut channel = Channel::new(rng, role.settings(), 0, 0);
+    channel.keep_secrets(part);
+    let incoming = Reassembly::read(&mut r)?;
+    let mut connection = Connection::new(role, to.peer, now, channel, incoming);
+    connection.timers.stop_all();
+    connection.path.to = to;
+    connection.channel.flight = Flight::read_saved(&mut r)?;
+    connection.key_update.read(&mut r)?;
+    connection.ids = ids::read_saved(&mut r)?;
+    let channel = &mut connection.channel;
+    channel.plaintext_next = bounded(&mut r, MAX_RECORD_NUMBER / 2, "record number")?;
+    channel.record_limit = bounded(&mut r, MOST_LIMIT, "record limit")? as usize;
+    channel.receive_limit = bounded(&mut r, MOST_LIMIT, "record limit")? as usize;
+    channel.send_cid = ConnectionId::read(&mut r)?;
+    connection.cid = ConnectionId::read(&mut r)?;
+    channel.own_ids = OwnIds::read(&mut r)?;
+    read_epochs(&mut connection, negotiated, &mut r)?;
+    r.finish()?;
+    connection.persistence.set(part, persistence);
+    Ok((connection, flags & CLEAN != 0))
+}
+
+/// Reads the epochs and their secrets.
+fn read_epochs(
+    connection: &mut Connection,
+    mut negotiated: Negotiated,
+    r: &mut Reader<'_>,
+) -> Result<(), RestoreError> {
+    let is_12 = negotiated.version == ProtocolVersion::Dtls12;
+    let least = if is_12 { EPOCH_12 } else { APPLICATION_EPOCH };
+    let send_epoch = bounded(r, MAX_RECORD_NUMBER, "epoch")?;
+    let count = r.u8()?;
+    let mut epochs = Vec::new();
+    for _ in 0..count.min(2) {
+        let epoch = bounded(r, MAX_RECORD_NUMBER, "epoch")?;
+        let expected = bounded(r, MAX_RECORD_NUMBER + 1, "record number")?;
+        epochs.push((epoch, (expected, r.u8()? != 0, bounded(r, 64, "number of failures")?)));
+    }
+    let valid = match epochs[..] {
+        [(newest, _)] => newest >= least && (!is_12 || newest == EPOCH_12),
+        [(old, _), (newest, _)] => !is_12 && newest >= least && newest == old + 1,
+        _ => false,
+    };
+    if !valid || count > 2 || send_epoch < least || is_12 && send_epoch != EPOCH_12 {
+        return Err(DecodeError::Invalid("epoch").into());
+    }
+    let settings = connection.settings();
+    let configured = settings.suites.contains(&negotiated.suite);
+    let speaks = configured && settings.versions.contains(&negotiated.version);
+    let provider = settings.provider;
+    let longest = connection.channel.receive_limit;
+    let keys = if is_12 {
+        let suite = provider.suite_12(negotiated.suite).filter(|_| speaks);
+        let suite = suite.ok_or(RestoreError::CipherSuite)?;
+        negotiated.suite_name = suite.name;
+        let master = MasterSecret12::from_bytes(suite.hash, r.array()?);
+        let (client_random, server_random) = (r.array()?, r.array()?);
+        let keys = master.keys(suite, &client_random, &server_random);
+        let (send, receive) = match connection.role {
+            Role::Client(..) => (keys.client, keys.server),
+            Role::Server(..) => (keys.server, keys.client),
+        };
+        let (send_cid, receive_cid) = (negotiated.send_cid, negotiated.receive_cid);
+        let channel = &mut connection.channel;
+        channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, send_cid));
+        channel.receive.install(ReceiveEpoch::dtls12(EPOCH_12, suite, receive, receive_cid));
+        let keys = EstablishedKeys12 {
+            suite,
+            master,
+            session: None,
+            client_random,
+            server_random,
+            refusal: RenegotiationRefusal::None,
+        };
+        EstablishedKeys::Dtls12(OfPart::new(suite.part, Box::new(keys)))
+    } else {
+        let suite = provider.suite(negotiated.suite).filter(|_| speaks);
+        let suite = suite.ok_or(RestoreError::CipherSuite)?;
+        negotiated.suite_name = suite.name;
+        let len = suite.hash.algorithm().output_len();
+        let send = TrafficSecret::new(suite.hash, r.take(len)?);
+        let exporter = ExporterSecret::new(suite.hash, r.take(len)?);
+        let channel = &mut connection.channel;
+        channel.install_sending(send_epoch, suite, (&send, Scheme::Plain));
+        let mut newest = None;
+        for (epoch, _) in &epochs {
+            let receive = TrafficSecret::new(suite.hash, r.take(len)?);
+            channel.install_receiving(*epoch, suite, (&receive, Scheme::Plain));
+            newest = Some(receive);
+        }
+        let receive = newest.ok_or(DecodeError::Short)?;
+        let resumption = PartState::EMPTY;
+        EstablishedKeys::Dtls13 { suite, send, receive, exporter, resumption }
+    };
+    for (epoch, (_, progress)) in connection.channel.receive.all_mut().iter_mut().zip(epochs) {
+        epoch.succeed(progress, longest);
+    }
+    let offered = OfferedSchemes::default();
+    connection.stage = Stage::Established(Established { keys, negotiated, offered });
+    Ok(())
+}
+
+/// A number of at most `most`.
+fn bounded(r: &mut Reader<'_>, most: u64, what: &'static str) -> Result<u64, DecodeError> {
+    let number = r.varint()?;
+    if number <= most { Ok(number) } else { Err(DecodeError::Invalid(what)) }
+}
+
+/// Fails unless this end still has the PSK with which the association was made.
+fn check_key(
+    role: &Role,
+    negotiated: &Negotiated,
+    key_check: [u8; KEY_CHECK],
+) -> Result<(), RestoreError> {
+    if negotiated.psk_identity.is_empty() {
+        return Ok(());
+    }
+    match role.look_up(&negotiated.psk_identity) {
+        Lookup::Found(psk) if PskOwner::of(&psk).key_check == key_check => Ok(()),
+        Lookup::Found(_) | Lookup::Unknown => Err(RestoreError::UnknownKey),
+        Lookup::Later => Err(RestoreError::LookUpLater),
+    }
+}

@@ -1,0 +1,122 @@
+//! Associations of an endpoint that are saved and restored.
+
+use super::association::Association;
+use super::slots::ClientProof;
+use super::{AssociationRole, Endpoint, Entry, Handle};
+use crate::config::ClientConfig;
+use crate::connection::{Connection, RestoreError, SaveError, SavedAssociation};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use lightseal_core::Instant;
+
+impl Endpoint {
+    /// Restores an association that this endpoint, or another one with the same PSKs, has accepted and
+    /// [saved](SavedAssociation). [`Connection::restore`] tells what it does then. It takes a session
+    /// slot.
+    ///
+    /// # Errors
+    /// See [`RestoreError`].
+    pub fn restore(
+        &mut self,
+        now: Instant,
+        saved: &SavedAssociation,
+    ) -> Result<Handle, RestoreError> {
+        self.now = self.now.max(now);
+        let (config, rng) = (Arc::clone(&self.config), self.rng.fork());
+        let connection = Connection::restore_server(config, saved, self.now, rng)?;
+        self.adopt(connection, AssociationRole::Server)
+    }
+
+    /// As [`restore`](Self::restore), for an association that an endpoint has begun as client.
+    ///
+    /// # Errors
+    /// See [`RestoreError`].
+    #[cfg(feature = "client")]
+    pub fn restore_client(
+        &mut self,
+        now: Instant,
+        config: Arc<ClientConfig>,
+        saved: &SavedAssociation,
+    ) -> Result<Handle, RestoreError> {
+        self.now = self.now.max(now);
+        let connection = Connection::restore(config, saved, self.now, self.rng.fork())?;
+        self.adopt(connection, AssociationRole::Client)
+    }
+
+    /// Makes a restored association one of the endpoint's.
+    fn adopt(
+        &mut self,
+        connection: Connection,
+        part: AssociationRole,
+    ) -> Result<Handle, RestoreError> {
+        let peer = connection.peer();
+        let ids: Vec<_> = connection.own_ids().collect();
+        if ids.iter().any(|id| id.len() != self.id_len()) {
+            return Err(RestoreError::ConnectionIdLength);
+        }
+        let taken = ids.iter().any(|id| self.by_id.contains_key(id));
+        if taken || ids.is_empty() && self.by_peer.contains_key(&peer) {
+            return Err(RestoreError::InUse);
+        }
+        let room = self.room(ClientProof::Complete).ok_or(RestoreError::Full)?;
+        let handle = Handle(self.next_handle);
+        self.next_handle += 1;
+        self.enter(handle, room, ClientProof::Complete);
+        let (now, connection) = (self.now, Association::Awake(Box::new(connection)));
+        let entry = Entry {
+            connection,
+            part,
+            hello: [0; 32],
+            cookie: None,
+            replaces: None,
+            began: now,
+            heard: now,
+            used: now,
+            look: Instant::MAX,
+            deadline: None,
+            ready: false,
+        };
+        self.entries.insert(handle, entry);
+        if !self.take_slot(handle) {
+            self.forget(handle);
+            return Err(RestoreError::Full);
+        }
+        self.by_id.extend(ids.into_iter().map(|id| (id, handle)));
+        // One without connection IDs is found by its address alone.
+        self.by_peer.entry(peer).or_insert(handle);
+        self.touch(handle);
+        Ok(handle)
+    }
+
+    /// Calls [`Connection::saved`] of an association, if the handle is valid.
+    pub fn saved(&mut self, now: Instant, handle: Handle, version: u64) {
+        self.now = self.now.max(now);
+        if let Some(entry) = self.entries.get_mut(&handle) {
+            entry.connection.wake().saved(now, version);
+            self.touch(handle);
+        }
+    }
+
+    /// Calls [`Connection::save`] of an association, which is then no longer one of the endpoint's: no
+    /// event reports its end. `None` if the handle is not valid.
+    pub fn save(
+        &mut self,
+        now: Instant,
+        handle: Handle,
+    ) -> Option<Result<SavedAssociation, SaveError>> {
+        self.now = self.now.max(now);
+        let entry = self.entries.get_mut(&handle)?;
+        let saved = entry.connection.wake().save(now);
+        if saved.is_ok() {
+            self.remove(handle);
+        }
+        Some(saved)
+    }
+
+    /// Forgets an association without a word to its peer, and without an event: another process goes
+    /// on with it.
+    pub fn forget(&mut self, handle: Handle) {
+        self.remove(handle);
+    }
+}

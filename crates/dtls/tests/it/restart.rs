@@ -1,0 +1,243 @@
+//! Associations that outlive their processes: two ends that end at any point, in virtual time.
+
+use lightseal_core::{DecodeError, Random};
+use lightseal_dtls::codepoints::PskKeyExchangeMode;
+use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::{
+    Connection, ConnectionIds, Endpoint, Marks, ProtocolVersion, Psk, RestoreError, SaveError,
+    SavedAssociation,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::pair::{Configs, Pair};
+use testkit::restart::{ENDS, Plan, Report, World};
+
+/// The kinds of associations that are saved, by name.
+const KINDS: [&str; 4] = ["1.3", "1.3 without IDs", "1.2", "1.2 without IDs"];
+
+fn configs(kind: &str) -> Configs {
+    let (suite, version) = match kind.starts_with("1.3") {
+        true => (CipherSuiteId::AES_128_GCM_SHA256, ProtocolVersion::Dtls13),
+        false => (CipherSuiteId::PSK_WITH_AES_128_CCM, ProtocolVersion::Dtls12),
+    };
+    let mut configs = Configs::new();
+    for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+        settings.versions = vec![version];
+        settings.suites = vec![suite, CipherSuiteId::AES_128_GCM_SHA256];
+        settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE];
+        settings.connection_ids =
+            if kind.ends_with("IDs") { ConnectionIds::Off } else { ConnectionIds::Bytes(8) };
+    }
+    configs
+}
+
+fn run(kind: &str, plan: Plan) -> Report {
+    World::new(configs(kind), plan).run().unwrap_or_else(|wrong| panic!("{kind}: {wrong}"))
+}
+
+#[test]
+fn without_an_end_nothing_is_lost_and_nobody_waits() {
+    for kind in KINDS {
+        let plan = Plan { seed: 1, actions: 40, kills: vec![], faults: false };
+        let report = run(kind, plan);
+        assert_eq!((report.handshakes, report.lost), (1, 0), "{kind}: {report:?}");
+        assert!(report.delivered > 50 && report.writes > 10, "{kind}: {report:?}");
+    }
+}
+
+/// One point in this many, or all with `EVERY_POINT=1`, which takes minutes.
+const STEP: usize = 12;
+
+#[test]
+fn an_end_at_any_point() {
+    let step = if std::env::var_os("EVERY_POINT").is_some() { 1 } else { STEP };
+    for (seed, kind) in (1..).zip(KINDS) {
+        let plan = |kills| Plan { seed, actions: 8, kills, faults: true };
+        let points = run(kind, plan(vec![])).points;
+        assert!(points > 100, "{kind}: {points} points");
+        let restored: u64 =
+            (0..points).step_by(step).map(|point| run(kind, plan(vec![point])).restored).sum();
+        assert!(restored as usize > points as usize / step / 3, "{kind}: {restored} of {points}");
+    }
+}
+
+#[test]
+fn ends_at_random_points() {
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
+    let mut totals = Report::default();
+    for seed in seed.map_or(0..120, |seed| seed..seed + 1) {
+        let kind = KINDS[seed as usize % KINDS.len()];
+        let mut rng = Random::insecure(seed);
+        let mut kills: Vec<u64> = (0..rng.below(8)).map(|_| rng.below(2000)).collect();
+        kills.sort_unstable();
+        let report = run(kind, Plan { seed, actions: 30, kills, faults: true });
+        totals.restored += report.restored;
+        totals.delivered += report.delivered;
+    }
+    assert!(totals.delivered > 0);
+}
+
+#[test]
+fn many_restarts_while_the_peer_sleeps() {
+    for (kind, end) in KINDS.into_iter().flat_map(|kind| ENDS.map(|end| (kind, end))) {
+        let plan = Plan { seed: 3, actions: 8, kills: vec![], faults: true };
+        let report = World::new(configs(kind), plan).restart_often(end, 20);
+        let report = report.unwrap_or_else(|wrong| panic!("{kind}, {end}: {wrong}"));
+        assert_eq!((report.kills, report.restored, report.handshakes), (20, 20, 1), "{kind}");
+    }
+}
+
+/// A pair that has exchanged payloads, and both ends of it as they are saved.
+fn saved_pair(kind: &str) -> (Pair<'static>, [SavedAssociation; 2]) {
+    let mut pair = configs(kind).pair(5);
+    pair.connect().assert_connected();
+    pair.client_send(b"up");
+    pair.server_send(b"down");
+    pair.run_for(Duration::from_secs(1));
+    let (now, handle) = (pair.now, pair.handle.unwrap());
+    let server = pair.server.save(now, handle).unwrap().unwrap();
+    let client = pair.client.save(now).unwrap();
+    assert!(pair.client.is_closed() && pair.server.open_connections() == 0);
+    (pair, [client, server])
+}
+
+/// Both ends, restored in place of those that were saved.
+fn restore(kind: &str, pair: &mut Pair<'_>, [client, server]: &[SavedAssociation; 2]) {
+    let Configs { client: config, server: config12 } = configs(kind);
+    let now = pair.now;
+    pair.client = Connection::restore(config.config(), client, now, Random::insecure(8)).unwrap();
+    pair.server = Endpoint::server(config12.config(), Random::insecure(9));
+    pair.handle = Some(pair.server.restore(now, server).unwrap());
+}
+
+#[test]
+fn a_clean_save_goes_on_where_it_was() {
+    for kind in KINDS {
+        let (mut pair, saved) = saved_pair(kind);
+        let before = pair.log.len();
+        pair.run_for(Duration::from_secs(3600));
+        assert_eq!(pair.log.len(), before, "{kind}: nobody is told");
+        restore(kind, &mut pair, &saved);
+        pair.run_for(Duration::from_secs(3600));
+        assert_eq!(pair.log.len(), before, "{kind}: nothing is sent before there is something");
+        pair.client_send(b"up again");
+        pair.run_for(Duration::from_secs(1));
+        pair.server_send(b"down again");
+        pair.run_for(Duration::from_secs(1));
+        assert_eq!(pair.at_server.data, [&b"up"[..], b"up again"], "{kind}");
+        assert_eq!(pair.at_client.data, [&b"down"[..], b"down again"], "{kind}");
+        assert_eq!(pair.log.len(), before + 2, "{kind}: one datagram each, without new keys");
+        // What came before is not delivered again.
+        for (direction, datagram) in pair.log.clone() {
+            pair.inject(direction, datagram);
+        }
+        pair.run_for(Duration::from_secs(10));
+        assert_eq!((pair.at_server.data.len(), pair.at_client.data.len()), (2, 2), "{kind}");
+    }
+}
+
+#[test]
+fn what_cannot_be_saved_says_why() {
+    let mut pair = configs("1.3").pair(6);
+    assert_eq!(pair.client.save(pair.now), Err(SaveError::NotConnected));
+    pair.connect().assert_connected();
+    let now = pair.now;
+    pair.client_send(b"waits");
+    assert_eq!(pair.client.save(now), Err(SaveError::Busy));
+    let mut pair = Configs::aggregated("agg:8").pair(7);
+    pair.connect().assert_connected();
+    assert_eq!(pair.client.save(pair.now), Err(SaveError::SharedTags));
+}
+
+#[test]
+fn what_is_not_an_association_is_not_restored() {
+    for kind in KINDS {
+        let (pair, [client, server]) = saved_pair(kind);
+        let now = pair.now;
+        let restored = |saved: &SavedAssociation| {
+            let config = configs(kind).client.config();
+            Connection::restore(config, saved, now, Random::insecure(1)).map(|_| ())
+        };
+        assert_eq!(restored(&client), Ok(()), "{kind}");
+        assert_eq!(restored(&server), Err(RestoreError::Role), "{kind}");
+        let (marks, state) = (client.marks, client.state().unwrap());
+        for cut in 0..state.len() {
+            let error = restored(&SavedAssociation::new(marks, state[..cut].to_vec()));
+            assert!(matches!(error, Err(RestoreError::Malformed(_))), "{kind}: {cut}: {error:?}");
+        }
+        let longer = [state, &[0]].concat();
+        assert_eq!(
+            restored(&SavedAssociation::new(marks, longer)),
+            Err(RestoreError::Malformed(DecodeError::Trailing)),
+        );
+        for at in 0..state.len() {
+            for change in [1, 0x80, 0xff] {
+                let mut state = state.to_vec();
+                state[at] ^= change;
+                let _ = restored(&SavedAssociation::new(marks, state));
+            }
+        }
+        let mut other = state.to_vec();
+        other[0] = 2;
+        let other = restored(&SavedAssociation::new(marks, other));
+        assert_eq!(other, Err(RestoreError::Format(2)), "{kind}");
+        for marks in [
+            Marks { send_epoch: marks.send_epoch + 1, ..marks },
+            Marks { send_below: 1 << 60, ..marks },
+            Marks { deliver_epoch: marks.deliver_epoch + 1, ..marks },
+        ] {
+            let error = restored(&SavedAssociation::new(marks, state.to_vec()));
+            assert!(matches!(error, Err(RestoreError::Malformed(_))), "{kind}: {error:?}");
+        }
+        let skipped = |skipped| SavedAssociation::new(Marks { skipped, ..marks }, state.to_vec());
+        assert_eq!(restored(&skipped(1 << 14)), Ok(()), "{kind}");
+        assert_eq!(restored(&skipped((1 << 14) + 1)), Err(RestoreError::Skipped), "{kind}");
+    }
+}
+
+#[test]
+fn an_association_whose_key_has_changed_is_not_restored() {
+    for kind in KINDS {
+        let (pair, [_, server]) = saved_pair(kind);
+        let with = |psk: Psk| {
+            let mut configs = configs(kind);
+            configs.server.psks = Arc::new(psk);
+            let mut endpoint = Endpoint::server(configs.server.config(), Random::insecure(2));
+            endpoint.restore(pair.now, &server).map(|_| ())
+        };
+        assert_eq!(with(testkit::pair::psk()), Ok(()), "{kind}");
+        let changed = Psk::external(b"Client_identity", &[0x1b; 32]).unwrap();
+        assert_eq!(with(changed), Err(RestoreError::UnknownKey), "{kind}");
+        let other = Psk::external(b"Other_identity", &[0x1a; 32]).unwrap();
+        assert_eq!(with(other), Err(RestoreError::UnknownKey), "{kind}");
+    }
+}
+
+#[test]
+fn no_two_associations_of_an_endpoint_have_one_id_or_address() {
+    for kind in KINDS {
+        let (mut pair, saved) = saved_pair(kind);
+        restore(kind, &mut pair, &saved);
+        let again = pair.server.restore(pair.now, &saved[1]).map(|_| ());
+        assert_eq!(again, Err(RestoreError::InUse), "{kind}");
+        pair.server.forget(pair.handle.unwrap());
+        assert!(pair.server.restore(pair.now, &saved[1]).is_ok(), "{kind}");
+    }
+}
+
+/// What this version of the format has written once is written and read the same way for ever. If this
+/// test fails, the format has changed: give it another number.
+#[test]
+fn the_form_of_a_saved_association_stays() {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let fixtures =
+        include_str!("restart/format1.txt").lines().filter(|line| !line.starts_with('#'));
+    let mut read = 0;
+    for (kind, fixture) in KINDS.into_iter().zip(fixtures) {
+        let (_, [client, _]) = saved_pair(kind);
+        let (marks, state) = (client.marks.to_bytes(), client.state().unwrap());
+        assert_eq!(format!("{kind}: {} {}", hex(&marks), hex(state)), fixture);
+        read += 1;
+    }
+    assert_eq!(read, KINDS.len());
+}

@@ -1,0 +1,532 @@
+//! Two engines that write ahead, whose processes end at any point, over a network that loses
+//! datagrams and stores whose writes take time.
+//!
+//! A point at which a process may end comes before and after each datagram sent or received, each
+//! payload delivered, and each write that begins, lands or is confirmed. A world counts its points, so
+//! that a run is repeated with an end at each of them. Virtual time, one seed and the list of ends
+//! determine everything. The judge fails when
+//! - an end seals two records under one number of one epoch;
+//! - a payload is delivered twice, or one that nobody sent;
+//! - the ends need another handshake although both had saved the association;
+//! - they do not exchange payloads in the end.
+
+mod observer;
+
+use lightseal_core::{Engine, Instant, Output, Random};
+use lightseal_dtls::{
+    ClientConfig, Endpoint, Event, Handle, Marks, SavedAssociation, ServerConfig,
+};
+use lightseal_net::delay_line::DelayLine;
+use observer::Observer;
+use std::collections::{BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::pair::{Configs, client_address, server_address};
+
+/// The client and the server.
+pub const ENDS: [usize; 2] = [0, 1];
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
+
+/// What a world does.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Determines everything else.
+    pub seed: u64,
+    /// The number of random actions.
+    pub actions: u32,
+    /// The points at which the process ends that has come to it, ascending.
+    pub kills: Vec<u64>,
+    /// Whether the network loses, repeats and delays datagrams.
+    pub faults: bool,
+}
+
+/// What came of a run in which the judge found nothing wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// The points at which a process could have ended.
+    pub points: u64,
+    /// How many processes ended.
+    pub kills: u64,
+    /// Complete handshakes of the client.
+    pub handshakes: u64,
+    /// How often an association was restored.
+    pub restored: u64,
+    /// Writes that the stores accepted.
+    pub writes: u64,
+    /// Payloads delivered, and payloads lost by the network, by ends, or below a mark.
+    pub delivered: u64,
+    /// See [`Self::delivered`].
+    pub lost: u64,
+    /// Protected records that the observer has read.
+    pub records: u64,
+}
+
+/// A write on its way to the store.
+struct Write {
+    saved: SavedAssociation,
+    handle: Handle,
+    lands: Instant,
+    answered: Instant,
+    landed: bool,
+}
+
+/// One end: its process, if it runs, and its store.
+struct End {
+    engine: Option<Endpoint>,
+    handle: Option<Handle>,
+    durable: Option<(Marks, Vec<u8>)>,
+    writes: VecDeque<Write>,
+    starts_at: Option<Instant>,
+    received: BTreeSet<u64>,
+    sent: BTreeSet<u64>,
+    /// Whether the process has ever ended with nothing saved.
+    was_bare: bool,
+}
+
+struct Packet {
+    to: usize,
+    from: SocketAddr,
+    datagram: Vec<u8>,
+}
+
+/// What an engine has given out.
+enum Given {
+    Datagram(Vec<u8>),
+    Save(Handle, SavedAssociation),
+    Data(Vec<u8>),
+    Connected(Handle),
+    Closed,
+    Other,
+    Rests(Option<Instant>),
+}
+
+/// Two ends, their stores and the network.
+pub struct World {
+    plan: Plan,
+    now: Instant,
+    rng: Random,
+    configs: (Arc<ClientConfig>, Arc<ServerConfig>),
+    ends: [End; 2],
+    network: DelayLine<Packet>,
+    observer: Observer,
+    report: Report,
+    next_payload: u64,
+    /// How often a process began with nothing saved.
+    attempts: usize,
+    calm: bool,
+}
+
+fn address(end: usize) -> SocketAddr {
+    if end == CLIENT { client_address() } else { server_address() }
+}
+
+impl World {
+    /// A world whose client has begun to connect. The configurations choose one cipher suite with
+    /// SHA-256.
+    pub fn new(mut configs: Configs, plan: Plan) -> Self {
+        let client = &configs.client.settings;
+        let (version, cid) = (client.versions[0], configs.server.settings.connection_ids);
+        let suites = &client.suites;
+        let suite = suites.iter().find_map(|id| client.provider.suite(*id)).expect("a suite");
+        let cid_len = match cid {
+            lightseal_dtls::ConnectionIds::Bytes(len) => len.into(),
+            _ => 0,
+        };
+        let (observer, secrets) = Observer::new(suite, version, cid_len);
+        for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+            settings.write_ahead = true;
+            settings.key_log = Some(secrets.clone());
+        }
+        let end = || End {
+            engine: None,
+            handle: None,
+            durable: None,
+            writes: VecDeque::new(),
+            starts_at: Some(Instant::from_micros(1_000_000)),
+            received: BTreeSet::new(),
+            sent: BTreeSet::new(),
+            was_bare: false,
+        };
+        Self {
+            now: Instant::from_micros(1_000_000),
+            rng: Random::insecure(plan.seed),
+            plan,
+            configs: (configs.client.config(), configs.server.config()),
+            ends: [end(), end()],
+            network: DelayLine::new(),
+            observer,
+            report: Report::default(),
+            next_payload: 0,
+            attempts: 0,
+            calm: false,
+        }
+    }
+
+    /// Runs the plan to its end.
+    ///
+    /// # Errors
+    /// Returns what the judge found wrong.
+    pub fn run(mut self) -> Result<Report, String> {
+        self.play().map_err(|wrong| {
+            format!("{wrong}\nat {:?} after {:?}\nin {:?}", self.now, self.report, self.plan)
+        })?;
+        self.report.records = self.observer.records;
+        Ok(self.report)
+    }
+
+    fn play(&mut self) -> Result<(), String> {
+        self.run_for(Duration::from_millis(500))?;
+        for _ in 0..self.plan.actions {
+            self.act()?;
+            let pause = [0, 3, 40, 300, 1500, 30_000][self.rng.below(6) as usize];
+            self.run_for(Duration::from_millis(pause))?;
+        }
+        // The faults end, and both processes run.
+        self.calm = true;
+        self.run_for(Duration::from_secs(120))?;
+        for end in ENDS {
+            self.echo(end)?;
+        }
+        let bare = self.ends.iter().any(|end| end.was_bare);
+        if self.report.handshakes != 1 && !bare {
+            return Err(format!("{} handshakes", self.report.handshakes));
+        }
+        let sent: u64 = self.ends.iter().map(|end| end.sent.len() as u64).sum();
+        self.report.lost = sent - self.report.delivered;
+        Ok(())
+    }
+
+    /// Payloads of an end arrive again: in DTLS 1.2 after those that were given up.
+    fn echo(&mut self, end: usize) -> Result<(), String> {
+        let peer = 1 - end;
+        for _ in 0..400 {
+            let id = self.send(end)?;
+            self.run_for(Duration::from_millis(500))?;
+            if id.is_some_and(|id| self.ends[peer].received.contains(&id)) {
+                return Ok(());
+            }
+        }
+        let counted = self.ends[peer].engine.as_ref().map(Endpoint::totals);
+        Err(format!("what {end} sends is not delivered: {counted:?}"))
+    }
+
+    fn act(&mut self) -> Result<(), String> {
+        let end = self.rng.below(2) as usize;
+        let now = self.now;
+        match self.rng.below(10) {
+            0..=5 => {
+                for _ in 0..=self.rng.below(3) {
+                    self.send(end)?;
+                }
+                return Ok(());
+            }
+            6 => {
+                // A burst needs more numbers than are reserved at first.
+                for _ in 0..40 {
+                    self.send(end)?;
+                }
+                return Ok(());
+            }
+            action => {
+                let end = &mut self.ends[end];
+                let connection =
+                    end.engine.as_mut().zip(end.handle).and_then(|(e, h)| e.connection_mut(h));
+                if let Some(mut connection) = connection {
+                    match action {
+                        7 => connection.update_keys(now),
+                        8 => connection.rotate_connection_id(now),
+                        _ => connection.request_connection_ids(now, 2),
+                    }
+                }
+            }
+        }
+        self.poll(end)
+    }
+
+    /// Sends a payload that nobody has sent before; returns its number.
+    fn send(&mut self, end: usize) -> Result<Option<u64>, String> {
+        let (id, now) = (self.next_payload, self.now);
+        let room = if self.rng.below(2) == 0 { 0 } else { 1500 };
+        let mut buf = [0; 1500];
+        let End { engine, handle, .. } = &mut self.ends[end];
+        let sent = match engine.as_mut().zip(*handle).and_then(|(e, h)| e.connection_mut(h)) {
+            Some(mut connection) => connection.send(now, &id.to_be_bytes(), &mut buf[..room]),
+            None => return Ok(None),
+        };
+        let Ok(sent) = sent else { return Ok(None) };
+        self.next_payload += 1;
+        self.ends[end].sent.insert(id);
+        if let lightseal_core::Sent::Datagram { len, .. } = sent {
+            self.transmit(end, &buf[..len])?;
+        }
+        self.poll(end)?;
+        Ok(Some(id))
+    }
+
+    /// A point of an end: returns whether its process ends here.
+    fn point(&mut self, end: usize) -> bool {
+        let at = self.report.points;
+        self.report.points += 1;
+        let ends = self.plan.kills.binary_search(&at).is_ok();
+        if ends {
+            self.kill(end);
+        }
+        ends
+    }
+
+    /// The process of an end is gone. Of the writes on their way, the first ones still land.
+    pub fn kill(&mut self, end: usize) {
+        self.report.kills += 1;
+        let this = &mut self.ends[end];
+        (this.engine, this.handle) = (None, None);
+        let mut writes = core::mem::take(&mut this.writes);
+        writes.retain(|write| !write.landed);
+        let landing = self.rng.below(writes.len() as u64 + 1);
+        for write in writes.into_iter().take(landing as usize) {
+            self.land(end, &write.saved);
+        }
+        let this = &mut self.ends[end];
+        this.was_bare |= this.durable.is_none();
+        let pause = [1, 20, 700, 5000, 90_000][self.rng.below(5) as usize];
+        this.starts_at = Some(self.now + Duration::from_millis(pause));
+    }
+
+    /// A store accepts a write if it has the one before.
+    fn land(&mut self, end: usize, saved: &SavedAssociation) {
+        let durable = &mut self.ends[end].durable;
+        let state = match (saved.state(), &*durable) {
+            (Some(state), _) => state.to_vec(),
+            (None, Some((_, state))) => state.clone(),
+            (None, None) => panic!("the first write has everything"),
+        };
+        if let Some((before, _)) = durable {
+            // The first write of a new handshake replaces the row of the old one.
+            let fits = saved.marks.version == before.version + 1 || saved.marks.version == 1;
+            assert!(fits, "version {} after {}", saved.marks.version, before.version);
+        }
+        *durable = Some((saved.marks, state));
+        self.report.writes += 1;
+    }
+
+    /// A process begins, with what its store has.
+    fn start(&mut self, end: usize) -> Result<(), String> {
+        let (client, server) = self.configs.clone();
+        let seed = self.rng.fork();
+        let mut engine = match end {
+            CLIENT => Endpoint::client(client.settings().clone(), seed).expect("valid settings"),
+            _ => Endpoint::server(server, seed),
+        };
+        let durable = self.ends[end].durable.clone();
+        self.attempts += usize::from(durable.is_none());
+        let handle = match durable {
+            Some((marks, state)) => {
+                let saved = SavedAssociation::new(marks, state);
+                let restored = match end {
+                    CLIENT => engine.restore_client(self.now, client, &saved),
+                    _ => engine.restore(self.now, &saved),
+                };
+                self.report.restored += 1;
+                Some(restored.map_err(|error| format!("{end} restores: {error}"))?)
+            }
+            None if end == CLIENT => {
+                let handle = engine.connect(self.now, client, server_address());
+                Some(handle.map_err(|error| error.to_string())?)
+            }
+            None => None,
+        };
+        let this = &mut self.ends[end];
+        (this.engine, this.handle, this.starts_at) = (Some(engine), handle, None);
+        self.poll(end)
+    }
+
+    fn transmit(&mut self, end: usize, datagram: &[u8]) -> Result<(), String> {
+        if self.point(end) {
+            return Ok(());
+        }
+        let association = self.attempts;
+        self.observer.sent(end, association, datagram)?;
+        let mut copies = 1;
+        if self.plan.faults && !self.calm {
+            copies = [1, 1, 1, 1, 1, 1, 0, 2][self.rng.below(8) as usize];
+        }
+        for _ in 0..copies {
+            let jitter = if self.plan.faults { self.rng.below(15) } else { 0 };
+            let packet = Packet { to: 1 - end, from: address(end), datagram: datagram.to_vec() };
+            self.network.push(self.now + Duration::from_millis(5 + jitter), packet);
+        }
+        self.point(end);
+        Ok(())
+    }
+
+    /// Takes what an engine gives out.
+    fn poll(&mut self, end: usize) -> Result<(), String> {
+        loop {
+            match self.next_given(end) {
+                None | Some(Given::Rests(_)) => return Ok(()),
+                Some(Given::Datagram(datagram)) => self.transmit(end, &datagram)?,
+                Some(Given::Save(handle, saved)) => {
+                    if self.point(end) {
+                        return Ok(());
+                    }
+                    let delay = |rng: &mut Random| Duration::from_millis(1 + rng.below(8));
+                    let outage = if self.plan.faults && self.rng.below(40) == 0 { 3000 } else { 0 };
+                    let lands = self.now + delay(&mut self.rng) + Duration::from_millis(outage);
+                    let answered = lands + delay(&mut self.rng);
+                    let write = Write { saved, handle, lands, answered, landed: false };
+                    self.ends[end].writes.push_back(write);
+                }
+                Some(Given::Data(data)) => {
+                    if self.point(end) {
+                        return Ok(());
+                    }
+                    let id = data.try_into().map(u64::from_be_bytes);
+                    let id = id.map_err(|_| "a payload of another length")?;
+                    if !self.ends[1 - end].sent.contains(&id) {
+                        return Err(format!("payload {id} was not sent"));
+                    }
+                    if !self.ends[end].received.insert(id) {
+                        return Err(format!("payload {id} was delivered twice"));
+                    }
+                    self.report.delivered += 1;
+                    self.point(end);
+                }
+                Some(Given::Connected(handle)) => {
+                    self.ends[end].handle = Some(handle);
+                    self.report.handshakes += u64::from(end == CLIENT);
+                }
+                Some(Given::Closed) => {
+                    if end == CLIENT {
+                        // A new handshake: whoever had saved the old association has lost it.
+                        self.ends[end].durable = None;
+                        self.ends[end].engine = None;
+                        self.ends[end].writes.clear();
+                        return self.start(end);
+                    }
+                }
+                Some(Given::Other) => {}
+            }
+        }
+    }
+
+    fn next_given(&mut self, end: usize) -> Option<Given> {
+        let this = &mut self.ends[end];
+        let mut buf = [0; 2048];
+        Some(match this.engine.as_mut()?.poll_output(&mut buf) {
+            Output::Datagram { payload, .. } => Given::Datagram(payload.to_vec()),
+            Output::Event(event) => match event.event {
+                Event::Save(saved) => Given::Save(event.handle, *saved),
+                Event::Data(data) => Given::Data(data.to_vec()),
+                Event::Connected(_) => Given::Connected(event.handle),
+                Event::Closed(_) if this.handle == Some(event.handle) => {
+                    this.handle = None;
+                    Given::Closed
+                }
+                _ => Given::Other,
+            },
+            Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
+            Output::WakeAt(at) => Given::Rests(Some(at)),
+            Output::Idle => Given::Rests(None),
+        })
+    }
+
+    /// The next thing that happens at an end: when, and what.
+    fn next_of(&mut self, end: usize) -> Option<Instant> {
+        let wake = match self.next_given(end) {
+            Some(Given::Rests(at)) => at,
+            Some(_) => unreachable!("the engine was polled until it rested"),
+            None => None,
+        };
+        let this = &self.ends[end];
+        let write = this.writes.front().map(|w| if w.landed { w.answered } else { w.lands });
+        wake.into_iter().chain(write).chain(this.starts_at).min()
+    }
+
+    /// Lets virtual time pass.
+    ///
+    /// # Errors
+    /// Returns what the judge found wrong.
+    pub fn run_for(&mut self, duration: Duration) -> Result<(), String> {
+        let until = self.now + duration;
+        for _ in 0..2_000_000 {
+            let due = ENDS.map(|end| self.next_of(end));
+            let next = due.into_iter().flatten().chain(self.network.next_due()).min();
+            let Some(next) = next.filter(|at| *at <= until) else {
+                self.now = until;
+                return Ok(());
+            };
+            self.now = self.now.max(next);
+            if let Some((_, Packet { to, from, mut datagram })) = self.network.pop_due(self.now) {
+                if self.ends[to].engine.is_none() || self.point(to) {
+                    continue;
+                }
+                let now = self.now;
+                if let Some(engine) = &mut self.ends[to].engine {
+                    engine.handle_datagram(now, from, &mut datagram);
+                }
+                if !self.point(to) {
+                    self.poll(to)?;
+                }
+                continue;
+            }
+            for end in ENDS {
+                self.pass(end)?;
+            }
+        }
+        Err("the ends never rest".into())
+    }
+
+    /// What is due at an end happens.
+    fn pass(&mut self, end: usize) -> Result<(), String> {
+        let now = self.now;
+        if self.ends[end].starts_at.is_some_and(|at| at <= now) {
+            return self.start(end);
+        }
+        if let Some(write) = self.ends[end].writes.front_mut() {
+            if !write.landed && write.lands <= now {
+                write.landed = true;
+                let saved = write.saved.clone();
+                if self.point(end) {
+                    return Ok(());
+                }
+                self.land(end, &saved);
+                if self.point(end) {
+                    return Ok(());
+                }
+            } else if write.landed && write.answered <= now {
+                let (handle, version) = (write.handle, write.saved.marks.version);
+                self.ends[end].writes.pop_front();
+                if let Some(engine) = &mut self.ends[end].engine {
+                    engine.saved(now, handle, version);
+                }
+                if self.point(end) {
+                    return Ok(());
+                }
+            }
+        }
+        if let Some(engine) = &mut self.ends[end].engine {
+            engine.handle_timeout(now);
+        }
+        self.poll(end)
+    }
+
+    /// Ends the process of an end this often while nobody sends anything, and lets it begin again.
+    ///
+    /// # Errors
+    /// Returns what the judge found wrong.
+    pub fn restart_often(mut self, end: usize, times: u32) -> Result<Report, String> {
+        self.run_for(Duration::from_secs(5))?;
+        for _ in 0..times {
+            self.kill(end);
+            self.run_for(Duration::from_secs(120))?;
+        }
+        self.run()
+    }
+
+    /// The server's association as its store has it, and what the client's store has.
+    pub fn stored(&self) -> [Option<&(Marks, Vec<u8>)>; 2] {
+        [CLIENT, SERVER].map(|end| self.ends[end].durable.as_ref())
+    }
+}
