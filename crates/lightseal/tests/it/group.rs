@@ -441,7 +441,7 @@ fn mistakes_of_an_administrator_end_with_one_line() {
     fail(&["evict", "lights", "lamp"], &["no controller runs with the state directory"]);
     let enrol = ["enrol", "lamp", "--listener", "--controller", "127.0.0.1:9"];
     fail(&enrol, &["--state", "holds no controller"]);
-    assert!(!std::path::Path::new(&state).exists(), "only `create` makes a controller");
+    assert!(!Path::new(&state).exists(), "only `create` makes a controller");
     let group = site.group();
     fail(&["create", "lights", "--address", "10.0.0.1:5"], &["not a multicast address"]);
     let create = ["create", "lights", "--address", &group];
