@@ -145,8 +145,8 @@ fn a_client_is_known_by_a_name_of_a_kind_that_its_authorities_are_constrained_to
         name
     };
     assert_eq!(with(ca_params("Plant")).as_deref(), Some("urn:dev:mac:0024befffe804ff1"));
-    assert_eq!(with(constrained(&[domain.clone()])).as_deref(), Some("a.example"));
-    assert_eq!(with(constrained(&[network.clone()])).as_deref(), Some("192.0.2.1"));
+    assert_eq!(with(constrained(std::slice::from_ref(&domain))).as_deref(), Some("a.example"));
+    assert_eq!(with(constrained(std::slice::from_ref(&network))).as_deref(), Some("192.0.2.1"));
     assert_eq!(with(constrained(&[network, domain.clone()])).as_deref(), Some("a.example"));
     // A device that has only other names has no identity, but its certificate is valid.
     let ca = intermediate(constrained(&[domain]), &plain);
