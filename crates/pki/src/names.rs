@@ -95,10 +95,10 @@ pub(crate) struct NameKinds {
 }
 
 impl NameKinds {
-    /// All kinds.
+    /// Every kind that a certificate may have.
     pub(crate) const ALL: Self = Self { uris: true, dns: true, addresses: true, subject: true };
 
-    /// Those of these kinds for which an authority with these constraints vouches. RFC 5280, section
+    /// The kinds among these for which an authority with these constraints vouches. RFC 5280, section
     /// 4.2.1.10, constrains only names of the kinds that are listed. So an authority for one domain
     /// could give a device any URI or subject, which would be its identity.
     pub(crate) fn within(self, constraints: &NameConstraints) -> Self {

@@ -98,7 +98,7 @@ fn clippy() -> Result<(), String> {
     ]))
 }
 
-/// That the program builds by itself, as users build it: beside other packages it has their features
+/// The program must build by itself, as users build it: beside other packages it has their features
 /// too.
 fn program() -> Result<(), String> {
     run_command(cargo(&["clippy", "--quiet", "--package", "lightseal", "--", "--deny", "warnings"]))

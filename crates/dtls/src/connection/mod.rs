@@ -9,6 +9,7 @@
 //! - `receive`: parses datagrams into verified payloads and handshake messages;
 //! - `transmit`: builds datagrams from queued payloads and flights;
 //! - `deadlines`: acts on timers that have expired;
+//! - `ending`: how an association ends, and why;
 //! - `event`: what an association reports to its application;
 //! - `dtls12`: state and rules that only DTLS 1.2 needs;
 //! - `path`: the peer's address, and return routability checks;
@@ -31,6 +32,7 @@ mod deadlines;
 mod dtls12;
 mod early;
 mod early_data;
+mod ending;
 mod event;
 mod form;
 mod ids;
@@ -86,6 +88,7 @@ use core::net::{IpAddr, SocketAddr};
 use deadlines::FinishedProgress;
 use early::EarlyRecords;
 use early_data::EarlyDataState;
+use ending::Ending;
 use ids::Ids;
 use lightseal_aggregation::Scheme;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
@@ -166,17 +169,6 @@ impl AdmittedClient<'_> {
 enum Role {
     Client(OfPart<parts::Client, Arc<ClientConfig>>),
     Server(OfPart<parts::Server, Arc<ServerConfig>>),
-}
-
-/// Whether, and how, an association is ending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    /// The association is not ending.
-    Open,
-    /// Open aggregates are to be closed and an alert is to be sent; then the association ends.
-    Farewell(AlertDescription, CloseReason),
-    /// The association has ended. The application may still have to take the event that says so.
-    Ended,
 }
 
 /// A DTLS association.
@@ -459,74 +451,6 @@ impl Connection {
             Stage::Established(established) => established.export(label, context, out),
             _ => Err(ExportError::NotConnected),
         }
-    }
-
-    /// Ends the association: open aggregates are closed, and the peer is sent close_notify.
-    pub fn close(&mut self, now: Instant) {
-        self.now = self.now.max(now);
-        self.farewell(AlertDescription::CLOSE_NOTIFY, CloseReason::Local);
-    }
-
-    /// Ends the association because its peer, though authenticated, is not welcome: it is sent
-    /// `access_denied` (RFC 8446, section 6.2).
-    pub fn refuse(&mut self, now: Instant) {
-        self.now = self.now.max(now);
-        self.farewell(AlertDescription::ACCESS_DENIED, CloseReason::Refused);
-    }
-
-    /// Ends the association without an alert to the peer.
-    pub(crate) fn abandon(&mut self, reason: CloseReason) {
-        self.end(reason);
-    }
-
-    /// Ends an association whose handshake is complete, before the application has learnt of it; no
-    /// event reports that it was connected.
-    pub(crate) fn turn_away(&mut self, fault: Fault) {
-        self.held = ReceiveBuffer::new(0);
-        self.notices.retain(|notice| !matches!(notice, Notice::Connected(_) | Notice::MaySend(_)));
-        self.fail(fault);
-    }
-
-    fn fail(&mut self, fault: Fault) {
-        let alert = match fault {
-            // RFC 5246, section 7.4.6. In DTLS 1.3 a server has keys when it asks the client.
-            Fault::Incompatible(Incompatibility::NoClientCertificate)
-                if self.channel.send.peek().is_none() =>
-            {
-                AlertDescription::HANDSHAKE_FAILURE
-            }
-            fault => fault.alert(),
-        };
-        self.farewell(alert, CloseReason::Fault(fault));
-    }
-
-    /// Ends the association with an alert to the peer.
-    pub(crate) fn farewell(&mut self, alert: AlertDescription, reason: CloseReason) {
-        if self.is_open() {
-            self.awaken();
-            self.ending = Ending::Farewell(alert, reason);
-            self.timers.stop_all();
-        }
-    }
-
-    /// Erases all keys and reports the end to the application.
-    fn end(&mut self, reason: CloseReason) {
-        if self.ending == Ending::Ended {
-            return;
-        }
-        self.ending = Ending::Ended;
-        self.timers.stop_all();
-        for mut epoch in self.channel.receive.take_before(u64::MAX) {
-            let outcomes = epoch.abandon(&mut self.held);
-            self.stats.received(|received| received.count(&outcomes));
-        }
-        self.channel.send.forget_before(u64::MAX);
-        self.channel.flight.complete();
-        let unsent = self.queue.clear();
-        self.stats.sent(|sent| sent.unsent += unsent);
-        self.early.clear();
-        self.stage = Stage::Ended;
-        self.notices.push(Notice::Closed(reason));
     }
 
     fn settings(&self) -> &Settings {

@@ -277,7 +277,7 @@ impl World {
         ends
     }
 
-    /// The process of an end is gone. Of the writes on their way, the first ones still land.
+    /// The process of an end is gone. The first ones of the writes on their way still land.
     pub fn kill(&mut self, end: usize) {
         self.report.kills += 1;
         let this = &mut self.ends[end];

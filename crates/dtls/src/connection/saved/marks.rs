@@ -151,7 +151,7 @@ pub enum RestoreError {
     UnknownKey,
     /// The PSK store does not know the answer yet: try again when it does.
     LookUpLater,
-    /// Predecessors have skipped so many record numbers that the peer could not follow.
+    /// Predecessors have skipped more record numbers than the peer can follow.
     Skipped,
     /// The connection IDs do not have the length of the endpoint's.
     ConnectionIdLength,

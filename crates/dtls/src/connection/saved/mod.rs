@@ -141,7 +141,7 @@ impl Reserve {
 }
 
 impl Persistence {
-    /// Of an association that begins.
+    /// The state of an association that begins.
     pub(super) const fn new(part: parts::Persistence, writes: bool) -> Self {
         Self {
             part,
