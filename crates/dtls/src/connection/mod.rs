@@ -60,10 +60,9 @@ pub use liveness::Watch;
 pub use saved::{Marks, RestoreError, SaveError, SavedAssociation};
 pub(crate) use transmit::write_plaintext;
 
-use crate::codepoints::AlertDescription;
 use crate::config::{ClientConfig, CookiePolicy, ProtocolVersion, ServerConfig, Settings};
 use crate::crypto::ExportError;
-use crate::error::{CloseReason, Fault, Incompatibility};
+use crate::error::CloseReason;
 use crate::handshake::client::WaitServerHello;
 use crate::handshake::dtls12::hello_decision::AcceptedHello12;
 use crate::handshake::hello_decision::AcceptedHello;
