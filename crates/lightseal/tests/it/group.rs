@@ -272,7 +272,7 @@ fn a_device_comes_back_by_its_token_after_an_old_backup_is_restored() {
     }
     let mut lamp =
         Running::start(&words(&site.member("join", "lamp", 11, &["--service", &service])));
-    lamp.wait_for("the device asks for another key with its token");
+    lamp.wait_for("The device asks for another key with its token");
     lamp.wait_for("requests are answered by");
     let mut switch = Running::start(&words(&line));
     let port = switch.wait_for("applications send to").rsplit(' ').next().unwrap().to_owned();

@@ -356,7 +356,9 @@ mod wire {
         a.has_said("sending with 1");
         let counted = site.counted("b", &b);
         let by_sa = &counted["peers"][SCI_A]["InPktsOK by SA"];
-        assert_eq!((by_sa[0].as_u64(), by_sa[1].as_u64().map(|n| n >= 4)), (Some(6), Some(true)));
+        // A frame of the system, sent before B listened, may have taken one of the last six numbers.
+        let [old, new] = [0, 1].map(|sa| by_sa[sa].as_u64().unwrap());
+        assert!((1..=6).contains(&old) && new >= 4 && old + new >= 10, "{by_sa}");
         end(a);
         // The key remains used up.
         let a = site.start("a", &[]);
