@@ -2,6 +2,7 @@
 
 use crate::tunnel::{PATIENCE, Site, sites, until_it_crosses};
 use lightseal_gateway_host::config::Config;
+use lightseal_gateway_host::status::PeerStatus;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
     IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, PublicKeyData, RevokedCertParams, SerialNumber,
@@ -102,6 +103,19 @@ fn config(site: &Site, credential: &str, root: &str, peer: &str) -> String {
     format!("{head}identity = \"{peer}\"\n{tail}")
 }
 
+/// Waits until the site's peer has shown this identity. Returns what the site says about it.
+fn until_peer_is(site: &Site, identity: &str) -> PeerStatus {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let peer = site.status().peers.remove(0);
+        if peer.identity.as_ref().is_some_and(|shown| shown.to_string() == identity) {
+            return peer;
+        }
+        assert!(Instant::now() < until, "{peer:?}");
+        sleep(Duration::from_millis(50));
+    }
+}
+
 /// Waits until the first site says that its peer is down for this reason.
 fn until_down(site: &Site, why: &str) {
     let until = Instant::now() + PATIENCE;
@@ -153,8 +167,11 @@ fn a_gateway_changes_its_credential_and_keeps_its_name_and_its_place() {
         sites[1].reload(&sites[1].config);
         until_it_crosses(&mut sites, 0, &mut pn, 100);
         until_it_crosses(&mut sites, 1, &mut pn, 100);
+        // Until then the tunnel of before carries frames.
+        let after = until_peer_is(&sites[1], &of_new);
+        assert_eq!(after.name, "other");
+        until_it_crosses(&mut sites, 0, &mut pn, 100);
         let after = sites[1].status().peers.remove(0);
-        assert_eq!((&*after.name, shown(after.identity)), ("other", of_new.clone()));
         assert!(after.received.frames > before.received.frames);
         // The old key is refused.
         sites[0].reload(&with_old_key);
