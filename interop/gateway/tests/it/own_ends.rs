@@ -50,7 +50,8 @@ fn talk(ground: &mut Ground, program: &Path) -> Result<(), Failure> {
             // One of the pings may be needed to learn where the stations are.
             let line = format!("-q -c 4 -i 0.05 -W 5 -s {payload} {}", ends::address(to));
             let said = ground.site.host(from).run("ping", &line)?;
-            assert!(said.contains(" 4 received"), "{payload} bytes: {said}");
+            let enough = [" 3 received", " 4 received"].iter().any(|count| said.contains(count));
+            assert!(enough, "{payload} bytes: {said}");
         }
     }
     drop(running);
