@@ -337,7 +337,8 @@ impl TrafficSecret {
         &self.0.bytes
     }
 
-    /// The same secret once more, for associations that are saved.
+    /// A second copy of the secret. An association that is saved must write it although its keys were
+    /// derived long ago.
     pub(crate) fn copy(&self) -> Self {
         Self(self.0.clone())
     }

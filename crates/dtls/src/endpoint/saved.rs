@@ -15,6 +15,11 @@ impl Endpoint {
     /// [saved](SavedAssociation). [`Connection::restore`] tells what it does then. It takes a session
     /// slot.
     ///
+    /// A PSK is looked up again, so an association whose key was removed or changed is not restored. A
+    /// certificate is not verified again: the host compares the peer of the association with what it
+    /// trusts now, and closes the association of a peer that it does not accept any more, before it
+    /// hands over anything that arrives.
+    ///
     /// # Errors
     /// See [`RestoreError`].
     pub fn restore(
