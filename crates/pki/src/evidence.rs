@@ -170,6 +170,11 @@ impl RecordingVerifier {
         Self { verifier, recent: Mutex::default() }
     }
 
+    /// The verifier that is asked. It records nothing.
+    pub fn inner(&self) -> &dyn CertificateVerifier {
+        &*self.verifier
+    }
+
     /// Takes the chain with which this peer was accepted last. `None` if it was taken before, or if
     /// the peer has shown no chain: it has a raw public key, or resumes a session.
     pub fn take(&self, peer: &PeerKey) -> Option<Evidence> {

@@ -5,14 +5,16 @@ use super::destination::Destination;
 use super::loops::{self, EphemeralPorts, PortResidues};
 use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
+use super::state::{OpenState, State};
 use super::status::FlowStates;
 use super::{ARRIVAL_BYTES, described, overruns, unread, unshared};
 use crate::credential;
 use crate::credential::allow::AccessList;
+use crate::failure::Failure;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
     AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated, Resolution,
-    SendError, ServerConfig, Stats,
+    SavedAssociation, SendError, ServerConfig, Stats,
 };
 use lightseal_net::address::Named;
 use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
@@ -69,8 +71,13 @@ struct ServerHost {
     policy: AggregationPolicy,
     longest: usize,
     associations: HashMap<Handle, Association>,
-    /// Associations without a socket towards the service yet.
-    opening: Vec<Handle>,
+    /// Associations without a socket towards the service yet, and the port from which the service saw
+    /// those that were restored; 0 if it has seen none.
+    opening: Vec<(Handle, Option<u16>)>,
+    /// What the engine wants to be stored.
+    saves: Vec<(Handle, Box<SavedAssociation>)>,
+    /// The stored associations, if they are stored.
+    state: Option<State>,
     /// Associations whose keepalive is to be answered.
     answers: Vec<Handle>,
     /// Associations that are to be closed because there is no room for them.
@@ -90,6 +97,12 @@ struct Association {
     /// Messages that arrived with the end of the handshake, before there was a socket.
     early: Vec<Vec<u8>>,
     active_at: Instant,
+}
+
+impl Association {
+    fn new(peer: SocketAddr, identity: Arc<str>, now: Instant) -> Self {
+        Self { peer, identity, service: None, early: Vec::new(), active_at: now }
+    }
 }
 
 /// A socket towards the service.
@@ -149,16 +162,10 @@ impl EngineHost<Endpoint> for ServerHost {
                     self.refused.push(handle);
                     return;
                 }
-                let association = Association {
-                    peer,
-                    identity: owner,
-                    service: None,
-                    early: Vec::new(),
-                    active_at: now,
-                };
-                self.associations.insert(handle, association);
-                self.opening.push(handle);
+                self.associations.insert(handle, Association::new(peer, owner, now));
+                self.opening.push((handle, None));
             }
+            Event::Save(saved) => self.saves.push((handle, saved)),
             Event::Data(payload) | Event::Provisional { data: payload, .. } => {
                 let Some(association) = self.associations.get_mut(&handle) else {
                     self.totals.refused_messages.add(u64::from(!payload.is_empty()));
@@ -193,6 +200,9 @@ impl EngineHost<Endpoint> for ServerHost {
             }
             Event::Closed(reason) => {
                 let ended = self.associations.remove(&handle);
+                if let Some(state) = &mut self.state {
+                    state.remove(handle);
+                }
                 let complete = ended.is_some();
                 self.count_early(ended);
                 match reason {
@@ -218,10 +228,16 @@ impl EngineHost<Endpoint> for ServerHost {
     }
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
-        for handle in std::mem::take(&mut self.opening) {
+        for (handle, saved) in std::mem::take(&mut self.saves) {
+            let port = self.service_port(handle);
+            if let Some(state) = &mut self.state {
+                state.save(endpoint, handle, saved, port);
+            }
+        }
+        for (handle, former) in std::mem::take(&mut self.opening) {
             let residues = endpoint.connection(handle).and_then(|of| loops::residues(&of));
-            match self.open(handle, residues) {
-                Ok(()) => self.totals.opened.one(),
+            match self.open(handle, residues, former) {
+                Ok(()) => self.totals.opened.add(former.is_none().into()),
                 Err(error) => {
                     self.totals.count_refused(&error);
                     let refused = self.associations.remove(&handle);
@@ -288,13 +304,27 @@ impl ServerHost {
         true
     }
 
-    /// Opens an association's socket towards the service, if possible from a port that leaves one
-    /// of these residues.
-    fn open(&mut self, handle: Handle, residues: Option<PortResidues>) -> io::Result<()> {
+    /// The port from which the service sees an association; 0 if it sees none.
+    fn service_port(&self, handle: Handle) -> u16 {
+        let service = self.associations.get(&handle).and_then(|of| of.service.as_ref());
+        service.and_then(|of| of.socket.local_addr().ok()).map_or(0, |local| local.port())
+    }
+
+    /// Opens an association's socket towards the service, if possible from the port that it had
+    /// before a restart, or else from a port that leaves one of these residues.
+    fn open(
+        &mut self,
+        handle: Handle,
+        residues: Option<PortResidues>,
+        former: Option<u16>,
+    ) -> io::Result<()> {
         // The association may have ended meanwhile.
         let Some(association) = self.associations.get_mut(&handle) else { return Ok(()) };
         let to = self.options.service.address()?;
-        let ports = residues.map(|residues| self.ports.leaving(residues)).unwrap_or_default();
+        let mut ports = residues.map(|residues| self.ports.leaving(residues)).unwrap_or_default();
+        if let Some(port) = former.filter(|port| *port > 0) {
+            ports.insert(0, port);
+        }
         let socket = Arc::new(socket::connect_from(&ports, to)?);
         let totals = Arc::clone(&self.totals);
         let answers = Answers {
@@ -403,6 +433,8 @@ impl ServerProxy {
                 longest,
                 associations: HashMap::new(),
                 opening: Vec::new(),
+                saves: Vec::new(),
+                state: None,
                 answers: Vec::new(),
                 refused: Vec::new(),
                 shares: Shares::default(),
@@ -421,6 +453,64 @@ impl ServerProxy {
     /// The address that client proxies send to.
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.outer.socket().local_addr()
+    }
+
+    /// Takes over the associations of a store, and stores those of this proxy from now on. The
+    /// settings ask for it ([`write_ahead`](lightseal_dtls::Settings::write_ahead)).
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read.
+    pub(crate) fn take_over(&self, open: OpenState) -> Result<(), Failure> {
+        let (outer, runtime) = (Arc::downgrade(&self.outer), tokio::runtime::Handle::current());
+        let confirm = move |written: &[(Handle, u64)]| {
+            let Some(outer) = outer.upgrade() else { return };
+            // What waited for the confirmation may need tasks.
+            let _entered = runtime.enter();
+            outer.call(|endpoint, _, now| {
+                for (handle, version) in written {
+                    endpoint.saved(now, *handle, *version);
+                }
+            });
+        };
+        let max = self.options.max_flows;
+        self.outer.call(|endpoint, host, now| {
+            let state = open.take_over(Box::new(confirm), |saved, service_port| {
+                if host.associations.len() >= max {
+                    return Err(format!("{max} flows are open (--max-flows)"));
+                }
+                let handle = endpoint.restore(now, saved).map_err(|error| error.to_string())?;
+                if let Some(connection) = endpoint.connection(handle) {
+                    let owner = connection.negotiated().map(credential::shown);
+                    let owner = owner.unwrap_or_else(|| credential::ANONYMOUS.to_owned());
+                    let association = Association::new(connection.peer(), owner.into(), now);
+                    host.associations.insert(handle, association);
+                    host.opening.push((handle, Some(service_port)));
+                }
+                Ok(handle)
+            })?;
+            host.state = Some(state);
+            Ok(())
+        })
+    }
+
+    /// Stores all associations for the next run, and closes those that are not stored. Without a store
+    /// nothing happens, and `false` is returned.
+    pub(crate) fn save_all(&self) -> bool {
+        let state = self.outer.call(|endpoint, host, now| {
+            let mut state = host.state.take()?;
+            for handle in state.save_all(now, endpoint, |handle| host.service_port(handle)) {
+                if let Some(mut connection) = endpoint.connection_mut(handle) {
+                    connection.close(now);
+                }
+            }
+            Some(state)
+        });
+        // Not under the engine's lock, which confirmations of writes take.
+        if let Some(state) = &state {
+            state.flush();
+        }
+        state.is_some()
     }
 
     /// Carries datagrams until the future is dropped.
@@ -509,6 +599,10 @@ impl ServerProxy {
             peers: self.peers(),
         };
         report::complete(&mut value, facts);
+        let state = self.outer.call(|_, host, _| host.state.as_ref().map(State::report));
+        if let Some(state) = state {
+            value["state"] = serde_json::json!(state);
+        }
         value
     }
 

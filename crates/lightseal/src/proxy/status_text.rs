@@ -69,6 +69,9 @@ pub(super) fn text(report: &Report, rates: Option<Rates>) -> String {
              {resumed} resumed"
         ),
     );
+    if let Some(state) = &report.state {
+        lines.wrapped(0, &state.line());
+    }
     lines.empty();
     let ways = [
         (local, other, report.outward, rates.map(|rates| rates.outward)),
