@@ -4,7 +4,9 @@ use crate::program;
 use crate::proxy_credentials::{Files, client_flags, echoes, is_answered};
 
 use lightseal_core::{Instant, Random};
-use lightseal_dtls::{ClientConfig, Connection, Event, ProtocolVersion, Psk, Settings};
+use lightseal_dtls::{
+    ClientConfig, Connection, ConnectionIds, Event, ProtocolVersion, Psk, Settings,
+};
 use lightseal_net::blocking::Driver;
 use program::{
     KEY, Running, TempDir, application, echo, eventually, fails, keygen, lightseal, start_with,
@@ -64,6 +66,11 @@ impl Service {
     }
 }
 
+/// The identity of a client, of 16 bytes.
+fn identity(client: u64) -> String {
+    format!("sensor-{client:09}")
+}
+
 /// A client as an engine. It never begins a second handshake.
 struct Client {
     number: u64,
@@ -80,7 +87,8 @@ impl Client {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut settings = Settings::new(&lightseal_dtls::crypto::rustcrypto::PROVIDER);
         settings.versions = vec![version];
-        let identity = format!("sensor-{number}");
+        settings.connection_ids = ConnectionIds::of_bytes(0);
+        let identity = identity(number);
         let psk = Psk::external(identity.as_bytes(), &(0..16).collect::<Vec<u8>>()).unwrap();
         let config = Arc::new(ClientConfig::with(psk, settings).unwrap());
         let rng = Random::from_os().unwrap();
@@ -153,7 +161,7 @@ struct Place {
 impl Place {
     fn new(clients: u64) -> Self {
         let dir = TempDir::new();
-        let lines: String = (0..clients).map(|n| format!("sensor-{n}:{KEY}\n")).collect();
+        let lines: String = (0..clients).map(|n| format!("{}:{KEY}\n", identity(n))).collect();
         let keys = dir.file("keys.psk", &lines);
         let made = lightseal(&["proxy", "state-key", &dir.path("state.key")]).output().unwrap();
         assert!(made.status.success(), "{made:?}");
@@ -281,6 +289,53 @@ fn a_proxy_that_is_stopped_loses_nothing_and_the_service_may_speak_first() {
     }
 }
 
+/// Lets a process write files of up to this many bytes.
+#[cfg(target_os = "linux")]
+fn limit_files(process: &Running, bytes: Option<u64>) {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    let pid = Pid::from_raw(process.id() as i32);
+    let limit = Rlimit { current: bytes, maximum: None };
+    prlimit(pid, Resource::Fsize, limit).unwrap();
+}
+
+/// A limit on the size of files stands for a full disk: each write fails, with another error.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_a_full_disk_associations_wait_until_it_has_room() {
+    let (place, service) = (Place::new(2), Service::start());
+    let paths = place.paths();
+    let address = service.address();
+    let args = place.args(&paths, &address, &[]);
+    let mut command = std::process::Command::new("sh");
+    // Beyond the limit the system would end the program.
+    command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_lightseal")]);
+    command.args(&args);
+    let mut proxy = Running::watch_errors(&mut command);
+    proxy.wait_for("carrying");
+    let server = place.listen.parse().unwrap();
+    let mut clients = connected(&place, ProtocolVersion::Dtls13, 1);
+    clients[0].echo_at_once();
+    limit_files(&proxy, Some(4096));
+    let mut late = Client::new(1, server, ProtocolVersion::Dtls13);
+    late.connect();
+    late.send();
+    proxy.wait_for("associations wait until it can be written again");
+    for _ in 0..200 {
+        late.turn();
+    }
+    assert_eq!(late.received.len(), 0, "its association is not stored");
+    assert!(!service.seen.lock().unwrap().clients.contains_key(&1));
+    limit_files(&proxy, None);
+    proxy.wait_for("written again, after");
+    late.echo();
+    assert_eq!(late.handshakes, 1);
+    clients.push(late);
+    proxy.signal("KILL");
+    proxy.wait();
+    proxy = place.start(&address, &[]);
+    judge("after a full disk", &place, &proxy, &service, &mut clients);
+}
+
 #[test]
 fn a_store_that_is_not_this_proxys_is_left_as_it_is() {
     let (place, service) = (Place::new(1), Service::start());
@@ -392,4 +447,85 @@ fn a_peer_that_was_revoked_meanwhile_is_not_restored() {
     for at in [1, 3] {
         echoes(&applications[at], &clients[at].1, b"once more");
     }
+}
+
+/// As many associations as `LIGHTSEAL_RESTART` says, whose server proxy is killed. The file
+/// `LIGHTSEAL_RESTART_REPORT` gets the figures (the claims `proxy-restart-…`).
+#[cfg(target_os = "linux")]
+#[test]
+fn many_associations_go_on_after_a_kill() {
+    let count: u64 = std::env::var("LIGHTSEAL_RESTART").map_or(40, |n| n.parse().unwrap());
+    // Each client has a socket here, and each association one of the proxy.
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = limit.maximum;
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    let (place, service) = (Place::new(count), Service::start());
+    let most = (count + 10).to_string();
+    let flags = ["--connection-ids", "8", "--max-flows", &most, "--idle-timeout", "1h"];
+    let mut proxy = place.start(&service.address(), &flags);
+    let server: SocketAddr = place.listen.parse().unwrap();
+    let some = move |from: u64| -> Vec<Client> {
+        let connected = |number| {
+            let mut client = Client::new(number, server, ProtocolVersion::Dtls13);
+            client.connect();
+            client.echo_at_once();
+            client
+        };
+        (from..count).step_by(THREADS).map(connected).collect()
+    };
+    let threads: Vec<_> =
+        (0..THREADS as u64).map(|from| std::thread::spawn(move || some(from))).collect();
+    let mut clients: Vec<_> =
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+    // The associations give back the numbers that they have reserved, and rest.
+    let changes = |proxy: &Running| place.statistics(proxy)["state"]["changes"].as_u64().unwrap();
+    let mut before = changes(&proxy);
+    eventually(|| {
+        std::thread::sleep(Duration::from_secs(2));
+        let now = changes(&proxy);
+        (std::mem::replace(&mut before, now) == now).then_some(())
+    });
+    proxy.signal("KILL");
+    proxy.wait();
+    let began = std::time::Instant::now();
+    proxy = place.start(&service.address(), &flags);
+    let started = began.elapsed();
+    let resident = resident_bytes(&proxy);
+    for client in &mut clients {
+        client.echo();
+        assert_eq!((client.handshakes, client.closed), (1, 0), "{}", client.number);
+    }
+    assert_eq!(service.repeated(), [0; 0]);
+    let report = place.statistics(&proxy);
+    let state = &report["state"];
+    let each = |bytes: &Value| bytes.as_f64().unwrap() / count as f64;
+    let figures = serde_json::json!({
+        "associations": count,
+        "restored": state["restored"],
+        "handshakes": report["endpoint"]["accepted"],
+        "bytes": each(&state["found_bytes"]),
+        "index_bytes": each(&state["found_index_bytes"]),
+        "resident_bytes": resident as f64 / count as f64,
+        "restore_ms_per_thousand": state["restore_ms"].as_f64().unwrap() * 1e3 / count as f64,
+        "start_ms_per_thousand": started.as_secs_f64() * 1e6 / count as f64,
+    });
+    if let Ok(path) = std::env::var("LIGHTSEAL_RESTART_REPORT") {
+        std::fs::write(path, figures.to_string()).unwrap();
+    }
+    assert_eq!(
+        (&figures["restored"], &figures["handshakes"]),
+        (&count.into(), &0.into()),
+        "{figures}"
+    );
+    assert!(figures["bytes"].as_f64().unwrap() <= 284.0, "{figures}");
+}
+
+const THREADS: usize = 8;
+
+/// The memory that a process has, in bytes.
+#[cfg(target_os = "linux")]
+fn resident_bytes(process: &Running) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    1024 * line.split_whitespace().next().unwrap().parse::<u64>().unwrap()
 }
