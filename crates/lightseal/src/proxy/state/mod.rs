@@ -194,8 +194,9 @@ impl State {
         }
     }
 
-    /// Saves all associations that can be saved, and ends them without a word to their peers. Those
-    /// that are busy go on from what was written ahead. Returns those that are not in the store.
+    /// Saves all associations that can be saved, and ends them without a word to their peers. An
+    /// association that is busy goes on from what was written ahead. Returns the associations that are
+    /// not in the store.
     pub(crate) fn save_all(
         &mut self,
         now: lightseal_core::Instant,
