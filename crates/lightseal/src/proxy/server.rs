@@ -77,6 +77,8 @@ struct ServerHost {
     /// Associations without a socket towards the service yet, and the port from which the service saw
     /// those that were restored; 0 if it has seen none.
     opening: Vec<(Handle, Option<u16>)>,
+    /// Restored associations for which no socket could be opened yet.
+    waiting: Vec<(Handle, Option<u16>)>,
     /// What the engine wants to be stored.
     saves: Vec<(Handle, Box<SavedAssociation>)>,
     /// The stored associations, if they are stored.
@@ -231,11 +233,20 @@ impl EngineHost<Endpoint> for ServerHost {
     }
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
-        self.save(endpoint);
-        for (handle, former) in std::mem::take(&mut self.opening) {
+        let mut opening = std::mem::take(&mut self.opening);
+        // Ports from which the service has seen some associations are not given to others.
+        opening.sort_by_key(|(_, former)| former.unwrap_or(0) == 0);
+        for (handle, former) in opening {
             let residues = endpoint.connection(handle).and_then(|of| loops::residues(&of));
             match self.open(handle, residues, former) {
                 Ok(()) => self.totals.opened.add(former.is_none().into()),
+                // The peer of one that was restored may sleep until the service can be reached.
+                Err(error) if former.is_some() => {
+                    if self.waiting.is_empty() {
+                        tracing::warn!("restored associations wait for the service: {error}");
+                    }
+                    self.waiting.push((handle, former));
+                }
                 Err(error) => {
                     self.totals.count_refused(&error);
                     let refused = self.associations.remove(&handle);
@@ -244,6 +255,7 @@ impl EngineHost<Endpoint> for ServerHost {
                 }
             }
         }
+        self.save(endpoint);
         let called = !self.answers.is_empty() || !self.refused.is_empty();
         for handle in self.answers.drain(..) {
             if let Some(mut connection) = endpoint.connection_mut(handle)
@@ -425,6 +437,7 @@ impl ServerProxy {
                 longest,
                 associations: HashMap::new(),
                 opening: Vec::new(),
+                waiting: Vec::new(),
                 saves: Vec::new(),
                 state: None,
                 answers: Vec::new(),
@@ -461,7 +474,7 @@ impl ServerProxy {
             tokio::select! {
                 () = &mut resolving => {}
                 ended = &mut running => return ended,
-                _ = sweep.tick() => self.sweep(),
+                _ = sweep.tick() => self.sweep()?,
             }
         }
     }
@@ -565,10 +578,14 @@ impl ServerProxy {
         })
     }
 
-    fn sweep(&self) {
+    fn sweep(&self) -> io::Result<()> {
         self.totals.complain_of_overruns(&self.known_overruns, overruns(self.outer.socket()));
         let timeout = self.options.idle_timeout;
         self.outer.call(|endpoint, host, now| {
+            if host.state.as_ref().is_some_and(State::has_ended) {
+                return Err(io::Error::other("associations cannot be stored any more (--state)"));
+            }
+            host.opening.append(&mut host.waiting);
             for (handle, association) in &host.associations {
                 if now - association.active_at >= timeout {
                     tracing::debug!("{}: idle", Named(association.peer));
@@ -577,7 +594,8 @@ impl ServerProxy {
                     }
                 }
             }
-        });
+            Ok(())
+        })
     }
 }
 
