@@ -237,7 +237,7 @@ impl Store {
         Ok(())
     }
 
-    /// Calls `each` with every association. Chains of peers without an association are removed.
+    /// Calls `each` with every association, the newest first. Chains of peers without an association are removed.
     ///
     /// # Errors
     ///
@@ -252,7 +252,8 @@ impl Store {
             sizes.stored += stats.stored_bytes();
             sizes.index += stats.metadata_bytes() + stats.fragmented_bytes();
         }
-        for entry in marks.iter()? {
+        // The newest first: it counts where an older one has its address or connection ID.
+        for entry in marks.iter()?.rev() {
             let (id, mark) = entry?;
             let id = id.value();
             sizes.rows += 1;
