@@ -76,7 +76,7 @@ pub(crate) struct StateReport {
 impl State {
     /// What the status reports.
     pub(crate) fn report(&self) -> StateReport {
-        let TakenOver { restored, refused, sizes, elapsed } = &self.taken;
+        let TakenOver { restored, refused, sizes, elapsed, .. } = &self.taken;
         let counters = &self.writer.counters;
         StateReport {
             stored: self.rows.len() as u64,
