@@ -173,7 +173,9 @@ impl Thread {
             drop(pending);
             if changes.is_empty() {
                 let flushes = std::mem::take(&mut shared.lock().flushes);
-                flushes.iter().for_each(|answer| drop(answer.send(())));
+                for answer in flushes {
+                    let _ = answer.send(());
+                }
                 if is_last {
                     return;
                 }
