@@ -243,7 +243,7 @@ async fn carry(
             signal = signals.next() => signal,
         };
         match signal {
-            Signal::Stop => break Ok(()),
+            Signal::Stop | Signal::Drain => break Ok(()),
             Signal::Statistics => statistics::write(file, &counted(&mut host))?,
             Signal::Reload => {}
         }

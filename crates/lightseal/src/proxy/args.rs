@@ -1,11 +1,14 @@
 //! The flags of `lightseal proxy`.
 
+use super::drain_command::ProxyDrainArgs;
+use super::limits::LimitArgs;
 use super::status_command::ProxyStatusArgs;
 use crate::aggregate::Aggregate;
 use crate::config_args::ConfigArgs;
 use crate::credential::args::{CredentialArgs, HEADING as CREDENTIALS};
 use crate::named::{name, one_of};
 use crate::offer::OfferArgs;
+use crate::service::ServiceArgs;
 use crate::units::{Bytes, Quantity};
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -23,6 +26,8 @@ pub(crate) enum ProxyCommand {
     Server(Box<ProxyServerArgs>),
     /// Show what the proxies of this user carry and for which peers, and what was dropped and why.
     Status(ProxyStatusArgs),
+    /// Tell a proxy to take no new flows and to end when those that it has are silent.
+    Drain(ProxyDrainArgs),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -69,6 +74,8 @@ pub(crate) struct ProxyServerArgs {
     /// refuse].
     #[arg(long, value_name = "POLICY", value_parser = when_full)]
     pub(crate) when_full: Option<WhenFull>,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
 }
 
 /// Flags that both proxies have.
@@ -138,6 +145,8 @@ pub(crate) struct ProxyArgs {
     /// never].
     #[arg(long, value_name = "TIME")]
     pub(crate) status: Option<Quantity<Duration>>,
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
     /// All files of credentials are read again when they change.
     #[command(flatten)]
     pub(crate) credentials: CredentialArgs,

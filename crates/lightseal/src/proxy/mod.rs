@@ -10,8 +10,11 @@
 //! - [`destination`]: the addresses of the other proxy or the service;
 //! - [`loops`]: detects that what is carried comes back;
 //! - [`shares`]: which flow ends when there are too many;
+//! - [`limits`]: limits by network and by identity;
+//! - [`metrics`]: the counters as metrics;
 //! - [`counters`]: the counters, and their form in JSON;
 //! - [`report`]: the report of a proxy on itself and its peers, with the reasons of drops;
+//! - [`drain_command`]: how a proxy is told to take nothing new;
 //! - [`status_socket`], [`status_command`], [`status_text`]: how a running proxy is asked for its
 //!   report, and how the report is shown;
 //! - [`status`]: the status line of the log.
@@ -25,7 +28,10 @@ pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod counters;
 pub(crate) mod destination;
+pub(crate) mod drain_command;
+pub(crate) mod limits;
 pub(crate) mod loops;
+pub(crate) mod metrics;
 #[cfg(test)]
 mod one_socket;
 pub(crate) mod report;

@@ -1,8 +1,12 @@
 //! The proxy in front of a service.
 
-use super::counters::{Count, Totals};
+mod admission;
+
+use super::counters::{Count, Totals, by_class};
 use super::destination::Destination;
+use super::limits::{Ledger, Limits, Refusal};
 use super::loops::{self, EphemeralPorts, PortResidues};
+use super::metrics::{self, ASLEEP, CONNECTED, HANDSHAKING, ProcessFacts};
 use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
 use super::status::FlowStates;
@@ -17,6 +21,7 @@ use lightseal_dtls::{
 use lightseal_net::address::Named;
 use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
 use lightseal_net::{Clock, path_mtu, socket};
+use lightseal_service::metrics::Snapshot;
 use serde_json::Value;
 use socket2::SockRef;
 use std::collections::HashMap;
@@ -37,6 +42,8 @@ pub(crate) struct ServerProxyOptions {
     pub(crate) service: Arc<Destination>,
     /// Maximum number of associations at a time.
     pub(crate) max_flows: usize,
+    /// Limits by network and by identity.
+    pub(crate) limits: Limits,
     /// How long an association may carry nothing in both directions before it is closed.
     pub(crate) idle_timeout: Duration,
     /// The access list, which knows whom it has refused.
@@ -76,6 +83,9 @@ struct ServerHost {
     /// Associations that are to be closed because there is no room for them.
     refused: Vec<Handle>,
     shares: Shares,
+    ledger: Ledger,
+    /// Whether no new clients are taken any more.
+    draining: bool,
     /// How many refused handshakes have been logged so far.
     refusals: u64,
 }
@@ -139,13 +149,12 @@ impl EngineHost<Endpoint> for ServerHost {
             Event::Connected(negotiated) => {
                 tracing::debug!("{shown}: {}", described(&negotiated));
                 self.totals.resumed.add(negotiated.resumed.into());
+                self.totals.handshakes.one();
                 if let Some(why) = unshared(&self.policy, &negotiated) {
                     self.totals.complain_of_unshared(&shown, &why);
                 }
-                let max = self.options.max_flows;
                 let owner: Arc<str> = credential::shown(&negotiated).into();
-                if self.associations.len() >= max && !self.make_room(now, &owner) {
-                    self.totals.count_refused(&format_args!("{max} flows are open (--max-flows)"));
+                if !self.has_place_for(now, (handle, peer), &owner) {
                     self.refused.push(handle);
                     return;
                 }
@@ -184,6 +193,7 @@ impl EngineHost<Endpoint> for ServerHost {
             }
             Event::PeerMoved { from, to } => {
                 tracing::debug!("{}: its address is {} now", Named(from), Named(to));
+                self.ledger.moved(handle, to);
                 if let Some(association) = self.associations.get_mut(&handle) {
                     association.peer = to;
                 }
@@ -192,8 +202,12 @@ impl EngineHost<Endpoint> for ServerHost {
                 tracing::debug!("{shown}: tags {send} out, {receive} in");
             }
             Event::Closed(reason) => {
+                self.ledger.ended(handle);
                 let ended = self.associations.remove(&handle);
                 let complete = ended.is_some();
+                if complete {
+                    self.totals.ended.count(reason.class());
+                }
                 self.count_early(ended);
                 match reason {
                     CloseReason::Local
@@ -209,6 +223,7 @@ impl EngineHost<Endpoint> for ServerHost {
                     // Anybody can begin a handshake, so failed ones are logged at a limited rate.
                     _ => {
                         self.totals.failed.one();
+                        self.totals.failed_handshakes.count(reason.class());
                         self.complain_of_handshake(peer, &reason);
                     }
                 }
@@ -218,19 +233,20 @@ impl EngineHost<Endpoint> for ServerHost {
     }
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
+        let admitted = self.admit(now, endpoint);
         for handle in std::mem::take(&mut self.opening) {
             let residues = endpoint.connection(handle).and_then(|of| loops::residues(&of));
             match self.open(handle, residues) {
                 Ok(()) => self.totals.opened.one(),
                 Err(error) => {
-                    self.totals.count_refused(&error);
+                    self.totals.count_refused(Refusal::NoSocket, &error);
                     let refused = self.associations.remove(&handle);
                     self.count_early(refused);
                     self.refused.push(handle);
                 }
             }
         }
-        let called = !self.answers.is_empty() || !self.refused.is_empty();
+        let called = admitted || !self.answers.is_empty() || !self.refused.is_empty();
         for handle in self.answers.drain(..) {
             if let Some(mut connection) = endpoint.connection_mut(handle)
                 && connection.send(now, &[], &mut []).is_ok()
@@ -271,21 +287,6 @@ impl ServerHost {
     fn count_early(&self, ended: Option<Association>) {
         let early = ended.map_or(0, |association| association.early.len());
         self.totals.refused_messages.add(early as u64);
-    }
-
-    /// Ends an association of the identity that has most of them, to make room for one of
-    /// `newcomer`. Returns `false` if no identity has enough more than `newcomer`.
-    fn make_room(&mut self, now: Instant, newcomer: &Arc<str>) -> bool {
-        let all = self.associations.iter();
-        let owners = all.map(|(handle, association)| (*handle, Arc::clone(&association.identity)));
-        let active = |handle: &Handle| self.associations.get(handle).map(|of| of.active_at);
-        let gives_way = self.shares.who_gives_way(now, newcomer, owners, active);
-        let Some(handle) = gives_way else { return false };
-        let ended = self.associations.remove(&handle);
-        self.count_early(ended);
-        self.refused.push(handle);
-        self.totals.gave_way.one();
-        true
     }
 
     /// Opens an association's socket towards the service, if possible from a port that leaves one
@@ -391,7 +392,10 @@ impl ServerProxy {
         if config.settings().path_mtu.is_some() {
             path_mtu::forbid_fragments(&listen)?;
         }
-        let endpoint = Endpoint::server(config, rng);
+        let mut endpoint = Endpoint::server(config, rng);
+        if options.limits.limit_networks() {
+            endpoint.hold_incoming();
+        }
         let totals = Arc::<Totals>::default();
         let outer = Arc::new_cyclic(|outer| {
             let host = ServerHost {
@@ -406,6 +410,8 @@ impl ServerProxy {
                 answers: Vec::new(),
                 refused: Vec::new(),
                 shares: Shares::default(),
+                ledger: Ledger::new(options.limits),
+                draining: false,
                 refusals: 0,
             };
             Driver::new(listen, Clock::start(), endpoint, host)
@@ -483,25 +489,8 @@ impl ServerProxy {
 
     /// The statistics of this proxy, as they go into files and status reports.
     pub(crate) fn statistics(&self) -> Value {
-        let (stats, socket) = self.counters();
-        let local = self.outer.call(|_, host, _| {
-            let services = host.associations.values().filter_map(|of| of.service.as_ref());
-            services.map(|service| overruns(&service.socket)).sum()
-        });
-        let overruns = (local, overruns(self.outer.socket()));
-        let mut value = self.totals.json("server", self.open_flows(), socket, overruns, &stats);
+        let mut value = self.counted();
         value["status"] = self.standing().json();
-        let endpoint = self.outer.call(|endpoint, _, _| *endpoint.stats());
-        value["endpoint"] = serde_json::json!({
-            "retries": endpoint.retries,
-            "accepted": endpoint.accepted,
-            "refused": endpoint.refused,
-            "ignored": endpoint.ignored,
-            "full": endpoint.full,
-            "evicted": endpoint.evicted,
-            "hints": endpoint.hints,
-            "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{}: {why}", Named(peer))),
-        });
         let facts = ReportFacts {
             uptime: self.outer.clock().now().saturating_since(Instant::ZERO),
             listen: self.local_addr().ok(),
@@ -509,6 +498,45 @@ impl ServerProxy {
             peers: self.peers(),
         };
         report::complete(&mut value, facts);
+        value
+    }
+
+    /// The state as metrics, with what else the process knows.
+    pub(crate) fn metrics(&self, known: &ProcessFacts<'_>) -> Snapshot {
+        let (all, asleep, connected) = self.outer.call(|endpoint, host, _| {
+            let asleep = endpoint.sleeping_connections();
+            (endpoint.open_connections(), asleep, host.associations.len())
+        });
+        let states = [
+            (HANDSHAKING, all.saturating_sub(connected)),
+            (CONNECTED, connected.saturating_sub(asleep)),
+            (ASLEEP, asleep),
+        ];
+        let states = states.map(|(state, count)| (state, count as u64));
+        metrics::snapshot(&self.counted(), &states, known)
+    }
+
+    /// All counters, without what is known of each association.
+    fn counted(&self) -> Value {
+        let (stats, socket) = self.counters();
+        let local = self.outer.call(|_, host, _| {
+            let services = host.associations.values().filter_map(|of| of.service.as_ref());
+            services.map(|service| overruns(&service.socket)).sum()
+        });
+        let overruns = (local, overruns(self.outer.socket()));
+        let mut value = self.totals.json("server", self.open_flows(), socket, overruns, &stats);
+        let endpoint = self.outer.call(|endpoint, _, _| *endpoint.stats());
+        value["endpoint"] = serde_json::json!({
+            "retries": endpoint.retries,
+            "accepted": endpoint.accepted,
+            "refused": endpoint.refused,
+            "refused_by": by_class(&endpoint.refused_by),
+            "ignored": endpoint.ignored,
+            "full": endpoint.full,
+            "evicted": endpoint.evicted,
+            "hints": endpoint.hints,
+            "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{}: {why}", Named(peer))),
+        });
         value
     }
 
@@ -572,6 +600,7 @@ mod tests {
             let options = ServerProxyOptions {
                 service: Arc::new(Destination::at(service.local_addr().unwrap())),
                 max_flows: 8,
+                limits: Limits::default(),
                 idle_timeout: Duration::from_secs(60),
                 list: None,
             };

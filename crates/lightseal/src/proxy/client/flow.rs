@@ -32,6 +32,8 @@ pub(in crate::proxy) struct FlowHost {
     /// Number of this proxy's flows in a row that led to this one. It becomes `None` when the flow
     /// is remembered.
     pub(in crate::proxy) hops: Option<u32>,
+    /// Whether the handshake has been complete.
+    pub(in crate::proxy) connected: bool,
     /// Whether this flow is to replace another one.
     pub(in crate::proxy) succeeds: bool,
     /// How many messages dropped for waiting too long have been logged so far.
@@ -76,6 +78,8 @@ impl EngineHost<Connection> for FlowHost {
                 self.state.answers(&self.destination.named(self.server), now);
                 self.destination.answered(self.server);
                 self.totals.resumed.add(negotiated.resumed.into());
+                self.totals.handshakes.one();
+                self.connected = true;
                 if self.succeeds {
                     self.attention.call();
                 }
@@ -126,6 +130,11 @@ impl EngineHost<Connection> for FlowHost {
             }
             Event::Closed(reason) => {
                 let ordinary = matches!(reason, CloseReason::Local | CloseReason::Peer);
+                match self.connected {
+                    true => self.totals.ended.count(reason.class()),
+                    false if ordinary => {}
+                    false => self.totals.failed_handshakes.count(reason.class()),
+                }
                 if ordinary {
                     tracing::debug!("flow {}: {reason}", Named::from(self.application));
                 } else if reason == CloseReason::HandshakeTimeout {

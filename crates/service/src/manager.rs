@@ -3,9 +3,11 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
 
 /// A change of this process's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Notice {
     /// The process is ready: it does its work now.
     Ready,
@@ -13,6 +15,11 @@ pub enum Notice {
     Reloading,
     /// The process ends.
     Stopping,
+    /// The process is alive. A service manager that was asked to watch it
+    /// ([`watchdog_interval`]) restarts it when this notification does not come.
+    Alive,
+    /// What the process does, in one line for people.
+    Status(String),
 }
 
 /// Notifies the service manager that started this process, if there is one.
@@ -32,7 +39,19 @@ fn text(notice: &Notice) -> String {
         Notice::Ready => "READY=1".into(),
         Notice::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()),
         Notice::Stopping => "STOPPING=1".into(),
+        Notice::Alive => "WATCHDOG=1".into(),
+        // A second line would be read as another variable.
+        Notice::Status(line) => format!("STATUS={}", line.replace(['\n', '\r'], " ")),
     }
+}
+
+/// How often the service manager expects [`Notice::Alive`] at least; `None` if it does not watch this
+/// process. See `sd_watchdog_enabled(3)`.
+pub fn watchdog_interval() -> Option<Duration> {
+    let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+    // The variables of a watched process may reach its children, which are not watched.
+    let watched = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+    number("WATCHDOG_USEC").filter(|usec| watched && *usec > 0).map(Duration::from_micros)
 }
 
 /// The monotonic clock in microseconds. It tells the service manager (`Type=notify-reload`) which
@@ -69,12 +88,15 @@ mod tests {
         let manager = UnixDatagram::bind(&path).unwrap();
         send(path.as_os_str(), text(&Notice::Ready).as_bytes()).unwrap();
         send(path.as_os_str(), text(&Notice::Stopping).as_bytes()).unwrap();
+        let two_lines = Notice::Status("draining\nREADY=1".into());
+        send(path.as_os_str(), text(&two_lines).as_bytes()).unwrap();
         let mut buf = [0; 100];
         let mut read = || {
             let len = manager.recv(&mut buf).unwrap();
             String::from_utf8(buf[..len].to_vec()).unwrap()
         };
         assert_eq!((read(), read()), ("READY=1".into(), "STOPPING=1".into()));
+        assert_eq!(read(), "STATUS=draining READY=1");
         std::fs::remove_file(&path).unwrap();
     }
 
