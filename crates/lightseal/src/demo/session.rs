@@ -138,6 +138,7 @@ impl Session {
         let config = config.context("settings")?;
         let options = server::ServerProxyOptions {
             limits: Limits::default(),
+            proxy_protocol: false,
             list: None,
             service: at(service.local_addr().context("service")?),
             max_flows: 1,

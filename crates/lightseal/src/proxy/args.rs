@@ -74,6 +74,11 @@ pub(crate) struct ProxyServerArgs {
     /// refuse].
     #[arg(long, value_name = "POLICY", value_parser = when_full)]
     pub(crate) when_full: Option<WhenFull>,
+    /// Begin each datagram to the service with a header of the PROXY protocol, version 2, which has
+    /// the client's address and identity. For services that read it; others take the header for a
+    /// part of the message.
+    #[arg(long)]
+    pub(crate) proxy_protocol: bool,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
 }

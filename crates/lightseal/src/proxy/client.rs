@@ -439,7 +439,7 @@ impl ClientProxy {
             totals: Arc::clone(&self.totals),
             loops: Arc::clone(&self.loops),
             hops: Some(beginning.hops()),
-            connected: false,
+            identity: None,
             succeeds: beginning.is_beside(),
             stale: 0,
             too_long: 0,

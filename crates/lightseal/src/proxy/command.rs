@@ -223,6 +223,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         service: Arc::clone(&behind),
         max_flows: args.proxy.max_flows,
         limits: args.limits.limits(),
+        proxy_protocol: args.proxy_protocol,
         idle_timeout: args.proxy.idle_timeout.0,
         list: credentials.list().cloned(),
     };

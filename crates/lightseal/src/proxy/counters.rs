@@ -201,7 +201,10 @@ impl Totals {
     pub(crate) fn complain_of_handshake(&self, peer: SocketAddr, why: &dyn std::fmt::Display) {
         if let Some(times) = self.loud_handshakes.due() {
             let peer = Named(peer);
-            tracing::warn!("{peer}: no handshake: {why} ({times} since the last such message)");
+            tracing::warn!(
+                peer.address = %peer,
+                "{peer}: no handshake: {why} ({times} since the last such message)"
+            );
         }
     }
 
@@ -210,7 +213,10 @@ impl Totals {
     pub(crate) fn complain_of_unlisted(&self, peer: SocketAddr, why: &str) {
         if let Some(times) = self.loud_unlisted.due() {
             let peer = Named(peer);
-            tracing::warn!("{peer}: no handshake: {why} ({times} since the last such message)");
+            tracing::warn!(
+                peer.address = %peer,
+                "{peer}: no handshake: {why} ({times} since the last such message)"
+            );
         }
     }
 

@@ -243,6 +243,7 @@ mod tests {
         let service = loopback().await;
         let options = server::ServerProxyOptions {
             limits: Limits::default(),
+            proxy_protocol: false,
             list: None,
             service: Arc::new(Destination::at(service.local_addr().unwrap())),
             max_flows: 8,

@@ -13,6 +13,7 @@
 //! - [`limits`]: limits by network and by identity;
 //! - [`metrics`]: the counters as metrics;
 //! - [`counters`]: the counters, and their form in JSON;
+//! - [`proxy_protocol`]: who a message is from, for services that read it;
 //! - [`report`]: the report of a proxy on itself and its peers, with the reasons of drops;
 //! - [`drain_command`]: how a proxy is told to take nothing new;
 //! - [`status_socket`], [`status_command`], [`status_text`]: how a running proxy is asked for its
@@ -34,6 +35,7 @@ pub(crate) mod loops;
 pub(crate) mod metrics;
 #[cfg(test)]
 mod one_socket;
+pub(crate) mod proxy_protocol;
 pub(crate) mod report;
 pub(crate) mod server;
 pub(crate) mod shares;
@@ -147,7 +149,10 @@ pub(crate) fn explained(
             format!("{server} speaks none of the DTLS versions that this end offers (--dtls)")
         }
         lightseal_dtls::CloseReason::PeerAlert(Alert::INTERNAL_ERROR) => {
-            format!("{server} cannot take another client (its --max-sessions or --max-flows)")
+            format!(
+                "{server} cannot take another client (its --max-sessions, --max-flows or \
+                 --flows-per-network), or drains"
+            )
         }
         lightseal_dtls::CloseReason::PeerAlert(
             Alert::HANDSHAKE_FAILURE | Alert::INSUFFICIENT_SECURITY,

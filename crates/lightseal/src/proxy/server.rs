@@ -1,36 +1,36 @@
 //! The proxy in front of a service.
 
 mod admission;
+mod service;
 
 use super::counters::{Count, Totals, by_class};
 use super::destination::Destination;
 use super::limits::{Ledger, Limits, Refusal};
-use super::loops::{self, EphemeralPorts, PortResidues};
+use super::loops::{self, EphemeralPorts};
 use super::metrics::{self, ASLEEP, CONNECTED, HANDSHAKING, ProcessFacts};
 use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
 use super::status::FlowStates;
-use super::{ARRIVAL_BYTES, described, overruns, unread, unshared};
+use super::{described, overruns, unshared};
 use crate::credential;
 use crate::credential::allow::AccessList;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
-    AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated, Resolution,
-    SendError, ServerConfig, Stats,
+    AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated,
+    ProtocolVersion, Resolution, ServerConfig, Stats,
 };
 use lightseal_net::address::Named;
 use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
-use lightseal_net::{Clock, path_mtu, socket};
+use lightseal_net::{Clock, path_mtu};
 use lightseal_service::metrics::Snapshot;
 use serde_json::Value;
-use socket2::SockRef;
+use service::{Service, header};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::UdpSocket;
-use tokio::task::AbortHandle;
 
 /// How often associations are checked for silence.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -42,6 +42,8 @@ pub(crate) struct ServerProxyOptions {
     pub(crate) service: Arc<Destination>,
     /// Maximum number of associations at a time.
     pub(crate) max_flows: usize,
+    /// Whether each datagram towards the service begins with a header of the PROXY protocol.
+    pub(crate) proxy_protocol: bool,
     /// Limits by network and by identity.
     pub(crate) limits: Limits,
     /// How long an association may carry nothing in both directions before it is closed.
@@ -70,6 +72,8 @@ struct ServerHost {
     options: ServerProxyOptions,
     totals: Arc<Totals>,
     outer: Weak<Outer>,
+    /// The address that client proxies send to.
+    listen: SocketAddr,
     /// The ephemeral ports, from which the sockets towards the service get their ports.
     ports: EphemeralPorts,
     /// The schemes of shared tags that this end wants.
@@ -95,6 +99,8 @@ struct Association {
     peer: SocketAddr,
     /// The identity of the client, as logs show it.
     identity: Arc<str>,
+    /// The DTLS version.
+    version: ProtocolVersion,
     /// The socket towards the service; `None` while there is none yet.
     service: Option<Service>,
     /// Messages that arrived with the end of the handshake, before there was a socket.
@@ -102,42 +108,9 @@ struct Association {
     active_at: Instant,
 }
 
-/// A socket towards the service.
-#[derive(Debug)]
-struct Service {
-    address: SocketAddr,
-    socket: Arc<UdpSocket>,
-    task: AbortHandle,
-    totals: Arc<Totals>,
-}
-
 /// Maximum number of messages that are kept until an association has its socket. The socket is
 /// opened as soon as the engine has no more events.
 const MOST_EARLY: usize = 16;
-
-impl Service {
-    fn send(&self, payload: &[u8]) {
-        // The message is sent without the runtime, which does not know yet that a new socket is
-        // writable.
-        match SockRef::from(&*self.socket).send(payload) {
-            Ok(_) => self.totals.inward.message(payload),
-            Err(error) => self.totals.count_undelivered(&named(self.address), &error),
-        }
-    }
-}
-
-/// What the log calls the service.
-fn named(service: SocketAddr) -> String {
-    format!("the service at {service} (--connect)")
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        self.task.abort();
-        self.totals.overruns_local.add(overruns(&self.socket));
-        self.totals.unread.add(unread(&self.socket));
-    }
-}
 
 impl EngineHost<Endpoint> for ServerHost {
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
@@ -147,7 +120,12 @@ impl EngineHost<Endpoint> for ServerHost {
             // The service sends nothing before it has received a message.
             Event::MaySend(_) => {}
             Event::Connected(negotiated) => {
-                tracing::debug!("{shown}: {}", described(&negotiated));
+                tracing::debug!(
+                    peer.address = %shown,
+                    peer.identity = credential::shown(&negotiated),
+                    "{shown}: {}",
+                    described(&negotiated)
+                );
                 self.totals.resumed.add(negotiated.resumed.into());
                 self.totals.handshakes.one();
                 if let Some(why) = unshared(&self.policy, &negotiated) {
@@ -161,6 +139,7 @@ impl EngineHost<Endpoint> for ServerHost {
                 let association = Association {
                     peer,
                     identity: owner,
+                    version: negotiated.version,
                     service: None,
                     early: Vec::new(),
                     active_at: now,
@@ -188,22 +167,44 @@ impl EngineHost<Endpoint> for ServerHost {
             }
             Event::Resolved(_, resolution) => {
                 if let Resolution::Refuted { bytes } = resolution {
-                    tracing::warn!("{shown}: a forged message was delivered, {bytes} bytes ago");
+                    let identity = self.identity(handle);
+                    tracing::warn!(
+                        peer.address = %shown,
+                        peer.identity = identity,
+                        "{shown}: a forged message was delivered, {bytes} bytes ago"
+                    );
                 }
             }
             Event::PeerMoved { from, to } => {
-                tracing::debug!("{}: its address is {} now", Named(from), Named(to));
+                tracing::debug!(
+                    peer.address = %Named(to),
+                    peer.identity = self.identity(handle),
+                    "{}: its address is {} now",
+                    Named(from),
+                    Named(to)
+                );
                 self.ledger.moved(handle, to);
-                if let Some(association) = self.associations.get_mut(&handle) {
+                let header = self.associations.get_mut(&handle).map(|association| {
                     association.peer = to;
+                    header(&self.options, self.listen, association)
+                });
+                let service = self.associations.get_mut(&handle).and_then(|of| of.service.as_mut());
+                if let (Some(service), Some(header)) = (service, header) {
+                    service.header = header;
                 }
             }
             Event::AggregationChanged { send, receive } => {
-                tracing::debug!("{shown}: tags {send} out, {receive} in");
+                tracing::debug!(
+                    peer.address = %shown,
+                    peer.identity = self.identity(handle),
+                    "{shown}: tags {send} out, {receive} in"
+                );
             }
             Event::Closed(reason) => {
                 self.ledger.ended(handle);
                 let ended = self.associations.remove(&handle);
+                let identity = ended.as_ref().map(|association| Arc::clone(&association.identity));
+                let identity = identity.as_deref();
                 let complete = ended.is_some();
                 if complete {
                     self.totals.ended.count(reason.class());
@@ -214,11 +215,15 @@ impl EngineHost<Endpoint> for ServerHost {
                     | CloseReason::Peer
                     | CloseReason::Replaced
                     | CloseReason::Evicted => {
-                        tracing::debug!("{shown}: {reason}");
+                        tracing::debug!(
+                            peer.address = %shown, peer.identity = identity, "{shown}: {reason}"
+                        );
                     }
                     _ if complete => {
                         self.totals.failed.one();
-                        tracing::warn!("{shown}: {reason}");
+                        tracing::warn!(
+                            peer.address = %shown, peer.identity = identity, "{shown}: {reason}"
+                        );
                     }
                     // Anybody can begin a handshake, so failed ones are logged at a limited rate.
                     _ => {
@@ -228,7 +233,9 @@ impl EngineHost<Endpoint> for ServerHost {
                     }
                 }
             }
-            other => tracing::debug!("{shown}: {other}"),
+            other => tracing::debug!(
+                peer.address = %shown, peer.identity = self.identity(handle), "{shown}: {other}"
+            ),
         }
     }
 
@@ -275,6 +282,11 @@ impl EngineHost<Endpoint> for ServerHost {
 }
 
 impl ServerHost {
+    /// The identity of an association's client, for the log.
+    fn identity(&self, handle: Handle) -> Option<&str> {
+        self.associations.get(&handle).map(|association| &*association.identity)
+    }
+
     /// Warns about a failed handshake.
     fn complain_of_handshake(&self, peer: SocketAddr, why: &dyn std::fmt::Display) {
         match self.options.list.as_ref().and_then(|list| list.take_refused()) {
@@ -287,91 +299,6 @@ impl ServerHost {
     fn count_early(&self, ended: Option<Association>) {
         let early = ended.map_or(0, |association| association.early.len());
         self.totals.refused_messages.add(early as u64);
-    }
-
-    /// Opens an association's socket towards the service, if possible from a port that leaves one
-    /// of these residues.
-    fn open(&mut self, handle: Handle, residues: Option<PortResidues>) -> io::Result<()> {
-        // The association may have ended meanwhile.
-        let Some(association) = self.associations.get_mut(&handle) else { return Ok(()) };
-        let to = self.options.service.address()?;
-        let ports = residues.map(|residues| self.ports.leaving(residues)).unwrap_or_default();
-        let socket = Arc::new(socket::connect_from(&ports, to)?);
-        let totals = Arc::clone(&self.totals);
-        let answers = Answers {
-            outer: self.outer.clone(),
-            handle,
-            service: Arc::clone(&socket),
-            from: to,
-            destination: Arc::clone(&self.options.service),
-            longest: self.longest,
-            totals: Arc::clone(&totals),
-        };
-        let task = tokio::spawn(answers.carry()).abort_handle();
-        let service = Service { address: to, socket, task, totals };
-        let service = association.service.insert(service);
-        for payload in association.early.drain(..) {
-            service.send(&payload);
-        }
-        Ok(())
-    }
-}
-
-/// Carries the service's answers into one association.
-struct Answers {
-    outer: Weak<Outer>,
-    handle: Handle,
-    service: Arc<UdpSocket>,
-    from: SocketAddr,
-    destination: Arc<Destination>,
-    longest: usize,
-    totals: Arc<Totals>,
-}
-
-impl Answers {
-    /// Carries answers until the association ends.
-    async fn carry(self) {
-        let Self { outer, handle, service, from, destination, longest, totals } = self;
-        let mut buf = vec![0; ARRIVAL_BYTES];
-        loop {
-            let len = match service.recv(&mut buf).await {
-                Ok(0) => {
-                    totals.empty.one();
-                    continue;
-                }
-                Ok(len) => len,
-                // The service does not listen yet, or no longer. It may come back.
-                Err(error) => {
-                    totals.count_bounced(&named(from), &error);
-                    destination.silent(from);
-                    continue;
-                }
-            };
-            let Some(outer) = outer.upgrade() else { return };
-            let payload = &buf[..len];
-            let sent = outer.send(|endpoint, host, now, datagram| {
-                let Some(mut connection) = endpoint.connection_mut(handle) else {
-                    return Err((SendError::Closed, 0));
-                };
-                let sent = match payload.len() > longest {
-                    true => Err(SendError::TooLong),
-                    false => connection.send(now, payload, datagram),
-                };
-                if let (Ok(_), Some(association)) = (&sent, host.associations.get_mut(&handle)) {
-                    association.active_at = now;
-                }
-                sent.map_err(|error| (error, connection.max_payload().min(longest)))
-            });
-            match sent {
-                Ok(()) => totals.outward.message(payload),
-                Err((SendError::TooLong, limit)) => totals.count_oversize(len, limit),
-                Err((SendError::Closed, _)) => {
-                    totals.refused_messages.one();
-                    return;
-                }
-                Err(_) => totals.queue_full.one(),
-            }
-        }
     }
 }
 
@@ -397,11 +324,13 @@ impl ServerProxy {
             endpoint.hold_incoming();
         }
         let totals = Arc::<Totals>::default();
+        let local = listen.local_addr()?;
         let outer = Arc::new_cyclic(|outer| {
             let host = ServerHost {
                 options: options.clone(),
                 totals: Arc::clone(&totals),
                 outer: outer.clone(),
+                listen: local,
                 ports: EphemeralPorts::of_this_host(),
                 policy,
                 longest,
@@ -571,7 +500,12 @@ impl ServerProxy {
         self.outer.call(|endpoint, host, now| {
             for (handle, association) in &host.associations {
                 if now - association.active_at >= timeout {
-                    tracing::debug!("{}: idle", Named(association.peer));
+                    tracing::debug!(
+                        peer.address = %Named(association.peer),
+                        peer.identity = &*association.identity,
+                        "{}: idle",
+                        Named(association.peer)
+                    );
                     if let Some(mut connection) = endpoint.connection_mut(*handle) {
                         connection.close(now);
                     }
@@ -601,6 +535,7 @@ mod tests {
                 service: Arc::new(Destination::at(service.local_addr().unwrap())),
                 max_flows: 8,
                 limits: Limits::default(),
+                proxy_protocol: false,
                 idle_timeout: Duration::from_secs(60),
                 list: None,
             };

@@ -29,3 +29,5 @@ mod proxy_first_use;
 mod proxy_overload;
 mod proxy_sessions;
 mod proxy_status;
+mod services;
+mod units;
