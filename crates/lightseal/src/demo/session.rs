@@ -139,6 +139,7 @@ impl Session {
         let options = server::ServerProxyOptions {
             limits: Limits::default(),
             proxy_protocol: false,
+            source_prefix: None,
             list: None,
             service: at(service.local_addr().context("service")?),
             max_flows: 1,

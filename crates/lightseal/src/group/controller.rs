@@ -140,7 +140,7 @@ pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
                 service.drain();
                 drain = Some(args.service.drain(carried));
                 let what = counted(open as u64, "association");
-                tracing::info!("draining: devices cannot connect any more, {what} go on");
+                tracing::info!("draining: devices cannot connect any more; still open: {what}");
                 lifecycle.drain(&format!("{what} when it began"));
             }
             Signal::Drain | Signal::Statistics => {}

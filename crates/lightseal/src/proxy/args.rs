@@ -2,6 +2,7 @@
 
 use super::drain_command::ProxyDrainArgs;
 use super::limits::LimitArgs;
+use super::source_address::SourcePrefix;
 use super::status_command::ProxyStatusArgs;
 use crate::aggregate::Aggregate;
 use crate::config_args::ConfigArgs;
@@ -79,6 +80,12 @@ pub(crate) struct ProxyServerArgs {
     /// part of the message.
     #[arg(long)]
     pub(crate) proxy_protocol: bool,
+    /// Prefix from which each identity gets an address of its own, which the service sees and which
+    /// stays the same: 127.64.0.0/10 for a service on this host, or an IPv6 prefix of at most 64
+    /// bits that is routed to this host. Other programs of this host can use these addresses too
+    /// [default: all messages come from this host's address].
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) source_address: Option<SourcePrefix>,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
 }

@@ -216,6 +216,13 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     }
     let behind = destination(&args.proxy)?;
     behind.settle(SETTLE).await;
+    if let (Some(prefix), Some(address)) = (args.source_address, behind.current())
+        && !prefix.fits(address.ip())
+    {
+        return Err(Failure::new(format_args!(
+            "--source-address {prefix} and the service at {address} are not of one address family"
+        )));
+    }
     if let Some(address) = behind.current() {
         not_itself(&args.proxy, address)?;
     }
@@ -224,6 +231,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         max_flows: args.proxy.max_flows,
         limits: args.limits.limits(),
         proxy_protocol: args.proxy_protocol,
+        source_prefix: args.source_address,
         idle_timeout: args.proxy.idle_timeout.0,
         list: credentials.list().cloned(),
     };
@@ -413,7 +421,7 @@ async fn until_stopped(
                 (drains.begin)();
                 drain = Some(drains.args.drain(carried));
                 let flows = counted(open as u64, "flow");
-                tracing::info!("draining: no new flows begin, {flows} go on until they are silent");
+                tracing::info!("draining: no new flows begin; still open: {flows}");
                 lifecycle.drain(&format!("{flows} when it began"));
             }
             Signal::Drain => {}

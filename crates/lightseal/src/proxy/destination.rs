@@ -244,6 +244,7 @@ mod tests {
         let options = server::ServerProxyOptions {
             limits: Limits::default(),
             proxy_protocol: false,
+            source_prefix: None,
             list: None,
             service: Arc::new(Destination::at(service.local_addr().unwrap())),
             max_flows: 8,

@@ -14,6 +14,7 @@
 //! - [`metrics`]: the counters as metrics;
 //! - [`counters`]: the counters, and their form in JSON;
 //! - [`proxy_protocol`]: who a message is from, for services that read it;
+//! - [`source_address`]: an address of its own for each identity;
 //! - [`report`]: the report of a proxy on itself and its peers, with the reasons of drops;
 //! - [`drain_command`]: how a proxy is told to take nothing new;
 //! - [`status_socket`], [`status_command`], [`status_text`]: how a running proxy is asked for its
@@ -39,6 +40,7 @@ pub(crate) mod proxy_protocol;
 pub(crate) mod report;
 pub(crate) mod server;
 pub(crate) mod shares;
+pub(crate) mod source_address;
 pub(crate) mod status;
 pub(crate) mod status_command;
 pub(crate) mod status_socket;

@@ -10,6 +10,7 @@ use super::loops::{self, EphemeralPorts};
 use super::metrics::{self, ASLEEP, CONNECTED, HANDSHAKING, ProcessFacts};
 use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
+use super::source_address::{SourceAddresses, SourcePrefix};
 use super::status::FlowStates;
 use super::{described, overruns, unshared};
 use crate::credential;
@@ -44,6 +45,8 @@ pub(crate) struct ServerProxyOptions {
     pub(crate) max_flows: usize,
     /// Whether each datagram towards the service begins with a header of the PROXY protocol.
     pub(crate) proxy_protocol: bool,
+    /// The prefix in which each identity has an address, from which the service sees its messages.
+    pub(crate) source_prefix: Option<SourcePrefix>,
     /// Limits by network and by identity.
     pub(crate) limits: Limits,
     /// How long an association may carry nothing in both directions before it is closed.
@@ -88,6 +91,7 @@ struct ServerHost {
     refused: Vec<Handle>,
     shares: Shares,
     ledger: Ledger,
+    sources: Option<SourceAddresses>,
     /// Whether no new clients are taken any more.
     draining: bool,
     /// How many refused handshakes have been logged so far.
@@ -340,6 +344,7 @@ impl ServerProxy {
                 refused: Vec::new(),
                 shares: Shares::default(),
                 ledger: Ledger::new(options.limits),
+                sources: options.source_prefix.map(SourceAddresses::new),
                 draining: false,
                 refusals: 0,
             };
@@ -536,6 +541,7 @@ mod tests {
                 max_flows: 8,
                 limits: Limits::default(),
                 proxy_protocol: false,
+                source_prefix: None,
                 idle_timeout: Duration::from_secs(60),
                 list: None,
             };

@@ -77,7 +77,7 @@ impl Drop for Service {
 
 impl ServerHost {
     /// Opens an association's socket towards the service, if possible from a port that leaves one
-    /// of these residues.
+    /// of these residues, and from the address of the client's identity if identities have addresses.
     pub(super) fn open(
         &mut self,
         handle: Handle,
@@ -87,7 +87,16 @@ impl ServerHost {
         let Some(association) = self.associations.get_mut(&handle) else { return Ok(()) };
         let to = self.options.service.address()?;
         let ports = residues.map(|residues| self.ports.leaving(residues)).unwrap_or_default();
-        let socket = Arc::new(socket::connect_from(&ports, to)?);
+        let socket = match &mut self.sources {
+            Some(sources) => {
+                let from = sources.of(&association.identity).ok_or_else(|| {
+                    io::Error::other(format!("{} has no free address", sources.prefix()))
+                })?;
+                socket::connect_from_address(from, &ports, to)?
+            }
+            None => socket::connect_from(&ports, to)?,
+        };
+        let socket = Arc::new(socket);
         let totals = Arc::clone(&self.totals);
         let answers = Answers {
             outer: self.outer.clone(),
