@@ -22,6 +22,10 @@ pub enum Notice {
     Status(String),
 }
 
+/// How long a notification waits for a service manager that has not read those before it. The caller
+/// does its work in the same thread.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Notifies the service manager that started this process, if there is one.
 ///
 /// # Errors
@@ -29,7 +33,7 @@ pub enum Notice {
 /// notification only runs into its timeout.
 pub fn notify(notice: &Notice) -> io::Result<()> {
     match std::env::var_os("NOTIFY_SOCKET") {
-        Some(socket) => send(&socket, text(notice).as_bytes()),
+        Some(socket) => send(&socket, notice),
         None => Ok(()),
     }
 }
@@ -66,8 +70,15 @@ fn monotonic_us() -> u64 {
     0
 }
 
-fn send(socket: &OsStr, text: &[u8]) -> io::Result<()> {
+fn send(socket: &OsStr, notice: &Notice) -> io::Result<()> {
+    let text = text(notice);
+    let text = text.as_bytes();
     let sender = UnixDatagram::unbound()?;
+    match notice {
+        // Another one follows soon.
+        Notice::Alive => sender.set_nonblocking(true)?,
+        _ => sender.set_write_timeout(Some(PATIENCE))?,
+    }
     #[cfg(target_os = "linux")]
     if let Some(name) = std::os::unix::ffi::OsStrExt::as_bytes(socket).strip_prefix(b"@") {
         use std::os::linux::net::SocketAddrExt;
@@ -86,10 +97,10 @@ mod tests {
         let path = std::env::temp_dir().join(format!("lightseal-notify-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let manager = UnixDatagram::bind(&path).unwrap();
-        send(path.as_os_str(), text(&Notice::Ready).as_bytes()).unwrap();
-        send(path.as_os_str(), text(&Notice::Stopping).as_bytes()).unwrap();
+        send(path.as_os_str(), &Notice::Ready).unwrap();
+        send(path.as_os_str(), &Notice::Stopping).unwrap();
         let two_lines = Notice::Status("draining\nREADY=1".into());
-        send(path.as_os_str(), text(&two_lines).as_bytes()).unwrap();
+        send(path.as_os_str(), &two_lines).unwrap();
         let mut buf = [0; 100];
         let mut read = || {
             let len = manager.recv(&mut buf).unwrap();
@@ -97,6 +108,12 @@ mod tests {
         };
         assert_eq!((read(), read()), ("READY=1".into(), "STOPPING=1".into()));
         assert_eq!(read(), "STATUS=draining READY=1");
+        // A manager that reads nothing does not hold up the work of the service.
+        let full = |result: io::Result<()>| {
+            result.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        };
+        assert!((0..10_000).any(|_| full(send(path.as_os_str(), &Notice::Alive))));
+        assert!(full(send(path.as_os_str(), &Notice::Ready)));
         std::fs::remove_file(&path).unwrap();
     }
 
@@ -107,7 +124,7 @@ mod tests {
         let name = format!("lightseal-notify-{}", std::process::id());
         let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
         let manager = UnixDatagram::bind_addr(&address).unwrap();
-        send(OsStr::new(&format!("@{name}")), b"READY=1").unwrap();
+        send(OsStr::new(&format!("@{name}")), &Notice::Ready).unwrap();
         assert_eq!(manager.recv(&mut [0; 100]).unwrap(), 7);
         assert!(text(&Notice::Reloading).starts_with("RELOADING=1\nMONOTONIC_USEC="));
     }

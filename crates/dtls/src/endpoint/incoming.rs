@@ -5,7 +5,6 @@ use super::{Admission, Endpoint, Handle};
 use crate::codepoints::{AlertDescription, ContentType, ExtensionType};
 use crate::config::ProtocolVersion;
 use crate::connection::AdmittedClient;
-use crate::error::ReasonClass;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
 use crate::handshake::hello_decision::{self, HelloDecision};
 use crate::messages::extensions::OfferedPsks;
@@ -199,7 +198,6 @@ impl Endpoint {
         self.now = self.now.max(now);
         self.local = incoming.from.local;
         self.stats.refused += 1;
-        self.stats.refused_by.count(ReasonClass::NotAllowed);
         let Incoming { from, hello, .. } = incoming;
         self.answer(from.peer, ContentType::ALERT, hello.record, |w| Alert(alert).write(w));
     }

@@ -87,8 +87,8 @@ pub struct EndpointStats {
     pub accepted: u64,
     /// ClientHellos refused. Well-formed ones are answered with an alert.
     pub refused: u64,
-    /// The refused ClientHellos by the class of the reason; those that the application refused
-    /// ([`Endpoint::refuse`]) count as [`ReasonClass::NotAllowed`](crate::ReasonClass::NotAllowed).
+    /// The refused ClientHellos by the class of the reason, without those that the application refused
+    /// ([`Endpoint::refuse`]).
     pub refused_by: ReasonCounts,
     /// Ignored datagrams: those of no association that are not a ClientHello, and repeated or
     /// outdated ClientHellos of associations.
