@@ -82,7 +82,7 @@ pub fn snapshot(status: &GatewayStatus, lifecycle: &Lifecycle) -> Snapshot {
         let name: String =
             name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         all.one(
-            &format!("{name}_total"),
+            format!("{name}_total"),
             "Frames and packets, see docs/gateway.md.",
             Counter,
             *value,

@@ -159,7 +159,7 @@ fn a_server_proxy_tells_its_manager_and_its_metrics_how_it_is_until_it_has_drain
         ],
         &["refused"],
     );
-    counts(&metrics, "lightseal_proxy_handshake_failures_total{reason=\"unknown_identity\"}", 1);
+    is_counted(&metrics, "lightseal_proxy_handshake_failures_total{reason=\"unknown_identity\"}");
 
     server.signal("HUP");
     assert!(manager.hears("RELOADING=1").contains("MONOTONIC_USEC="));
