@@ -292,6 +292,18 @@ impl Ledger {
         Ok(gives_way)
     }
 
+    /// A flow was restored that a proxy before this one had accepted. It counts for the limits, which
+    /// it may exceed.
+    pub(crate) fn restored(&mut self, handle: Handle, peer: SocketAddr, identity: &Arc<str>) {
+        self.began(handle, peer);
+        if let Some(client) = self.clients.get_mut(&handle)
+            && self.limits.flows_per_identity.is_some()
+        {
+            client.identity = Some(Arc::clone(identity));
+            self.identities.entry(Arc::clone(identity)).or_default().push(handle);
+        }
+    }
+
     /// A client sends from another address now. It keeps its flow, whatever the limit of the network
     /// there.
     pub(crate) fn moved(&mut self, handle: Handle, to: SocketAddr) {

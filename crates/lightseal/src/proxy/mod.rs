@@ -17,6 +17,7 @@
 //! - [`source_address`]: an address of its own for each identity;
 //! - [`report`]: the report of a proxy on itself and its peers, with the reasons of drops;
 //! - [`drain_command`]: how a proxy is told to take nothing new;
+//! - [`state`]: associations that survive a server proxy;
 //! - [`status_socket`], [`status_command`], [`status_text`]: how a running proxy is asked for its
 //!   report, and how the report is shown;
 //! - [`status`]: the status line of the log.
@@ -41,6 +42,7 @@ pub(crate) mod report;
 pub(crate) mod server;
 pub(crate) mod shares;
 pub(crate) mod source_address;
+pub(crate) mod state;
 pub(crate) mod status;
 pub(crate) mod status_command;
 pub(crate) mod status_socket;

@@ -1,7 +1,12 @@
 //! The proxy in front of a service.
+//!
+//! - [`admission`]: which clients get an association;
+//! - [`service`]: the sockets towards the service;
+//! - [`stored`]: how it stores its associations and takes them over.
 
 mod admission;
 mod service;
+mod stored;
 
 use super::counters::{Count, Totals, by_class};
 use super::destination::Destination;
@@ -11,6 +16,7 @@ use super::metrics::{self, ASLEEP, CONNECTED, HANDSHAKING, ProcessFacts};
 use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
 use super::source_address::{SourceAddresses, SourcePrefix};
+use super::state::State;
 use super::status::FlowStates;
 use super::{described, overruns, unshared};
 use crate::credential;
@@ -18,7 +24,7 @@ use crate::credential::allow::AccessList;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
     AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated,
-    ProtocolVersion, Resolution, ServerConfig, Stats,
+    ProtocolVersion, Resolution, SavedAssociation, ServerConfig, Stats,
 };
 use lightseal_net::address::Named;
 use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
@@ -83,8 +89,13 @@ struct ServerHost {
     policy: AggregationPolicy,
     longest: usize,
     associations: HashMap<Handle, Association>,
-    /// Associations without a socket towards the service yet.
-    opening: Vec<Handle>,
+    /// Associations without a socket towards the service yet, and the port from which the service saw
+    /// those that were restored; 0 if it has seen none.
+    opening: Vec<(Handle, Option<u16>)>,
+    /// What the engine wants to be stored.
+    saves: Vec<(Handle, Box<SavedAssociation>)>,
+    /// The stored associations, if they are stored.
+    state: Option<State>,
     /// Associations whose keepalive is to be answered.
     answers: Vec<Handle>,
     /// Associations that are to be closed because there is no room for them.
@@ -110,6 +121,12 @@ struct Association {
     /// Messages that arrived with the end of the handshake, before there was a socket.
     early: Vec<Vec<u8>>,
     active_at: Instant,
+}
+
+impl Association {
+    fn new(peer: SocketAddr, identity: Arc<str>, version: ProtocolVersion, now: Instant) -> Self {
+        Self { peer, identity, version, service: None, early: Vec::new(), active_at: now }
+    }
 }
 
 /// Maximum number of messages that are kept until an association has its socket. The socket is
@@ -140,17 +157,11 @@ impl EngineHost<Endpoint> for ServerHost {
                     self.refused.push(handle);
                     return;
                 }
-                let association = Association {
-                    peer,
-                    identity: owner,
-                    version: negotiated.version,
-                    service: None,
-                    early: Vec::new(),
-                    active_at: now,
-                };
+                let association = Association::new(peer, owner, negotiated.version, now);
                 self.associations.insert(handle, association);
-                self.opening.push(handle);
+                self.opening.push((handle, None));
             }
+            Event::Save(saved) => self.saves.push((handle, saved)),
             Event::Data(payload) | Event::Provisional { data: payload, .. } => {
                 let Some(association) = self.associations.get_mut(&handle) else {
                     self.totals.refused_messages.add(u64::from(!payload.is_empty()));
@@ -207,6 +218,9 @@ impl EngineHost<Endpoint> for ServerHost {
             Event::Closed(reason) => {
                 self.ledger.ended(handle);
                 let ended = self.associations.remove(&handle);
+                if let Some(state) = &mut self.state {
+                    state.remove(handle);
+                }
                 let identity = ended.as_ref().map(|association| Arc::clone(&association.identity));
                 let identity = identity.as_deref();
                 let complete = ended.is_some();
@@ -245,10 +259,11 @@ impl EngineHost<Endpoint> for ServerHost {
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
         let admitted = self.admit(now, endpoint);
-        for handle in std::mem::take(&mut self.opening) {
+        self.save(endpoint);
+        for (handle, former) in std::mem::take(&mut self.opening) {
             let residues = endpoint.connection(handle).and_then(|of| loops::residues(&of));
-            match self.open(handle, residues) {
-                Ok(()) => self.totals.opened.one(),
+            match self.open(handle, residues, former) {
+                Ok(()) => self.totals.opened.add(former.is_none().into()),
                 Err(error) => {
                     self.totals.count_refused(Refusal::NoSocket, &error);
                     let refused = self.associations.remove(&handle);
@@ -340,6 +355,8 @@ impl ServerProxy {
                 longest,
                 associations: HashMap::new(),
                 opening: Vec::new(),
+                saves: Vec::new(),
+                state: None,
                 answers: Vec::new(),
                 refused: Vec::new(),
                 shares: Shares::default(),
@@ -432,6 +449,10 @@ impl ServerProxy {
             peers: self.peers(),
         };
         report::complete(&mut value, facts);
+        let state = self.outer.call(|_, host, _| host.state.as_ref().map(State::report));
+        if let Some(state) = state {
+            value["state"] = serde_json::json!(state);
+        }
         value
     }
 

@@ -76,17 +76,22 @@ impl Drop for Service {
 }
 
 impl ServerHost {
-    /// Opens an association's socket towards the service, if possible from a port that leaves one
-    /// of these residues, and from the address of the client's identity if identities have addresses.
+    /// Opens an association's socket towards the service, if possible from the port that it had
+    /// before a restart, or else from a port that leaves one of these residues. It has the address of
+    /// the client's identity if identities have addresses.
     pub(super) fn open(
         &mut self,
         handle: Handle,
         residues: Option<PortResidues>,
+        former: Option<u16>,
     ) -> io::Result<()> {
         // The association may have ended meanwhile.
         let Some(association) = self.associations.get_mut(&handle) else { return Ok(()) };
         let to = self.options.service.address()?;
-        let ports = residues.map(|residues| self.ports.leaving(residues)).unwrap_or_default();
+        let mut ports = residues.map(|residues| self.ports.leaving(residues)).unwrap_or_default();
+        if let Some(port) = former.filter(|port| *port > 0) {
+            ports.insert(0, port);
+        }
         let socket = match &mut self.sources {
             Some(sources) => {
                 let from = sources.of(&association.identity).ok_or_else(|| {
