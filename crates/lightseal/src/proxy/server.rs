@@ -94,6 +94,8 @@ struct ServerHost {
     opening: Vec<(Handle, Option<u16>)>,
     /// Restored associations for which no socket could be opened yet.
     waiting: Vec<(Handle, Option<u16>)>,
+    /// Whether the log says that they wait.
+    misses_service: bool,
     /// What the engine wants to be stored.
     saves: Vec<(Handle, Box<SavedAssociation>)>,
     /// The stored associations, if they are stored.
@@ -270,7 +272,7 @@ impl EngineHost<Endpoint> for ServerHost {
                 Ok(()) => self.totals.opened.add(former.is_none().into()),
                 // The peer of one that was restored may sleep until the service can be reached.
                 Err(error) if former.is_some() => {
-                    if self.waiting.is_empty() {
+                    if !std::mem::replace(&mut self.misses_service, true) {
                         tracing::warn!("restored associations wait for the service: {error}");
                     }
                     self.waiting.push((handle, former));
@@ -283,6 +285,7 @@ impl EngineHost<Endpoint> for ServerHost {
                 }
             }
         }
+        self.misses_service &= !self.waiting.is_empty();
         self.save(endpoint);
         let called = admitted || !self.answers.is_empty() || !self.refused.is_empty();
         for handle in self.answers.drain(..) {
@@ -368,6 +371,7 @@ impl ServerProxy {
                 associations: HashMap::new(),
                 opening: Vec::new(),
                 waiting: Vec::new(),
+                misses_service: false,
                 saves: Vec::new(),
                 state: None,
                 answers: Vec::new(),
