@@ -1,11 +1,15 @@
 //! The flags of `lightseal proxy`.
 
+use super::drain_command::ProxyDrainArgs;
+use super::limits::LimitArgs;
+use super::source_address::SourcePrefix;
 use super::status_command::ProxyStatusArgs;
 use crate::aggregate::Aggregate;
 use crate::config_args::ConfigArgs;
 use crate::credential::args::{CredentialArgs, HEADING as CREDENTIALS};
 use crate::named::{name, one_of};
 use crate::offer::OfferArgs;
+use crate::service::ServiceArgs;
 use crate::units::{Bytes, Quantity};
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -15,14 +19,24 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The heading of the flags of stored associations in help texts.
+const STATE: &str = "Associations that survive the proxy";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProxyCommand {
     /// Run a proxy in front of applications: each application address gets its own association.
     Client(Box<ProxyClientArgs>),
     /// Run a proxy in front of the service that answers the applications.
     Server(Box<ProxyServerArgs>),
+    /// Make a file with a new key, under which a server proxy seals what it stores in --state.
+    StateKey {
+        /// The file. Only this user can read it, and it must not exist yet.
+        file: PathBuf,
+    },
     /// Show what the proxies of this user carry and for which peers, and what was dropped and why.
     Status(ProxyStatusArgs),
+    /// Tell a proxy to take no new flows and to end when those that it has are silent.
+    Drain(ProxyDrainArgs),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -62,6 +76,18 @@ pub(crate) struct ProxyServerArgs {
     /// unlimited].
     #[arg(long, value_name = "N")]
     pub(crate) max_sessions: Option<NonZeroUsize>,
+    /// Directory in which this proxy stores its associations while it runs, so that they go on without
+    /// a handshake when it is started again, also after a crash. No other process may use it, nor a
+    /// copy of it [default: associations end with the proxy].
+    #[arg(long, value_name = "DIR", help_heading = STATE, requires = "state_key")]
+    pub(crate) state: Option<PathBuf>,
+    /// File with the key under which associations are sealed in --state, from `lightseal proxy
+    /// state-key FILE`. Keep it apart from backups of the directory.
+    #[arg(long, value_name = "FILE", help_heading = STATE, requires = "state")]
+    pub(crate) state_key: Option<PathBuf>,
+    /// Forget what --state has stored, also if it is damaged, a copy, or sealed under another key.
+    #[arg(long, help_heading = STATE, requires = "state")]
+    pub(crate) forget: bool,
     /// What to do with a new client when --max-sessions associations exist: `refuse` refuses it;
     /// `evict-oldest` ends the association that was accepted first, but rather one of the new
     /// client's own that it no longer uses; `evict-idle:TIME` ends the association that was silent
@@ -69,6 +95,19 @@ pub(crate) struct ProxyServerArgs {
     /// refuse].
     #[arg(long, value_name = "POLICY", value_parser = when_full)]
     pub(crate) when_full: Option<WhenFull>,
+    /// Begin each datagram to the service with a header of the PROXY protocol, version 2, which has
+    /// the client's address and identity. For services that read it; others take the header for a
+    /// part of the message.
+    #[arg(long)]
+    pub(crate) proxy_protocol: bool,
+    /// Prefix from which each identity gets an address of its own, which the service sees and which
+    /// stays the same: 127.64.0.0/10 for a service on this host, or an IPv6 prefix of at most 64
+    /// bits that is routed to this host. Other programs of this host can use these addresses too
+    /// [default: all messages come from this host's address].
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) source_address: Option<SourcePrefix>,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
 }
 
 /// Flags that both proxies have.
@@ -138,6 +177,8 @@ pub(crate) struct ProxyArgs {
     /// never].
     #[arg(long, value_name = "TIME")]
     pub(crate) status: Option<Quantity<Duration>>,
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
     /// All files of credentials are read again when they change.
     #[command(flatten)]
     pub(crate) credentials: CredentialArgs,

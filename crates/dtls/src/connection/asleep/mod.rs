@@ -26,7 +26,7 @@ use crate::handshake::{
 use crate::parts::{self, LossReports, OfPart, PartState};
 use crate::record::epochs::EPOCH_12;
 use crate::record::own_ids::OwnIds;
-use crate::record::{ConnectionId, ReceiveEpoch, SendEpoch};
+use crate::record::{ConnectionId, NumberLength, ReceiveEpoch, SecurityLevel, SendEpoch};
 use crate::stats::Stats;
 use crate::timer::{Retransmission, Timer};
 use alloc::boxed::Box;
@@ -55,8 +55,27 @@ pub(crate) struct Asleep {
     mtu: PathMtu,
     loss: PartState<LossReports, LossMeter>,
     persistence: PartState<parts::Persistence, Persistence>,
+    read_only: ReadOnly,
     /// See [`Connection::write`].
     bytes: Zeroizing<Box<[u8]>>,
+}
+
+/// What an association that is made to be read knows of its keys, which are not derived for that.
+/// Neither changes while it sleeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadOnly {
+    /// The largest overhead in bytes of application data that is sent, for any record number.
+    pub(super) data_overhead: usize,
+    /// The security level of data that is received.
+    pub(super) security_level: SecurityLevel,
+}
+
+/// What an association is made for.
+enum Purpose {
+    /// It is only read: it has no keys, and draws no random numbers.
+    Reading,
+    /// It sends and receives.
+    Waking,
 }
 
 /// What the bytes are read with.
@@ -107,6 +126,11 @@ impl Connection {
             }
             _ => return None,
         };
+        let (send, receive) = (self.channel.send.peek()?, self.channel.receive.newest()?);
+        let read_only = ReadOnly {
+            data_overhead: send.largest_data_overhead(NumberLength::Two),
+            security_level: receive.security_level(),
+        };
         let mut buffer = Zeroizing::new([0; MOST_BYTES]);
         let mut w = Writer::new(&mut *buffer);
         if !self.can_sleep() || !self.write(established, &mut w).ok()? {
@@ -122,6 +146,7 @@ impl Connection {
             mtu: self.mtu.clone(),
             loss: self.loss.clone(),
             persistence: self.persistence.clone(),
+            read_only,
         })
     }
 
@@ -189,14 +214,14 @@ impl Asleep {
         read.expect(WRITTEN_HERE)
     }
 
-    /// The association, to be read: it must not draw random numbers.
+    /// The association, to be read. No keys are derived for this.
     pub(crate) fn view(&self) -> Box<Connection> {
-        self.read(Random::from_seed([0; 32])).expect(WRITTEN_HERE)
+        self.read(Purpose::Reading).expect(WRITTEN_HERE)
     }
 
     /// The association, awake. Nothing may be made of `self` afterwards.
     pub(crate) fn wake(&mut self) -> Box<Connection> {
-        let mut connection = self.view();
+        let mut connection = self.read(Purpose::Waking).expect(WRITTEN_HERE);
         core::mem::swap(&mut connection.channel.rng, &mut self.rng);
         connection
     }
@@ -208,8 +233,9 @@ impl Asleep {
         }
     }
 
-    /// Reads what [`Connection::write`] has written.
-    fn read(&self, rng: Random) -> Result<Box<Connection>, DecodeError> {
+    /// Reads what [`Connection::write`] has written. The generator of random numbers is left out.
+    fn read(&self, purpose: Purpose) -> Result<Box<Connection>, DecodeError> {
+        let rng = Random::from_seed([0; 32]);
         let mut r = Reader::new(&self.bytes);
         let stats = Stats::read(&mut r)?;
         let negotiated = read_negotiated(self.suite_name(), &mut r)?;
@@ -236,10 +262,13 @@ impl Asleep {
         *cid = ConnectionId::read(&mut r)?;
         channel.own_ids = OwnIds::read(&mut r)?;
         let epochs = (r.varint()?, r.varint()?);
-        let keys = self.install(channel, &negotiated, epochs, &mut r)?;
-        channel.send.newest().map_or(Ok(()), |send| send.read_progress(&mut r))?;
-        channel.receive.newest_mut().map_or(Ok(()), |receive| receive.read_progress(&mut r))?;
-        r.finish()?;
+        let epochs = matches!(purpose, Purpose::Waking).then_some(epochs);
+        let keys = self.keys(channel, &negotiated, epochs, &mut r)?;
+        if epochs.is_some() {
+            channel.send.newest().map_or(Ok(()), |send| send.read_progress(&mut r))?;
+            channel.receive.newest_mut().map_or(Ok(()), |receive| receive.read_progress(&mut r))?;
+            r.finish()?;
+        }
         *stage = Stage::Established(Established {
             keys,
             negotiated,
@@ -250,34 +279,37 @@ impl Asleep {
         connection.mtu = self.mtu.clone();
         connection.loss = self.loss.clone();
         connection.persistence = self.persistence.clone();
+        if let (Purpose::Reading, Some(part)) = (purpose, parts::Sleep::INCLUDED) {
+            connection.read_only.set(part, self.read_only);
+        }
         Ok(connection)
     }
 
-    /// Reads the secrets, and installs the keys that follow from them.
-    fn install(
+    /// Reads the secrets, and for these epochs (of sending and receiving) installs the keys that follow
+    /// from them.
+    fn keys(
         &self,
         channel: &mut Channel,
         negotiated: &Negotiated,
-        (send_epoch, receive_epoch): (u64, u64),
+        epochs: Option<(u64, u64)>,
         r: &mut Reader<'_>,
     ) -> Result<EstablishedKeys, DecodeError> {
         match &self.keys {
             Keys::Dtls12 { suite, session } => {
                 let master = MasterSecret12::from_bytes(suite.hash, r.array()?);
                 let (client_random, server_random) = (r.array()?, r.array()?);
-                let keys = master.keys(suite, &client_random, &server_random);
-                let (send, receive) = match self.role {
-                    Role::Client(..) => (keys.client, keys.server),
-                    Role::Server(..) => (keys.server, keys.client),
-                };
-                let (send_cid, receive_cid) = (negotiated.send_cid, negotiated.receive_cid);
-                channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, send_cid));
-                channel.receive.install(ReceiveEpoch::dtls12(
-                    EPOCH_12,
-                    suite,
-                    receive,
-                    receive_cid,
-                ));
+                if epochs.is_some() {
+                    let keys = master.keys(suite, &client_random, &server_random);
+                    let (send, receive) = match self.role {
+                        Role::Client(..) => (keys.client, keys.server),
+                        Role::Server(..) => (keys.server, keys.client),
+                    };
+                    let Negotiated { send_cid, receive_cid, .. } = *negotiated;
+                    let send = SendEpoch::dtls12(EPOCH_12, suite, send, send_cid);
+                    let receive = ReceiveEpoch::dtls12(EPOCH_12, suite, receive, receive_cid);
+                    channel.send.install(send);
+                    channel.receive.install(receive);
+                }
                 let session = session.clone();
                 let refusal = RenegotiationRefusal::None;
                 Ok(EstablishedKeys::Dtls12(OfPart::new(
@@ -297,8 +329,10 @@ impl Asleep {
                 let send = TrafficSecret::new(suite.hash, r.take(len)?);
                 let receive = TrafficSecret::new(suite.hash, r.take(len)?);
                 let exporter = ExporterSecret::new(suite.hash, r.take(len)?);
-                channel.install_sending(send_epoch, suite, (&send, Scheme::Plain));
-                channel.install_receiving(receive_epoch, suite, (&receive, Scheme::Plain));
+                if let Some((send_epoch, receive_epoch)) = epochs {
+                    channel.install_sending(send_epoch, suite, (&send, Scheme::Plain));
+                    channel.install_receiving(receive_epoch, suite, (&receive, Scheme::Plain));
+                }
                 let resumption = PartState::EMPTY;
                 Ok(EstablishedKeys::Dtls13 { suite, send, receive, exporter, resumption })
             }
