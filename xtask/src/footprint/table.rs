@@ -48,6 +48,15 @@ const COLUMNS: [(&str, &str); 14] = [
 const TYPES: [(&str, &str); 3] =
     [("connection_bytes", "Connection"), ("endpoint_bytes", "Endpoint"), ("state_bytes", "state")];
 
+/// The figures of images that save their association and restore it: the key, and the head of the
+/// document's column. They are printed below the table.
+const SAVED: [(&str, &str); 4] = [
+    ("saved_bytes", "saved bytes"),
+    ("save_instructions", "instructions, save"),
+    ("restore_instructions", "instructions, restore"),
+    ("save_stack_bytes", "stack, save and restore"),
+];
+
 /// The sizes of RAM of the papers' devices, in bytes, and the keys of the number of peers that fit.
 /// They are printed below the table.
 const DEVICES: [(u64, &str); 2] = [(16 << 10, "peers_in_16_kb"), (32 << 10, "peers_in_32_kb")];
@@ -113,6 +122,10 @@ impl Row {
             ("open_instructions", run.steady_instructions("open")),
             ("record_bytes", run.steady_value("record")),
             ("tag_instructions", run.steady_instructions("tag")),
+            ("saved_bytes", run.value("saved")),
+            ("save_instructions", run.instructions("save")),
+            ("restore_instructions", run.instructions("restore")),
+            ("save_stack_bytes", run.stack(&["save", "restore"])),
         ];
         let types = TYPES.map(|(key, name)| (key, run.value(name)));
         let peers: Vec<_> = run.by_peers().into_iter().map(|sum| sum + sizes.statics).collect();
@@ -160,6 +173,11 @@ impl Row {
     /// The figure with this key.
     pub(super) fn figure(&self, key: &str) -> Option<u64> {
         self.figures.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+    }
+
+    /// Whether the image saves its association and restores it.
+    fn is_saved(&self) -> bool {
+        self.figure(SAVED[0].0).is_some()
     }
 
     /// The functions of our crates whose frames are over the bar, largest first.
@@ -227,6 +245,13 @@ pub(super) fn text(rows: &[Row]) -> String {
             });
         let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
     }
+    for row in rows.iter().filter(|row| row.is_saved()) {
+        let _ = write!(text, "\n{} ({}), before deep sleep:", row.image, row.profile);
+        for (key, head) in SAVED {
+            let _ = write!(text, " {head}: {},", row.figure(key).unwrap_or_default());
+        }
+        let _ = writeln!(text);
+    }
     for row in rows.iter().filter(|row| !row.peers.is_empty()) {
         let _ = write!(text, "\n{} ({}), RAM by number of peers:", row.image, row.profile);
         for (number, bytes) in row.by_peers() {
@@ -267,6 +292,7 @@ pub(super) fn markdown(compiler: &str, rows: &[Row]) -> Result<String, Failure> 
             let _ = writeln!(text, "| {} | {} |", row.about, cells.join(" | "));
         }
     }
+    text += &saved(rows);
     text += &by_peers(rows);
     text += &by_case(rows);
     let divided = |row: &&Row| row.profile == DIVIDED.0 && row.image == DIVIDED.1;
@@ -280,6 +306,25 @@ pub(super) fn markdown(compiler: &str, rows: &[Row]) -> Result<String, Failure> 
         }
     }
     Ok(text)
+}
+
+/// The table of images that save their association and restore it.
+fn saved(rows: &[Row]) -> String {
+    let mut rows = rows.iter().filter(|row| row.is_saved()).peekable();
+    if rows.peek().is_none() {
+        return String::new();
+    }
+    let heads = SAVED.map(|(_, head)| head).join(" | ");
+    let rule = "|---".repeat(2 + SAVED.len());
+    let mut text = format!(
+        "\nAn association that is saved before deep sleep and restored after it:\n\n\
+         | image | profile | {heads} |\n{rule}|\n"
+    );
+    for row in rows {
+        let cells = SAVED.map(|(key, _)| row.figure(key).unwrap_or_default().to_string());
+        let _ = writeln!(text, "| {} | `{}` | {} |", row.about, row.profile, cells.join(" | "));
+    }
+    text
 }
 
 /// The numbers of peers whose RAM the document shows.

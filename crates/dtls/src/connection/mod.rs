@@ -52,7 +52,7 @@ mod tickets;
 mod transmit;
 mod update;
 
-pub(crate) use asleep::Asleep;
+pub use asleep::SleepingConnection;
 pub use early_data::WhenRejected;
 pub use event::Event;
 pub(crate) use liveness::HINT_EPOCH;
