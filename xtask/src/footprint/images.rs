@@ -90,8 +90,12 @@ pub(super) const IMAGES: &[Image] = &[
     solo("client-r2d2", "client of DTLS 1.3, CCM, sends under r2d2:50", &["ends-r2d2"])
         .with("client,r2d2-sender"),
     solo("server-13", "server of DTLS 1.3, CCM_8", &["ends-13"]).with("server"),
-    solo("client-asleep", "client of DTLS 1.3, CCM_8, which sleeps between its events", &["ends-13"])
-        .with("client,sleep"),
+    solo(
+        "client-asleep",
+        "client of DTLS 1.3, CCM_8, which sleeps between its events",
+        &["ends-13"],
+    )
+    .with("client,sleep"),
     solo("client-saved", "client of DTLS 1.3, CCM_8, saved before deep sleep", &["ends-13"])
         .with("client,persistence"),
     solo("server-asleep", "server of DTLS 1.3, CCM_8, whose associations sleep", &["ends-13"])

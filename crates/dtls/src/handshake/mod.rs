@@ -421,7 +421,7 @@ pub(crate) enum Progress {
     /// The handshake waits for further messages.
     Wait(State),
     /// The handshake is complete.
-    Complete(Established),
+    Complete(Box<Established>),
 }
 
 impl State {

@@ -314,11 +314,11 @@ impl SleepingConnection {
             receive.read_progress(&mut r)?;
         }
         r.finish()?;
-        *stage = Stage::Established(Established {
+        *stage = Stage::Established(Box::new(Established {
             keys,
             negotiated,
             offered: OfferedSchemes::default(),
-        });
+        }));
         connection.ids = self.ids.clone();
         connection.liveness = self.liveness.clone();
         connection.mtu = self.mtu.clone();

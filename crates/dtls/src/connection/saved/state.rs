@@ -79,7 +79,7 @@ impl Connection {
     /// Writes the state. Returns whether that was possible.
     fn write_state(&self, clean: bool, w: &mut Writer<'_>) -> Result<bool, BufferFull> {
         let Stage::Established(established) = &self.stage else { return Ok(false) };
-        let Established { keys, negotiated, .. } = established;
+        let Established { keys, negotiated, .. } = &**established;
         let Some(key_check) = self.persistence.get().and_then(|saved| saved.key_check) else {
             return Ok(false);
         };
@@ -361,7 +361,7 @@ fn read_epochs(
         epoch.succeed(progress, longest);
     }
     let offered = OfferedSchemes::default();
-    connection.stage = Stage::Established(Established { keys, negotiated, offered });
+    connection.stage = Stage::Established(Box::new(Established { keys, negotiated, offered }));
     Ok(())
 }
 
