@@ -72,7 +72,8 @@ pub struct SleepingClient {
 #[cfg(feature = "sleep")]
 enum Sleeper {
     Awake(Box<Connection>),
-    Asleep(SleepingConnection),
+    /// In a box, as the connection is, so that the heap has all of it.
+    Asleep(Box<SleepingConnection>),
     /// While it changes from one to the other.
     Changing,
 }
@@ -94,7 +95,7 @@ impl SleepingClient {
         };
         let done = act(&mut connection, &mut self.received);
         self.connection = match connection.fall_asleep() {
-            Ok(asleep) => Sleeper::Asleep(asleep),
+            Ok(asleep) => Sleeper::Asleep(Box::new(asleep)),
             Err(awake) => Sleeper::Awake(awake),
         };
         done

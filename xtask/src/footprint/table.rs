@@ -130,7 +130,9 @@ impl Row {
         let types = TYPES.map(|(key, name)| (key, run.value(name)));
         let peers: Vec<_> = run.by_peers().into_iter().map(|sum| sum + sizes.statics).collect();
         let fitting = DEVICES.map(|(bytes, key)| (key, fitting(&peers, bytes)));
-        let figures = figures.into_iter().chain(types).chain(fitting);
+        let more = peers.get(24).zip(peers.first()).map(|(all, one)| all.saturating_sub(*one));
+        let more = [("ram_of_24_more_bytes", more)];
+        let figures = figures.into_iter().chain(types).chain(fitting).chain(more);
         Self {
             profile: profile.into(),
             image: image.into(),
@@ -413,5 +415,20 @@ mod tests {
         let text = by_peers(&[Row { figures, ..row }]);
         assert!(text.ends_with("|  | 5 | 900 | 40000 | – | – | – | 2 | all 3 |\n"), "{text}");
         assert!(by_peers(&[]).is_empty() && by_case(&[]).is_empty());
+    }
+
+    #[test]
+    fn the_document_shows_what_saving_takes() {
+        let figures = [
+            ("flash_bytes", 5),
+            ("saved_bytes", 160),
+            ("save_instructions", 7),
+            ("restore_instructions", 8),
+            ("save_stack_bytes", 9),
+        ];
+        let text =
+            saved(&[Row::test("small", "x", &figures[..1]), Row::test("fast", "x", &figures)]);
+        assert!(text.ends_with("|---|\n|  | `fast` | 160 | 7 | 8 | 9 |\n"), "{text}");
+        assert!(saved(&[]).is_empty());
     }
 }
