@@ -75,6 +75,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Proxy(ProxyCommand::Server(args)) => {
             runtime()?.block_on(proxy::command::server(&args))
         }
+        Command::Proxy(ProxyCommand::StateKey { file }) => proxy::state::StateKey::make(&file),
         Command::Proxy(ProxyCommand::Status(args)) => {
             runtime()?.block_on(proxy::status_command::run(&args))
         }

@@ -51,7 +51,7 @@ pub(crate) struct OfferArgs {
     /// 9853).
     #[arg(help_heading = HEADING, long)]
     follow_unchecked: bool,
-    /// Key exchange groups, best first [default: x25519, p256].
+    /// Key exchange groups, best first [default: all but x25519mlkem768].
     #[arg(help_heading = HEADING, long, value_name = "GROUP", value_parser = groups(), value_delimiter = ',', ignore_case = true)]
     group: Vec<NamedGroup>,
     /// Give up a handshake that takes longer than this.
@@ -111,8 +111,18 @@ fn psk_modes() -> impl TypedValueParser<Value = PskKeyExchangeMode> {
 }
 
 fn groups() -> impl TypedValueParser<Value = NamedGroup> {
-    let p256 = PossibleValue::new("p256").alias("secp256r1");
-    one_of([("x25519".into(), NamedGroup::X25519), (p256, NamedGroup::P256)])
+    one_of([
+        ("x25519".into(), NamedGroup::X25519),
+        (PossibleValue::new("p256").alias("secp256r1"), NamedGroup::P256),
+        (PossibleValue::new("p384").alias("secp384r1"), NamedGroup::P384),
+        (
+            name(
+                "x25519mlkem768",
+                "Also safe from quantum computers; for DTLS 1.3, in two datagrams",
+            ),
+            NamedGroup::X25519_MLKEM768,
+        ),
+    ])
 }
 
 impl OfferArgs {
@@ -209,6 +219,19 @@ mod tests {
             (Ok(ConnectionIds::SendOnly), Ok(ConnectionIds::Bytes(32)))
         );
         assert!(["33", "-1", "", "on", "256"].into_iter().all(|text| ids(text).is_err()));
+    }
+
+    #[test]
+    fn all_groups_of_the_provider_have_a_name() {
+        let parser = groups();
+        let named = parser.possible_values().expect("names").map(|value| {
+            let command = clap::Command::new("test").no_binary_name(true);
+            let command = command.arg(clap::Arg::new("group").value_parser(groups()));
+            let matches = command.try_get_matches_from([value.get_name()]).expect("a name");
+            *matches.get_one::<NamedGroup>("group").expect("a group")
+        });
+        let all: Vec<_> = PROVIDER.groups.iter().map(|group| group.id()).collect();
+        assert_eq!(named.collect::<Vec<_>>(), all);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Files and Unix sockets to which only their owner has access.
 //!
+//! - [`database`]: an embedded database in a directory that no other user can read (feature
+//!   `database`);
 //! - [`mod@file`]: secrets in files that no other user can read, and files that are replaced as a
 //!   whole;
 //! - [`socket`]: a Unix socket that only its owner and root can reach, even while it is being
@@ -10,6 +12,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "database")]
+pub mod database;
 pub mod file;
 #[cfg(unix)]
 pub mod socket;

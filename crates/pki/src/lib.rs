@@ -9,6 +9,8 @@
 //! - [`credential`]: private keys with their certificates, from PEM or DER;
 //! - [`choice`]: several keys, one of which is chosen for each peer;
 //! - [`compression`]: compression of certificates, with the feature `zlib`;
+//! - [`evidence`]: what a peer presented, so that another process can judge it again, with the feature
+//!   `std`;
 //! - [`mod@file`] and [`replace`]: files that are read again while the program runs, with the feature
 //!   `std`.
 //!
@@ -28,6 +30,8 @@ pub mod clock;
 pub mod compression;
 pub mod credential;
 pub mod description;
+#[cfg(feature = "std")]
+pub mod evidence;
 mod extensions;
 #[cfg(feature = "std")]
 pub mod file;
@@ -49,7 +53,8 @@ pub use clock::Clock;
 pub use compression::Zlib;
 pub use credential::{LoadError, certified_key, raw_key};
 pub use description::Description;
-
+#[cfg(feature = "std")]
+pub use evidence::{Evidence, RecordingVerifier};
 pub use names::Names;
 pub use spki::SpkiHash;
 pub use trust::{Trust, TrustError};

@@ -39,6 +39,7 @@ mod peers;
 mod pki;
 mod reading;
 mod reconnect;
+mod restart;
 mod sessions;
 mod times;
 
@@ -56,7 +57,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 33] {
+fn topics() -> [Vec<Claim>; 34] {
     [
         aggregation::claims(),
         attacks::claims(),
@@ -89,6 +90,7 @@ fn topics() -> [Vec<Claim>; 33] {
         peers::claims(),
         pki::claims(),
         reconnect::claims(),
+        restart::claims(),
         sessions::claims(),
         times::claims(),
     ]

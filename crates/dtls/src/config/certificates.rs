@@ -2,7 +2,7 @@
 
 use crate::codepoints::CertificateType;
 use crate::config::Settings;
-use crate::credential::{CertificateVerifier, KeyStore};
+use crate::credential::{CertificateVerifier, KeyStore, PeerKey};
 use crate::error::ConfigError;
 use crate::messages::certificate_extensions::is_host_name;
 use crate::parts;
@@ -34,6 +34,13 @@ impl ClientCertificates {
     pub(crate) fn sent_name(&self) -> Option<&str> {
         self.server_name.as_deref().filter(|name| name.parse::<IpAddr>().is_err())
     }
+
+    /// Whether a server is still accepted that was verified before, when the client asked for
+    /// `server_name`.
+    pub(crate) fn still_accept(&self, peer: Option<&PeerKey>, server_name: Option<&str>) -> bool {
+        self.server_name.as_deref() == server_name
+            && peer.is_some_and(|peer| self.verifier.still_accepts(peer))
+    }
 }
 
 impl fmt::Debug for ClientCertificates {
@@ -52,6 +59,18 @@ pub(crate) struct ServerCertificates {
     pub(crate) keys: Arc<dyn KeyStore>,
     /// Whether clients are asked for certificates.
     pub(crate) clients: ClientAuthentication,
+}
+
+impl ServerCertificates {
+    /// Whether a client is still accepted that was verified before; `None` stands for a client that
+    /// has proved no identity.
+    pub(crate) fn still_accept(&self, peer: Option<&PeerKey>) -> bool {
+        match (peer, self.clients.verifier()) {
+            (Some(peer), Some(verifier)) => verifier.still_accepts(peer),
+            (Some(_), None) => false,
+            (None, _) => !self.clients.is_required(),
+        }
+    }
 }
 
 impl fmt::Debug for ServerCertificates {

@@ -242,10 +242,7 @@ impl CertificateOwner {
             (OwnCredential::Client(Some(then)), Some(now)) => then.ptr_eq(&Arc::downgrade(now)),
             _ => false,
         };
-        let accepts = |peer| certificates.verifier.still_accepts(peer);
-        same_keys
-            && self.server_name == certificates.server_name
-            && self.peer.as_ref().is_some_and(accepts)
+        same_keys && certificates.still_accept(self.peer.as_ref(), self.server_name.as_deref())
     }
 
     /// Whether a server with this configuration still accepts the session for a client that asks
@@ -259,12 +256,9 @@ impl CertificateOwner {
     ) -> bool {
         let key = key.map(|key| spki_sha256(key.key().public_key()));
         let same_key = matches!(self.own, OwnCredential::Server(own) if own == key);
-        let accepts_client = match (&self.peer, certificates.clients.verifier()) {
-            (Some(peer), Some(verifier)) => verifier.still_accepts(peer),
-            (Some(_), None) => false,
-            (None, _) => !certificates.clients.is_required(),
-        };
-        same_key && self.server_name.as_deref() == server_name && accepts_client
+        same_key
+            && self.server_name.as_deref() == server_name
+            && certificates.still_accept(self.peer.as_ref())
     }
 }
 

@@ -15,10 +15,11 @@ impl Endpoint {
     /// [saved](SavedAssociation). [`Connection::restore`] tells what it does then. It takes a session
     /// slot.
     ///
-    /// A PSK is looked up again, so an association whose key was removed or changed is not restored. A
-    /// certificate is not verified again: the host compares the peer of the association with what it
-    /// trusts now, and closes the association of a peer that it does not accept any more, before it
-    /// hands over anything that arrives.
+    /// A PSK is looked up again, so an association whose key was removed or changed is not restored.
+    /// The verifier is asked whether it [still accepts](crate::CertificateVerifier::still_accepts) a
+    /// peer with a certificate or raw public key. A verifier of another process has forgotten whose
+    /// chains it has accepted: the host first shows it again what the peer had presented
+    /// (`lightseal_pki::Evidence`), and what expired or was revoked meanwhile is refused.
     ///
     /// # Errors
     /// See [`RestoreError`].

@@ -22,6 +22,11 @@ pub(super) async fn run(args: &CheckArgs) -> Result<(), Failure> {
     let config = Config::load(&args.file).map_err(Failure::new)?;
     let findings = check(&config).await;
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
+    let warnings = match findings.len() - errors {
+        0 => "no problem found".to_owned(),
+        1 => "1 warning".to_owned(),
+        warnings => format!("{warnings} warnings"),
+    };
     let mut text = String::new();
     if args.json {
         let name = &config.gateway.name;
@@ -40,7 +45,7 @@ pub(super) async fn run(args: &CheckArgs) -> Result<(), Failure> {
                 peers => format!("{peers} peers"),
             };
             let (name, lan) = (&config.gateway.name, &config.lan.interface);
-            let _ = writeln!(text, "{name}: LAN {lan}, {peers}; no problem found");
+            let _ = writeln!(text, "{name}: LAN {lan}, {peers}; {warnings}");
         }
     }
     std::io::stdout().write_all(text.as_bytes()).context("standard output")?;

@@ -115,6 +115,11 @@ fn alternative_name(text: &str) -> Result<SanType, Failure> {
 }
 
 impl PurposeArgs {
+    /// Whether the certificate is for clients and not for servers.
+    pub(super) fn only_client(&self) -> bool {
+        !self.purposes.is_empty() && !self.purposes.contains(&Purpose::Server)
+    }
+
     pub(super) fn extended_key_usages(&self) -> Vec<ExtendedKeyUsagePurpose> {
         let is_for = |purpose| self.purposes.is_empty() || self.purposes.contains(&purpose);
         [

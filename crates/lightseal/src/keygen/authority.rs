@@ -1,10 +1,14 @@
 //! An authority read from its files.
 
 use super::distinguished_name::distinguished_name;
+use super::input;
 use super::output::with_extension;
 use super::private_key;
 use crate::failure::{Context, Failure};
-use lightseal_pki::SpkiHash;
+use lightseal_dtls::BadCertificate;
+use lightseal_dtls::codepoints::CertificateType;
+use lightseal_dtls::credential::{CertificateVerifier, PresentedCertificate};
+use lightseal_pki::{Clock, Settings, SpkiHash, Trust};
 use pki_types::CertificateDer;
 use pki_types::pem::PemObject;
 use rcgen::{
@@ -17,23 +21,27 @@ use x509_cert::ext::pkix::{BasicConstraints, KeyUsage, SubjectKeyIdentifier};
 
 /// A key and certificate that may sign others.
 pub(super) struct Authority {
+    /// Its file of certificates.
+    name: String,
     issuer: Issuer<'static, KeyPair>,
     certificate: x509_cert::Certificate,
     /// The certificates from its own up to the one below the root, in DER.
     chain: Vec<CertificateDer<'static>>,
+    /// The highest certificate of its file.
+    highest: CertificateDer<'static>,
 }
 
 impl Authority {
     /// Reads `PREFIX.key` and `PREFIX.pem`.
     pub(super) fn load(prefix: &Path) -> Result<Self, Failure> {
         let path = with_extension(prefix, "pem");
-        let name = path.display();
+        let name = path.display().to_string();
         let pem = std::fs::read(&path).context(&name)?;
         let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
         let chain = chain.context(&name)?;
-        let own = chain
-            .first()
-            .ok_or_else(|| Failure::new(format_args!("{name}: no certificate in it")))?;
+        let (Some(own), Some(highest)) = (chain.first(), chain.last()) else {
+            return Err(input::lacks(&name, &pem, "certificate"));
+        };
         let certificate = x509_cert::Certificate::from_der(own).context(&name)?;
         let tbs = certificate.tbs_certificate();
         let basic = tbs.get_extension::<BasicConstraints>().context(&name)?;
@@ -60,8 +68,9 @@ impl Authority {
         if let Some((_, id)) = key_id {
             params.key_identifier_method = KeyIdMethod::PreSpecified(id.0.as_bytes().to_vec());
         }
+        let highest = highest.clone();
         let chain = chain.iter().filter(|one| !is_self_issued(one)).cloned().collect();
-        Ok(Self { issuer: Issuer::new(params, key), certificate, chain })
+        Ok(Self { name, issuer: Issuer::new(params, key), certificate, chain, highest })
     }
 
     /// A certificate for a public key.
@@ -82,6 +91,26 @@ impl Authority {
             return Err(Failure::new("the key has a form that is not supported"));
         }
         Ok(issued)
+    }
+
+    /// Checks that a server, or a client, with a certificate of this authority is accepted by whoever
+    /// trusts it: an authority may be restricted to some names, or be out of date.
+    pub(super) fn check(&self, issued: &Certificate, from_client: bool) -> Result<(), Failure> {
+        let issuers = self.chain.iter().filter(|one| **one != self.highest).map(|one| &one[..]);
+        let entries: Vec<&[u8]> = std::iter::once(&issued.der()[..]).chain(issuers).collect();
+        let mut presented = PresentedCertificate::new(CertificateType::X509, &entries);
+        presented.from_client = from_client;
+        let trust = Trust::new().with_authorities(&self.highest).context(&self.name)?;
+        let settings = Settings::new(&lightseal_dtls_aws_lc::PROVIDER, Clock::system());
+        let verifier = settings.dangerous().with_any_server_name().verifier(trust);
+        match verifier.verify(&presented) {
+            Ok(_) => Ok(()),
+            Err(BadCertificate::Constraint) => Err(Failure::new(format_args!(
+                "{}: not allowed to issue a certificate for these names",
+                self.name
+            ))),
+            Err(error) => Err(Failure::new(format_args!("no peer would accept it: {error}"))),
+        }
     }
 
     /// The authority's name.

@@ -193,9 +193,11 @@ pub(super) fn certificate(args: &CertificateArgs) -> Result<(), Failure> {
     let authority = Authority::load(&args.ca)?;
     let fallback = file_name(&args.prefix);
     let mut params = end_params(&args.subject, &fallback, &args.purpose, args.days.days)?;
+    let only_client = args.purpose.only_client();
     let Some(file) = &args.request else {
         let key = key_pair(&args.key)?;
         let certificate = authority.issue(&params, &key)?;
+        authority.check(&certificate, only_client)?;
         let chain = chain(&certificate, &authority)?;
         let chain = chain.each_ref().map(String::as_str);
         return store(&files, &args.prefix, &params, &key, &chain, &args.output);
@@ -206,6 +208,7 @@ pub(super) fn certificate(args: &CertificateArgs) -> Result<(), Failure> {
         params.subject_alt_names = request.alternative_names()?;
     }
     let certificate = authority.issue(&params, &request)?;
+    authority.check(&certificate, only_client)?;
     output::write(
         &files.other,
         chain(&certificate, &authority)?.concat().as_bytes(),

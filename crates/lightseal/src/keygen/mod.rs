@@ -7,6 +7,7 @@
 //! - [`authority`]: an authority read from its files;
 //! - [`constraints`]: the names for which an authority may issue certificates;
 //! - [`distinguished_name`]: names of subjects and authorities;
+//! - [`input`]: files that were given for others;
 //! - [`request`]: a request for a certificate, read from a file;
 //! - [`revocation`]: revocation lists;
 //! - [`output`]: what is written to files and printed.
@@ -16,6 +17,7 @@ mod authority;
 mod certificate;
 mod constraints;
 mod distinguished_name;
+mod input;
 mod output;
 mod private_key;
 mod request;

@@ -1,6 +1,7 @@
 //! Requests for certificates (PKCS #10, RFC 2986).
 
 use super::distinguished_name::distinguished_name;
+use super::input;
 use crate::failure::{Context, Failure};
 use pki_types::CertificateSigningRequestDer;
 use pki_types::pem::PemObject;
@@ -45,7 +46,8 @@ impl Request {
         let bytes = std::fs::read(path).context(&name)?;
         let der = CertificateSigningRequestDer::from_pem_slice(&bytes)
             .unwrap_or_else(|_| CertificateSigningRequestDer::from(bytes.clone()));
-        let request = CertReq::from_der(&der).context(format_args!("{name}: no request"))?;
+        let request =
+            CertReq::from_der(&der).map_err(|_| input::lacks(&name, &bytes, "request"))?;
         let info = &request.info;
         let public_key = info.public_key.subject_public_key.raw_bytes().to_vec();
         verify(&request).ok_or_else(|| {

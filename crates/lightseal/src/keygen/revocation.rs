@@ -2,6 +2,7 @@
 
 use super::args::{in_days, now};
 use super::authority::Authority;
+use super::input;
 use super::output;
 use crate::failure::{Context, Failure};
 use clap::Args;
@@ -62,8 +63,8 @@ fn serial_number(path: &Path, authority: &Authority) -> Result<SerialNumber, Fai
     let bytes = std::fs::read(path).context(&name)?;
     let der = CertificateDer::from_pem_slice(&bytes);
     let der = der.unwrap_or_else(|_| CertificateDer::from(&bytes[..]));
-    let certificate =
-        x509_cert::Certificate::from_der(&der).context(format_args!("{name}: no certificate"))?;
+    let certificate = x509_cert::Certificate::from_der(&der)
+        .map_err(|_| input::lacks(&name, &bytes, "certificate"))?;
     let certificate = certificate.tbs_certificate();
     let (issuer, ours) = (certificate.issuer(), authority.subject());
     if issuer != ours {

@@ -15,12 +15,20 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The heading of the flags of stored associations in help texts.
+const STATE: &str = "Associations that survive the proxy";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProxyCommand {
     /// Run a proxy in front of applications: each application address gets its own association.
     Client(Box<ProxyClientArgs>),
     /// Run a proxy in front of the service that answers the applications.
     Server(Box<ProxyServerArgs>),
+    /// Make a file with a new key, under which a server proxy seals what it stores in --state.
+    StateKey {
+        /// The file. Only this user can read it, and it must not exist yet.
+        file: PathBuf,
+    },
     /// Show what the proxies of this user carry and for which peers, and what was dropped and why.
     Status(ProxyStatusArgs),
 }
@@ -62,6 +70,18 @@ pub(crate) struct ProxyServerArgs {
     /// unlimited].
     #[arg(long, value_name = "N")]
     pub(crate) max_sessions: Option<NonZeroUsize>,
+    /// Directory in which this proxy stores its associations while it runs, so that they go on without
+    /// a handshake when it is started again, also after a crash. No other process may use it, nor a
+    /// copy of it [default: associations end with the proxy].
+    #[arg(long, value_name = "DIR", help_heading = STATE, requires = "state_key")]
+    pub(crate) state: Option<PathBuf>,
+    /// File with the key under which associations are sealed in --state, from `lightseal proxy
+    /// state-key FILE`. Keep it apart from backups of the directory.
+    #[arg(long, value_name = "FILE", help_heading = STATE, requires = "state")]
+    pub(crate) state_key: Option<PathBuf>,
+    /// Forget what --state has stored, also if it is damaged, a copy, or sealed under another key.
+    #[arg(long, help_heading = STATE, requires = "state")]
+    pub(crate) forget: bool,
     /// What to do with a new client when --max-sessions associations exist: `refuse` refuses it;
     /// `evict-oldest` ends the association that was accepted first, but rather one of the new
     /// client's own that it no longer uses; `evict-idle:TIME` ends the association that was silent

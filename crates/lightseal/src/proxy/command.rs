@@ -7,6 +7,7 @@ use super::destination::{Destination, leads_to};
 use super::explained;
 use super::report::Report;
 use super::server::{self, ServerProxy};
+use super::state::OpenState;
 use super::status::Status;
 use super::status_socket;
 use super::status_text::summary;
@@ -18,10 +19,14 @@ use crate::signals::{Signal, Signals};
 use crate::statistics;
 use crate::units::Quantity;
 use lightseal_dtls::codepoints::AlertDescription;
-use lightseal_dtls::{ClientConfig, CloseReason, Identity, MemorySessions, SessionSlots, Settings};
+use lightseal_dtls::{
+    CertificateVerifier, ClientConfig, CloseReason, Identity, MemorySessions, SessionSlots,
+    Settings,
+};
 use lightseal_net::address::Named;
 use lightseal_net::names::Resolver;
 use lightseal_net::path_mtu;
+use lightseal_pki::RecordingVerifier;
 use std::future::Future;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -180,9 +185,17 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let credentials = open_credentials(&args.proxy)?;
     let largest =
         path_mtu::max_payload_at(address::resolve("listen", args.proxy.listen.as_deref())?);
-    let settings = settings(&args.proxy, SERVER_ID_BYTES, largest)?;
+    let mut settings = settings(&args.proxy, SERVER_ID_BYTES, largest)?;
+    settings.write_ahead = args.state.is_some();
     let clients = client_policy(args, &credentials)?;
-    let mut config = credentials.server(clients, credentials.verifier(), settings)?;
+    let mut verifier = credentials.verifier();
+    let mut state = None;
+    if let (Some(directory), Some(key)) = (&args.state, &args.state_key) {
+        let recording = verifier.take().map(|verifier| Arc::new(RecordingVerifier::new(verifier)));
+        verifier = recording.clone().map(|recording| recording as Arc<dyn CertificateVerifier>);
+        state = Some(OpenState::new(directory, key, args.forget, recording)?);
+    }
+    let mut config = credentials.server(clients, verifier, settings)?;
     if args.when_full.is_some() && args.max_sessions.is_none() {
         return Err(Failure::new("--when-full needs --max-sessions"));
     }
@@ -205,6 +218,9 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     super::raise_socket_limit();
     let listen = address::listen(args.proxy.listen.as_deref())?;
     let proxy = ServerProxy::new(listen, Arc::new(config), options).context("server proxy")?;
+    if let Some(state) = state {
+        proxy.take_over(state)?;
+    }
     let listen = proxy.local_addr().context("listening socket")?;
     service.avoid(listen);
     let (longest, accepted) = (proxy.longest_message(), credentials.accepted());
@@ -242,6 +258,9 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     };
     until_stopped(&mut signals, &mut running, reports).await?;
     let last = proxy.statistics();
+    if proxy.save_all() {
+        return stopped(stats_file, last);
+    }
     proxy.close_all();
     let _ = tokio::time::timeout(FAREWELL, async {
         while proxy.open_flows() > 0 {

@@ -12,6 +12,7 @@
 //! - [`shares`]: which flow ends when there are too many;
 //! - [`counters`]: the counters, and their form in JSON;
 //! - [`report`]: the report of a proxy on itself and its peers, with the reasons of drops;
+//! - [`state`]: associations that survive a server proxy;
 //! - [`status_socket`], [`status_command`], [`status_text`]: how a running proxy is asked for its
 //!   report, and how the report is shown;
 //! - [`status`]: the status line of the log.
@@ -31,6 +32,7 @@ mod one_socket;
 pub(crate) mod report;
 pub(crate) mod server;
 pub(crate) mod shares;
+pub(crate) mod state;
 pub(crate) mod status;
 pub(crate) mod status_command;
 pub(crate) mod status_socket;

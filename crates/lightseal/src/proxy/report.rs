@@ -1,6 +1,7 @@
 //! The report of a proxy on itself: the keys that statistics files and `lightseal proxy status`
 //! share.
 
+use super::state::report::StateReport;
 use lightseal_dtls::Connection;
 use lightseal_net::address::Named;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub(crate) struct Report {
     pub(crate) inward: Messages,
     /// Numbers of datagrams and records that were dropped, by the names in [`REASONS`].
     pub(crate) drops: BTreeMap<String, u64>,
+    /// Stored associations. Only a server proxy with --state has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<StateReport>,
     pub(crate) peers: Vec<Peer>,
     /// Number of peers beyond the [`MOST_PEERS`] that are listed.
     pub(crate) peers_left_out: u64,

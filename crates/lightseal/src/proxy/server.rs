@@ -1,10 +1,15 @@
 //! The proxy in front of a service.
+//!
+//! - [`stored`]: how it stores its associations and takes them over.
+
+mod stored;
 
 use super::counters::{Count, Totals};
 use super::destination::Destination;
 use super::loops::{self, EphemeralPorts, PortResidues};
 use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
+use super::state::State;
 use super::status::FlowStates;
 use super::{ARRIVAL_BYTES, described, overruns, unread, unshared};
 use crate::credential;
@@ -12,7 +17,7 @@ use crate::credential::allow::AccessList;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
     AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated, Resolution,
-    SendError, ServerConfig, Stats,
+    SavedAssociation, SendError, ServerConfig, Stats,
 };
 use lightseal_net::address::Named;
 use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
@@ -69,8 +74,13 @@ struct ServerHost {
     policy: AggregationPolicy,
     longest: usize,
     associations: HashMap<Handle, Association>,
-    /// Associations without a socket towards the service yet.
-    opening: Vec<Handle>,
+    /// Associations without a socket towards the service yet, and the port from which the service saw
+    /// those that were restored; 0 if it has seen none.
+    opening: Vec<(Handle, Option<u16>)>,
+    /// What the engine wants to be stored.
+    saves: Vec<(Handle, Box<SavedAssociation>)>,
+    /// The stored associations, if they are stored.
+    state: Option<State>,
     /// Associations whose keepalive is to be answered.
     answers: Vec<Handle>,
     /// Associations that are to be closed because there is no room for them.
@@ -90,6 +100,12 @@ struct Association {
     /// Messages that arrived with the end of the handshake, before there was a socket.
     early: Vec<Vec<u8>>,
     active_at: Instant,
+}
+
+impl Association {
+    fn new(peer: SocketAddr, identity: Arc<str>, now: Instant) -> Self {
+        Self { peer, identity, service: None, early: Vec::new(), active_at: now }
+    }
 }
 
 /// A socket towards the service.
@@ -149,16 +165,10 @@ impl EngineHost<Endpoint> for ServerHost {
                     self.refused.push(handle);
                     return;
                 }
-                let association = Association {
-                    peer,
-                    identity: owner,
-                    service: None,
-                    early: Vec::new(),
-                    active_at: now,
-                };
-                self.associations.insert(handle, association);
-                self.opening.push(handle);
+                self.associations.insert(handle, Association::new(peer, owner, now));
+                self.opening.push((handle, None));
             }
+            Event::Save(saved) => self.saves.push((handle, saved)),
             Event::Data(payload) | Event::Provisional { data: payload, .. } => {
                 let Some(association) = self.associations.get_mut(&handle) else {
                     self.totals.refused_messages.add(u64::from(!payload.is_empty()));
@@ -193,6 +203,9 @@ impl EngineHost<Endpoint> for ServerHost {
             }
             Event::Closed(reason) => {
                 let ended = self.associations.remove(&handle);
+                if let Some(state) = &mut self.state {
+                    state.remove(handle);
+                }
                 let complete = ended.is_some();
                 self.count_early(ended);
                 match reason {
@@ -218,10 +231,11 @@ impl EngineHost<Endpoint> for ServerHost {
     }
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
-        for handle in std::mem::take(&mut self.opening) {
+        self.save(endpoint);
+        for (handle, former) in std::mem::take(&mut self.opening) {
             let residues = endpoint.connection(handle).and_then(|of| loops::residues(&of));
-            match self.open(handle, residues) {
-                Ok(()) => self.totals.opened.one(),
+            match self.open(handle, residues, former) {
+                Ok(()) => self.totals.opened.add(former.is_none().into()),
                 Err(error) => {
                     self.totals.count_refused(&error);
                     let refused = self.associations.remove(&handle);
@@ -288,13 +302,21 @@ impl ServerHost {
         true
     }
 
-    /// Opens an association's socket towards the service, if possible from a port that leaves one
-    /// of these residues.
-    fn open(&mut self, handle: Handle, residues: Option<PortResidues>) -> io::Result<()> {
+    /// Opens an association's socket towards the service, if possible from the port that it had
+    /// before a restart, or else from a port that leaves one of these residues.
+    fn open(
+        &mut self,
+        handle: Handle,
+        residues: Option<PortResidues>,
+        former: Option<u16>,
+    ) -> io::Result<()> {
         // The association may have ended meanwhile.
         let Some(association) = self.associations.get_mut(&handle) else { return Ok(()) };
         let to = self.options.service.address()?;
-        let ports = residues.map(|residues| self.ports.leaving(residues)).unwrap_or_default();
+        let mut ports = residues.map(|residues| self.ports.leaving(residues)).unwrap_or_default();
+        if let Some(port) = former.filter(|port| *port > 0) {
+            ports.insert(0, port);
+        }
         let socket = Arc::new(socket::connect_from(&ports, to)?);
         let totals = Arc::clone(&self.totals);
         let answers = Answers {
@@ -403,6 +425,8 @@ impl ServerProxy {
                 longest,
                 associations: HashMap::new(),
                 opening: Vec::new(),
+                saves: Vec::new(),
+                state: None,
                 answers: Vec::new(),
                 refused: Vec::new(),
                 shares: Shares::default(),
@@ -509,6 +533,10 @@ impl ServerProxy {
             peers: self.peers(),
         };
         report::complete(&mut value, facts);
+        let state = self.outer.call(|_, host, _| host.state.as_ref().map(State::report));
+        if let Some(state) = state {
+            value["state"] = serde_json::json!(state);
+        }
         value
     }
 

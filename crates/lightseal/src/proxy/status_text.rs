@@ -69,6 +69,9 @@ pub(super) fn text(report: &Report, rates: Option<Rates>) -> String {
              {resumed} resumed"
         ),
     );
+    if let Some(state) = &report.state {
+        lines.wrapped(0, &state.line());
+    }
     lines.empty();
     let ways = [
         (local, other, report.outward, rates.map(|rates| rates.outward)),
@@ -249,6 +252,7 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use super::super::state::report::StateReport;
     use super::*;
 
     fn report() -> Report {
@@ -280,6 +284,7 @@ mod tests {
             outward: Messages { messages: 2400, bytes: 72_000 },
             inward: Messages { messages: 2, bytes: 60 },
             drops: [("stale".into(), 12), ("too_long".into(), 0)].into(),
+            state: None,
             peers: vec![flow("sensor-7", "192.0.2.1:5684"), flow(&"x".repeat(256), long)],
             peers_left_out: 0,
         }
@@ -307,6 +312,20 @@ mod tests {
         }
         assert!(!text.contains("too_long"), "what did not happen is not shown:\n{text}");
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+    }
+
+    #[test]
+    fn stored_associations_are_shown_with_what_was_not_restored() {
+        let mut report = report();
+        assert!(!text(&report, None).contains("stored"));
+        let refused = [("the peer's certificate was revoked".into(), 2)].into();
+        let state = StateReport { stored: 12, restored: 9, refused, ..StateReport::default() };
+        report.state = Some(StateReport { fails: true, ..state.clone() });
+        let text = text(&report, None);
+        let expected = "stored associations: 12; 9 restored at the start, 2 not: the peer's certificate\n  \
+                        was revoked; the store cannot be written, and associations wait\n";
+        assert!(text.contains(expected), "{text}");
+        assert!(state.line().ends_with("was revoked"), "{}", state.line());
     }
 
     #[test]

@@ -178,16 +178,19 @@ fn an_authority_beyond_its_constraints_is_refused_by_peers() {
 #[test]
 fn an_authority_for_a_domain_gives_no_names_of_other_kinds() {
     let dir = TempDir::new();
-    let [root, plant, net, end] = ["root", "plant", "net", "end"].map(|name| dir.path(name));
-    keygen(&["ca", &root]);
-    keygen(&["ca", &plant, "--ca", &root, "--permit", "plant.example"]);
-    keygen(&["ca", &net, "--ca", &root, "--permit", "192.0.2.0/24"]);
-    let trust = trusting(&format!("{root}.pem"));
+    let [plant_root, net_root, plant, net, end] =
+        ["plant-root", "net-root", "plant", "net", "end"].map(|name| dir.path(name));
+    keygen(&["ca", &plant_root, "--permit", "plant.example"]);
+    keygen(&["ca", &net_root, "--permit", "192.0.2.0/24"]);
+    // Their files have no root, so that only peers see its constraints.
+    keygen(&["ca", &plant, "--ca", &plant_root]);
+    keygen(&["ca", &net, "--ca", &net_root]);
     let with = |ca: &str, names: &[&str], as_client| {
         let names = names.iter().flat_map(|name| ["--name", *name]);
         let args = ["certificate", &end, "--ca", ca, "--force"];
         keygen(&args.into_iter().chain(names).collect::<Vec<_>>());
-        verdict(&settings("127.0.0.1"), &trust, &end, as_client)
+        let root = format!("{ca}-root.pem");
+        verdict(&settings("127.0.0.1"), &trusting(&root), &end, as_client)
     };
     let constraint = Err(BadCertificate::Constraint);
     assert_eq!(with(&plant, &["urn:dev:mac:0024befffe804ff1"], true), constraint);
@@ -197,7 +200,8 @@ fn an_authority_for_a_domain_gives_no_names_of_other_kinds() {
     assert_eq!(with(&plant, &[], true), Ok(None), "a subject is no identity");
     assert_eq!(with(&net, &["a.plant.example"], true), constraint);
     assert_eq!(with(&net, &["192.0.2.1"], true), Ok(Some("192.0.2.1".into())));
-    let [root, plant, end] = [root, plant, end].map(|name| name + ".pem");
+    let root = plant_root + ".pem";
+    let [plant, end] = [plant, end].map(|name| name + ".pem");
     keygen(&[
         "certificate",
         &dir.path("end"),
@@ -208,6 +212,25 @@ fn an_authority_for_a_domain_gives_no_names_of_other_kinds() {
         "--force",
     ]);
     openssl(&["verify", "-x509_strict", "-CAfile", &root, "-untrusted", &plant, &end]);
+}
+
+#[test]
+fn an_authority_makes_no_certificate_that_its_own_constraints_exclude() {
+    let dir = TempDir::new();
+    let [plant, end] = ["plant", "end"].map(|name| dir.path(name));
+    keygen(&["ca", &plant, "--permit", "plant.example"]);
+    let excluded = "plant.pem: not allowed to issue a certificate for these names";
+    for name in ["a.example", "192.0.2.1", "urn:dev:mac:0024befffe804ff1"] {
+        for role in ["server", "client"] {
+            let args = ["certificate", &end, "--ca", &plant, "--name", name, "--for", role];
+            refused(&args, &[excluded]);
+        }
+    }
+    let (csr, prefix) = (dir.path("device.csr"), dir.path("device"));
+    keygen(&["request", &prefix, "--name", "a.example"]);
+    refused(&["certificate", &end, "--ca", &plant, "--request", &csr], &[excluded]);
+    assert!(!std::path::Path::new(&format!("{end}.key")).exists(), "nothing is left behind");
+    keygen(&["certificate", &end, "--ca", &plant, "--name", "a.plant.example"]);
 }
 
 #[test]
@@ -263,7 +286,7 @@ fn a_request_is_signed_without_the_private_key() {
     );
     refused(
         &["certificate", &dir.path("x"), "--ca", &ca, "--request", &format!("{ca}.pem")],
-        &["ca.pem: no request"],
+        &["ca.pem: no request in it, but \"CERTIFICATE\""],
     );
 }
 
@@ -282,6 +305,10 @@ fn a_revocation_list_is_heeded() {
     refused(
         &["crl", &list, "--ca", &other, "--force", "--revoke", &file],
         &["bad.pem: issued by CN=ca, not by CN=other"],
+    );
+    refused(
+        &["crl", &list, "--ca", &ca, "--force", "--revoke", &format!("{bad}.key")],
+        &["bad.key: no certificate in it, but \"PRIVATE KEY\""],
     );
     let mut trust = trusting(&format!("{ca}.pem"));
     trust.revocation_lists.push((&list).into());

@@ -28,4 +28,6 @@ mod proxy_credentials;
 mod proxy_first_use;
 mod proxy_overload;
 mod proxy_sessions;
+#[cfg(unix)]
+mod proxy_state;
 mod proxy_status;

@@ -7,6 +7,7 @@ mod files;
 mod names;
 mod pins;
 mod pkits;
+mod restart;
 mod revocation;
 mod sessions;
 mod webpki_vectors;

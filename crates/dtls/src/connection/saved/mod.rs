@@ -28,6 +28,7 @@ use super::stage::Stage;
 use super::{Connection, Ending, Role};
 use crate::config::Lookup;
 use crate::config::session::{KEY_CHECK, PskOwner};
+use crate::credential::PeerKey;
 use crate::messages::RecordNumber;
 use crate::parts::{self, Part, PartState};
 use crate::record::{ReceiveEpoch, SendEpoch};
@@ -536,6 +537,20 @@ impl Role {
                 config.psk.clone().filter(|psk| psk.identity() == identity).into()
             }
             Self::Server(config) => config.psks.look_up(identity),
+        }
+    }
+
+    /// Whether this end still accepts a peer without a PSK that has this verified key. A client had
+    /// asked for `server_name`.
+    fn still_accepts(&self, peer: Option<&PeerKey>, server_name: Option<&str>) -> bool {
+        match self {
+            Self::Client(config) => {
+                let certificates = config.certificates.get();
+                certificates.is_some_and(|own| own.still_accept(peer, server_name))
+            }
+            Self::Server(config) => {
+                config.certificates.get().is_some_and(|own| own.still_accept(peer))
+            }
         }
     }
 }

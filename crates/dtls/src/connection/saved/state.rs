@@ -265,7 +265,7 @@ fn read(
     }
     let key_check = r.array()?;
     let negotiated = read_negotiated("", &mut r)?;
-    check_key(&role, &negotiated, key_check)?;
+    check_peer(&role, &negotiated, key_check)?;
     persistence.key_check = Some(key_check);
     let to = read_addresses(&mut r)?;
     let mut channel = Channel::new(rng, role.settings(), 0, 0);
@@ -371,14 +371,16 @@ fn bounded(r: &mut Reader<'_>, most: u64, what: &'static str) -> Result<u64, Dec
     if number <= most { Ok(number) } else { Err(DecodeError::Invalid(what)) }
 }
 
-/// Fails unless this end still has the PSK with which the association was made.
-fn check_key(
+/// Fails unless this end still has the PSK with which the association was made, or still accepts the
+/// peer without a PSK.
+fn check_peer(
     role: &Role,
     negotiated: &Negotiated,
     key_check: [u8; KEY_CHECK],
 ) -> Result<(), RestoreError> {
     if negotiated.psk_identity.is_empty() {
-        return Ok(());
+        let accepted = role.still_accepts(negotiated.peer_key(), negotiated.server_name());
+        return if accepted { Ok(()) } else { Err(RestoreError::PeerNotAccepted) };
     }
     match role.look_up(&negotiated.psk_identity) {
         Lookup::Found(psk) if PskOwner::of(&psk).key_check == key_check => Ok(()),

@@ -1,0 +1,89 @@
+//! Where a store is: what tells it from a copy of it.
+//!
+//! A copied store would make two processes, or two runs, use one nonce twice. A copy differs from its
+//! original in the machine, or in the files that hold it: in their inodes and in the times at which
+//! these were made. Each run makes one of the two files anew, so that also a backup of an earlier run
+//! is seen that was written into the files themselves. What brings all of it back is not seen: a
+//! snapshot of the file system or of the virtual machine, or a backup of the last run that was written
+//! into the files of that run.
+
+use lightseal_owner_only::file;
+use sha2::{Digest, Sha256};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// The file that each run makes anew.
+pub(super) const RUN: &str = "run";
+
+/// The files of which the first that exists identifies the machine (machine-id(5)).
+const MACHINE: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
+
+/// A hash of everything that identifies a place.
+pub(super) type Place = [u8; 32];
+
+/// The lock on a directory. It ends with its process.
+#[derive(Debug)]
+pub(super) struct Lock(#[expect(dead_code, reason = "the lock is the open file")] File);
+
+impl Lock {
+    /// Locks a directory; `None` if another process has locked it.
+    ///
+    /// # Errors
+    ///
+    /// If the directory cannot be opened or locked.
+    pub(super) fn take(directory: &Path) -> io::Result<Option<Self>> {
+        use rustix::fs::{FlockOperation, flock};
+        let open = File::open(directory)?;
+        match flock(&open, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self(open))),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn machine() -> String {
+    let read = |path: &&str| std::fs::read_to_string(path).ok();
+    MACHINE.iter().find_map(read).unwrap_or_default()
+}
+
+fn place(database: &Metadata, run: &Metadata) -> Place {
+    let mut hash = Sha256::new();
+    hash.update(machine().trim().as_bytes());
+    for of in [database, run] {
+        hash.update([0]);
+        hash.update(of.ino().to_be_bytes());
+        // Inodes are used again; a file system that stores no time of birth leaves that in doubt.
+        let born = of.created().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        hash.update(born.unwrap_or_default().as_nanos().to_be_bytes());
+    }
+    hash.finalize().into()
+}
+
+/// Where the store in `directory` is, as the last run has left it; `None` if its files are not all
+/// there.
+pub(super) fn found(directory: &Path, database: &str) -> Option<Place> {
+    let metadata = |name| std::fs::metadata(directory.join(name)).ok();
+    Some(place(&metadata(database)?, &metadata(RUN)?))
+}
+
+/// Begins a run. `record` is called with the place of the store in this run before that takes effect:
+/// whoever ends in between leaves the old place or the new one.
+///
+/// # Errors
+///
+/// If the file cannot be written, or `record` fails.
+pub(super) fn begin_run(
+    directory: &Path,
+    database: &str,
+    record: impl FnOnce(Place) -> io::Result<()>,
+) -> io::Result<()> {
+    let of_database = std::fs::metadata(directory.join(database))?;
+    file::replace(&directory.join(RUN), 0o600, &[], |run| {
+        record(place(&of_database, &run.metadata()?))
+    })?;
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! What the log and the status say of stored associations.
+
+use super::State;
+use super::store::Sizes;
+use crate::units::counted;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// What came of the associations that were in the store.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TakenOver {
+    pub(super) restored: u64,
+    /// How many were not restored, by the reason.
+    pub(super) refused: BTreeMap<String, u64>,
+    pub(super) sizes: Sizes,
+    pub(super) elapsed: Duration,
+}
+
+impl TakenOver {
+    /// Logs it in one line; nothing of a store that was empty.
+    pub(super) fn log(&self, directory: &str) {
+        let Sizes { rows, stored, index } = self.sizes;
+        if rows == 0 {
+            tracing::info!("--state {directory}: no associations are stored yet");
+            return;
+        }
+        let (restored, ms) = (counted(self.restored, "association"), self.elapsed.as_millis());
+        let refused = self.refused.iter().map(|(why, count)| format!("{count}: {why}"));
+        let refused: Vec<_> = refused.collect();
+        if refused.is_empty() {
+            tracing::info!("--state {directory}: restored {restored} in {ms} ms");
+        } else {
+            let refused = refused.join("; ");
+            tracing::warn!(
+                "--state {directory}: restored {restored} in {ms} ms, and not {refused}"
+            );
+        }
+        tracing::debug!(
+            "--state {directory}: {:.1} bytes an association, and {:.1} of the index",
+            stored as f64 / rows as f64,
+            index as f64 / rows as f64
+        );
+    }
+}
+
+/// Stored associations, as the status reports them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct StateReport {
+    /// Associations in the store, once all changes are written.
+    pub(crate) stored: u64,
+    /// Associations that this process has taken over at its start.
+    pub(crate) restored: u64,
+    /// How many it has not taken over, by the reason.
+    pub(crate) refused: BTreeMap<String, u64>,
+    /// Milliseconds that it took.
+    pub(crate) restore_ms: f64,
+    /// Bytes of all associations as they were found in the store, and of the index besides.
+    pub(crate) found_bytes: u64,
+    pub(crate) found_index_bytes: u64,
+    /// Changes that were written, and the transactions in which they were.
+    pub(crate) changes: u64,
+    pub(crate) transactions: u64,
+    /// Whether the store cannot be written at present.
+    pub(crate) fails: bool,
+}
+
+impl State {
+    /// What the status reports.
+    pub(crate) fn report(&self) -> StateReport {
+        let TakenOver { restored, refused, sizes, elapsed } = &self.taken;
+        let counters = &self.writer.counters;
+        StateReport {
+            stored: self.rows.len() as u64,
+            restored: *restored,
+            refused: refused.clone(),
+            restore_ms: elapsed.as_secs_f64() * 1e3,
+            found_bytes: sizes.stored,
+            found_index_bytes: sizes.index,
+            changes: counters.changes.load(Relaxed),
+            transactions: counters.transactions.load(Relaxed),
+            fails: counters.fails.load(Relaxed),
+        }
+    }
+}
+
+impl StateReport {
+    /// One line for people.
+    pub(crate) fn line(&self) -> String {
+        let mut line = format!(
+            "stored associations: {}; {} restored at the start",
+            self.stored, self.restored
+        );
+        for (why, count) in &self.refused {
+            line += &format!(", {count} not: {why}");
+        }
+        if self.fails {
+            line += "; the store cannot be written, and associations wait";
+        }
+        line
+    }
+}
