@@ -7,7 +7,7 @@ use crate::codepoints::HandshakeType;
 use crate::config::session::{Session, Session12};
 use crate::error::Fault;
 use crate::handshake::reassembly::Message;
-use crate::handshake::{Established, EstablishedKeys};
+use crate::handshake::EstablishedKeys;
 use crate::messages::ticket::NewSessionTicket13;
 use crate::parts;
 use crate::record::epochs::APPLICATION_EPOCH;
