@@ -120,6 +120,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("lightseal-net", Layer::Driver),
     ("lightseal-packet-io", Layer::Driver),
     ("lightseal-pki", Layer::Driver),
+    ("lightseal-service", Layer::Driver),
     ("skip", Layer::Driver),
     ("lightseal-cli", Layer::Host),
     ("lightseal-gateway-host", Layer::Host),

@@ -215,7 +215,7 @@ pub use endpoint::{
 pub use error::{
     AggregationError, BadCertificate, CloseReason, ConfigError, ConnectError,
     ConnectionIdLengthChanged, EarlyDataError, Fault, Incompatibility, Limit, Misbehaviour,
-    SendError,
+    ReasonClass, ReasonCounts, SendError,
 };
 pub use handshake::Negotiated;
 pub use lightseal_aggregation::choice::Family;

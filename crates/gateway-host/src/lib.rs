@@ -7,9 +7,8 @@
 //! - [`identity`]: an Ed25519 key as the identity of a gateway;
 //! - [`channel`]: mutually authenticated connections with other gateways;
 //! - [`status`]: the state of the gateway, for administrators who ask at a Unix socket;
-//! - [`metrics`]: the state of the gateway, for Prometheus;
-//! - [`privileges`]: the rights that the gateway gives up once its sockets are open;
-//! - [`service_manager`]: notifications to systemd.
+//! - [`metrics`]: the state of the gateway as metrics;
+//! - [`privileges`]: the rights that the gateway gives up once its sockets are open.
 //!
 //! The crate `gateway` decides what happens to frames, and `packet-io` reads and writes them. The
 //! module `run` joins them: it starts threads, passes each [`channel::Event`] to the engine, and
@@ -28,8 +27,6 @@ pub mod privileges;
 mod queue_mismatch;
 #[cfg(target_os = "linux")]
 pub mod run;
-mod server;
-pub mod service_manager;
 #[cfg(target_os = "linux")]
 mod sides;
 pub mod status;

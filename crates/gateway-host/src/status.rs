@@ -5,9 +5,9 @@
 //! a [`Request`], and receives one line for each: `{"done": ...}` or `{"refused": "why"}`.
 
 use crate::identity::PublicKey;
-use crate::server;
 use lightseal_dtls::Identity;
 use lightseal_owner_only::socket;
+use lightseal_service::accept;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -193,7 +193,7 @@ where
 {
     let answer = Arc::new(answer);
     let poll_accept = |context: &mut Context<'_>| listener.0.poll_accept(context);
-    server::serve_connections("status", MAX_CLIENTS, poll_accept, |stream| {
+    accept::serve_connections("status", MAX_CLIENTS, poll_accept, |stream| {
         let answer = Arc::clone(&answer);
         async move {
             // A client may close its connection at any time.

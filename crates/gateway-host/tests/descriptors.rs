@@ -3,11 +3,15 @@
 //! of its own and has only one test.
 #![cfg(target_os = "linux")]
 
-use lightseal_gateway_host::{metrics, status};
+use lightseal_gateway_host::status;
+use lightseal_service::http;
+use lightseal_service::lifecycle::Lifecycle;
+use lightseal_service::metrics::Snapshot;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::File;
 use std::future::ready;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -20,7 +24,8 @@ async fn a_lack_of_descriptors_passes() {
     let states = tokio::spawn(status::serve(listener, |_| ready(Ok(serde_json::Value::Null))));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let counts = tokio::spawn(metrics::serve(listener, metrics::Snapshot::default));
+    let counts =
+        tokio::spawn(http::serve(listener, Arc::new(Lifecycle::start()), || Snapshot::new("")));
     let unix = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
     let tcp = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
 

@@ -176,7 +176,7 @@ pub(crate) async fn run(args: &ImpairArgs) -> Result<(), Failure> {
         tokio::select! {
             ended = &mut running => return ended.context("listening socket"),
             signal = signals.next() => match signal {
-                Signal::Stop => break,
+                Signal::Stop | Signal::Drain => break,
                 Signal::Reload => tracing::info!("there are no files to read again"),
                 Signal::Statistics => {
                     statistics::write(args.stats_file.as_deref(), &relay.counters())?;

@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use clap::Args;
-use lightseal_cli::logging::LogArgs;
+use lightseal_cli::logging::{LogArgs, LogFormat};
 use std::env::consts::EXE_SUFFIX;
 use std::ffi::OsString;
 use std::io;
@@ -32,6 +32,7 @@ pub(crate) fn run(log: LogArgs, arguments: &[OsString]) -> Result<ExitCode, Fail
     let mut command = Command::new(beside.unwrap_or_else(|| name.into()));
     command.args((0..log.verbose).map(|_| "--verbose"));
     command.args(log.quiet.then_some("--quiet"));
+    command.args((log.log_format == LogFormat::Json).then_some("--log-format=json"));
     command.args(arguments);
     replace_this_program(command).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Failure::new(

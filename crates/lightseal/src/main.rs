@@ -13,6 +13,7 @@
 //! - [`keys`]: the file of pre-shared keys;
 //! - [`keygen`]: makes keys and certificates;
 //! - [`aggregate`]: which schemes of shared tags are offered;
+//! - [`service`]: metrics, health and draining of all services;
 //! - [`offer`]: what is offered to DTLS peers other than our proxies.
 //!
 //! The engines implement the protocols, and `net` has the sockets. This program
@@ -39,6 +40,7 @@ mod macsec;
 mod named;
 mod offer;
 mod proxy;
+mod service;
 mod signals;
 mod statistics;
 mod table;
@@ -58,7 +60,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<ExitCode, Failure> {
     // The demo draws a view of its own, which log lines would disturb.
     let quiet = cli.log.quiet || (cli.log.verbose == 0 && matches!(cli.command, Command::Demo(_)));
-    logging::start(cli.log.verbose, quiet);
+    logging::start(cli.log.verbose, quiet, cli.log.log_format);
     let runtime = || {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.context("cannot start")
@@ -78,6 +80,9 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Proxy(ProxyCommand::StateKey { file }) => proxy::state::StateKey::make(&file),
         Command::Proxy(ProxyCommand::Status(args)) => {
             runtime()?.block_on(proxy::status_command::run(&args))
+        }
+        Command::Proxy(ProxyCommand::Drain(args)) => {
+            runtime()?.block_on(proxy::drain_command::run(&args))
         }
         Command::SClient(args) => {
             return runtime()?.block_on(diagnose::client::run(&args, cli.log.quiet));

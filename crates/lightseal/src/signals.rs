@@ -11,6 +11,9 @@ pub(crate) enum Signal {
     Reload,
     /// Write statistics (SIGUSR1).
     Statistics,
+    /// Take nothing new, and end when what exists is over (SIGUSR2), for commands that
+    /// [can](Signals::listen_and_drain).
+    Drain,
 }
 
 /// The requests that arrive after [`Signals::listen`].
@@ -20,6 +23,7 @@ pub(crate) struct Signals {
     terminate: tokio::signal::unix::Signal,
     hangup: tokio::signal::unix::Signal,
     user: tokio::signal::unix::Signal,
+    user_2: Option<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
@@ -33,16 +37,32 @@ impl Signals {
             terminate: listen(SignalKind::terminate())?,
             hangup: listen(SignalKind::hangup())?,
             user: listen(SignalKind::user_defined1())?,
+            user_2: None,
         })
+    }
+
+    /// Starts to listen for signals, also for the one that asks to drain.
+    pub(crate) fn listen_and_drain() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let user_2 = signal(SignalKind::user_defined2()).context("cannot listen for signals")?;
+        Ok(Self { user_2: Some(user_2), ..Self::listen()? })
     }
 
     /// Waits for the next request.
     pub(crate) async fn next(&mut self) -> Signal {
+        let Self { interrupt, terminate, hangup, user, user_2 } = self;
+        let drain = async {
+            match user_2 {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            _ = self.interrupt.recv() => Signal::Stop,
-            _ = self.terminate.recv() => Signal::Stop,
-            _ = self.hangup.recv() => Signal::Reload,
-            _ = self.user.recv() => Signal::Statistics,
+            _ = interrupt.recv() => Signal::Stop,
+            _ = terminate.recv() => Signal::Stop,
+            _ = hangup.recv() => Signal::Reload,
+            _ = user.recv() => Signal::Statistics,
+            _ = drain => Signal::Drain,
         }
     }
 }
@@ -56,6 +76,11 @@ impl Signals {
     /// Starts to listen for signals.
     pub(crate) fn listen() -> Result<Self, Failure> {
         Ok(Self)
+    }
+
+    /// Starts to listen for signals.
+    pub(crate) fn listen_and_drain() -> Result<Self, Failure> {
+        Self::listen()
     }
 
     /// Waits for the next request.

@@ -50,7 +50,10 @@ pub fn receive_batch<A>(
 ///
 /// Errors of the operating system, for example that the address is in use.
 pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    bound(RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?, address)
+}
+
+fn bound(socket: RawSocket, address: SocketAddr) -> io::Result<UdpSocket> {
     // A smaller buffer is no reason to fail: it only loses datagrams in bursts.
     let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
     let _ = socket.set_send_buffer_size(BUFFER_BYTES);
@@ -83,6 +86,34 @@ pub fn connect_from(ports: &[u16], peer: SocketAddr) -> io::Result<UdpSocket> {
         Some(socket) => socket,
         None => bind((any, 0).into())?,
     };
+    socket2::SockRef::from(&socket).connect(&peer.into())?;
+    Ok(socket)
+}
+
+/// Does what [`connect_from`] does, from the address `local`. The address need not be one of this
+/// host's: routes must lead what is sent to it here. On systems other than Linux it must be the
+/// host's.
+///
+/// # Errors
+///
+/// The errors of [`connect`], or if the system does not let this process use the address.
+pub fn connect_from_address(
+    local: IpAddr,
+    ports: &[u16],
+    peer: SocketAddr,
+) -> io::Result<UdpSocket> {
+    let bind = |port| {
+        let local = SocketAddr::from((local, port));
+        let socket = RawSocket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+        #[cfg(target_os = "linux")]
+        match local {
+            SocketAddr::V4(_) => rustix::net::sockopt::set_ip_freebind(&socket, true)?,
+            SocketAddr::V6(_) => rustix::net::sockopt::set_ipv6_freebind(&socket, true)?,
+        }
+        bound(socket, local)
+    };
+    let chosen = ports.iter().find_map(|port| bind(*port).ok());
+    let socket = chosen.map_or_else(|| bind(0), Ok)?;
     socket2::SockRef::from(&socket).connect(&peer.into())?;
     Ok(socket)
 }

@@ -52,6 +52,7 @@ mod tickets;
 mod transmit;
 mod update;
 
+use asleep::ReadOnly;
 pub use asleep::SleepingConnection;
 pub use early_data::WhenRejected;
 pub use event::Event;
@@ -209,6 +210,8 @@ pub struct Connection {
     mtu: PathMtu,
     /// What is saved, if the association writes ahead or was restored.
     persistence: PartState<parts::Persistence, Persistence>,
+    /// Set if this association was made of one that sleeps, to be read.
+    read_only: PartState<parts::Sleep, ReadOnly>,
     stats: Counters,
 }
 
@@ -310,6 +313,7 @@ impl Connection {
             queue: SendQueue::new(settings.send_buffer_bytes),
             mtu: mtu::begin(settings),
             persistence: saved::begin(&role),
+            read_only: PartState::EMPTY,
             role,
             now,
             stage: Stage::Ended,
@@ -421,6 +425,9 @@ impl Connection {
     /// The security level of the data that the peer sends now; `None` before the handshake is
     /// complete.
     pub fn security_level(&self) -> Option<SecurityLevel> {
+        if let Some(read_only) = self.read_only.get() {
+            return Some(read_only.security_level);
+        }
         let newest = self.channel.receive.newest().filter(|_| self.is_connected());
         newest.map(ReceiveEpoch::security_level)
     }

@@ -196,6 +196,9 @@ impl Connection {
 
     /// The largest overhead of a datagram beside its payload, in bytes.
     pub(super) fn data_overhead(&self) -> usize {
+        if let Some(read_only) = self.read_only.get() {
+            return read_only.data_overhead + self.settings().length_bytes();
+        }
         match (self.sending(), self.channel.send.peek()) {
             (Some(_), Some(epoch)) => {
                 let lengths = self.settings().length_bytes();

@@ -53,6 +53,7 @@ impl Endpoint {
 
     pub(super) fn refuse_hello(&mut self, from: SocketAddr, record_number: u64, fault: Fault) {
         self.stats.refused += 1;
+        self.stats.refused_by.count(fault.class());
         self.stats.last_refusal = Some((from, fault));
         // A malformed hello gets no answer.
         if !matches!(fault, Fault::Malformed(_)) {

@@ -17,7 +17,7 @@ pub(super) enum Association {
 }
 
 impl Association {
-    /// The association, to be read. If it sleeps it is made for this, and sleeps on.
+    /// The association, to be read. If it sleeps it is made for this, without keys, and sleeps on.
     pub(super) fn view(&self) -> ConnectionRef<'_> {
         ConnectionRef(match self {
             Self::Awake(connection) => View::Awake(connection),
@@ -87,8 +87,8 @@ impl Association {
 
 /// One association of an [`Endpoint`](super::Endpoint), borrowed to be read.
 ///
-/// It dereferences to the [`Connection`]. An association that sleeps is made for this, which takes as
-/// long as it takes to derive its keys, and sleeps on.
+/// It dereferences to the [`Connection`]. An association that sleeps is made of its bytes for this,
+/// and sleeps on. Its keys are not derived: whoever reads all associations pays for none of them.
 pub struct ConnectionRef<'a>(View<'a>);
 
 enum View<'a> {

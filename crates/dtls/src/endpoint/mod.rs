@@ -21,7 +21,7 @@ mod slots;
 use crate::codepoints::ContentType;
 use crate::config::ServerConfig;
 use crate::connection::{AdmittedClient, Connection, Event, Step};
-use crate::error::{CloseReason, ConnectionIdLengthChanged, Fault, Limit};
+use crate::error::{CloseReason, ConnectionIdLengthChanged, Fault, Limit, ReasonCounts};
 use crate::handshake::Unaccepted;
 use crate::handshake::cookie::CookieJar;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
@@ -87,6 +87,9 @@ pub struct EndpointStats {
     pub accepted: u64,
     /// ClientHellos refused. Well-formed ones are answered with an alert.
     pub refused: u64,
+    /// The refused ClientHellos by the class of the reason, without those that the application refused
+    /// ([`Endpoint::refuse`]).
+    pub refused_by: ReasonCounts,
     /// Ignored datagrams: those of no association that are not a ClientHello, and repeated or
     /// outdated ClientHellos of associations.
     pub ignored: u64,

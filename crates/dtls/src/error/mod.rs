@@ -4,9 +4,11 @@
 //! means that the association has ended.
 
 mod certificate;
+mod class;
 mod configuration;
 
 pub use certificate::BadCertificate;
+pub use class::{ReasonClass, ReasonCounts};
 pub use configuration::ConfigError;
 
 use crate::codepoints::AlertDescription;

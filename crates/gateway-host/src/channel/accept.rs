@@ -3,7 +3,7 @@
 use super::handshake::{self, AuthenticatedConnection};
 use super::transport::Transport;
 use super::{Cause, ChannelShared};
-use crate::server::ACCEPT_ERROR_PAUSE;
+use lightseal_service::accept::ACCEPT_ERROR_PAUSE;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;

@@ -28,16 +28,18 @@ mod worker;
 use crate::config::Config;
 use crate::credential::Credential;
 use crate::privileges;
-use crate::service_manager::{self, Notice};
 use crate::status::{self, Request};
 use crate::{ErrorLine, metrics, sides};
 use lightseal_core::Random;
 use lightseal_gateway::config::{ConfigError, FlowLimits};
 use lightseal_gateway::schemes::Scheme;
 use lightseal_net::Clock;
+use lightseal_service::http;
+use lightseal_service::lifecycle::Lifecycle;
 use ports::Ports;
 use running::{HostState, PreparedGateway, RunningGateway};
 use shared::CurrentGateway;
+use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -65,6 +67,7 @@ pub struct GatewayHost {
     ports: Vec<Ports>,
     status: status::Listener,
     metrics: Option<tokio::net::TcpListener>,
+    lifecycle: Arc<Lifecycle>,
 }
 
 impl GatewayHost {
@@ -79,6 +82,7 @@ impl GatewayHost {
         let credential = credential.into();
         config.check_own_key(&credential.known_by())?;
         config.user()?;
+        let lifecycle = Arc::new(Lifecycle::start());
         let clock = Clock::start();
         let opened = ports::open(&config)?;
         let management = sides::management(&config)?;
@@ -104,7 +108,7 @@ impl GatewayHost {
             port_counters,
             make_scheme: None,
         };
-        Ok(Self { config, state: host_state, ports: threads, status, metrics })
+        Ok(Self { config, state: host_state, ports: threads, status, metrics, lifecycle })
     }
 
     /// Carries frames under the scheme that `make` returns, in place of the configured scheme. The
@@ -147,7 +151,7 @@ impl GatewayHost {
         read: impl Fn() -> Result<Config, ErrorLine>,
         orders: impl AsyncFnMut() -> Order,
     ) -> Result<(), ErrorLine> {
-        let Self { config, state: mut host_state, ports, status, metrics } = self;
+        let Self { config, state: mut host_state, ports, status, metrics, lifecycle } = self;
         let credential = &host_state.credential;
         let running = PreparedGateway::new(&host_state, credential, config)?.start(ports)?;
         let current = CurrentGateway::new(running.shared.clone());
@@ -156,11 +160,19 @@ impl GatewayHost {
         listeners.spawn(status::serve(status, status_handler(current.clone(), requests)));
         if let Some(listener) = metrics {
             let current = current.clone();
-            listeners.spawn(metrics::serve(listener, move || (&current.get().status()).into()));
+            let shared = Arc::clone(&lifecycle);
+            let snapshot = move || metrics::snapshot(&current.get().status(), &shared);
+            listeners.spawn(http::serve(listener, Arc::clone(&lifecycle), snapshot));
         }
-        let outcome =
-            run_until_stopped(&mut host_state, running, &current, admin_requests, read, orders)
-                .await;
+        let outcome = run_until_stopped(
+            &mut host_state,
+            running,
+            (&current, &lifecycle),
+            admin_requests,
+            read,
+            orders,
+        )
+        .await;
         listeners.shutdown().await;
         outcome
     }
@@ -173,18 +185,23 @@ impl GatewayHost {
 async fn run_until_stopped(
     host_state: &mut HostState,
     mut running: RunningGateway,
-    current: &CurrentGateway,
+    (current, lifecycle): (&CurrentGateway, &Lifecycle),
     mut admin_requests: mpsc::Receiver<AdminRequest>,
     read: impl Fn() -> Result<Config, ErrorLine>,
     mut orders: impl AsyncFnMut() -> Order,
 ) -> Result<(), ErrorLine> {
-    let _not_under_systemd = service_manager::notify(&Notice::Ready);
+    lifecycle.ready();
+    let mut beat = tokio::time::interval(lifecycle.beat_every());
     let outcome = loop {
         let order = tokio::select! {
             stepped = running.step() => match stepped {
                 Ok(()) => continue,
                 Err(error) => break Err(error),
             },
+            _ = beat.tick() => {
+                lifecycle.beat();
+                continue;
+            }
             order = orders() => order,
             Some(request) = admin_requests.recv() => match request {
                 AdminRequest::Reload => Order::Reload,
@@ -197,16 +214,18 @@ async fn run_until_stopped(
         if order == Order::Stop {
             break Ok(());
         }
-        let _not_under_systemd = service_manager::notify(&Notice::Reloading);
-        running = reload(host_state, running, &read).await?;
+        lifecycle.begin_reload();
+        let (next, succeeded) = reload(host_state, running, &read).await?;
+        running = next;
         current.set(running.shared.clone());
-        let _not_under_systemd = service_manager::notify(&Notice::Ready);
+        lifecycle.end_reload(succeeded);
     };
-    let _not_under_systemd = service_manager::notify(&Notice::Stopping);
+    lifecycle.stop();
     outcome.and(running.end().await.map(drop))
 }
 
 /// Continues with the configuration that `read` returns, or as before if that is not possible.
+/// Returns whether it was possible.
 ///
 /// # Errors
 /// If the operating system has no resources left for threads.
@@ -214,7 +233,7 @@ async fn reload(
     host_state: &mut HostState,
     running: RunningGateway,
     read: &impl Fn() -> Result<Config, ErrorLine>,
-) -> Result<RunningGateway, ErrorLine> {
+) -> Result<(RunningGateway, bool), ErrorLine> {
     let prepared = read().and_then(|new| match running.shared.config.first_fixed_change(&new) {
         Some(setting) => {
             let what = format_args!("{setting} has changed, which needs a restart");
@@ -234,11 +253,11 @@ async fn reload(
             prepared.shared.continue_from(&previous);
             let running = prepared.start(ports)?;
             tracing::info!(peers = running.shared.config.peers.len(), "configuration read again");
-            Ok(running)
+            Ok((running, true))
         }
         Err(error) => {
             tracing::error!(%error, "the present configuration stays in use");
-            Ok(running)
+            Ok((running, false))
         }
     }
 }

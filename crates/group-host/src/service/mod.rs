@@ -6,6 +6,7 @@ mod admin;
 mod announcer;
 mod credentials;
 mod devices;
+mod metrics;
 mod registry;
 mod request;
 #[cfg(test)]
@@ -118,6 +119,7 @@ struct ControllerHost {
     unwelcome: Vec<Handle>,
     changed: Arc<Notify>,
     logs: Logs,
+    counters: metrics::Counters,
 }
 
 /// Logs of events that devices or strangers can cause, each limited in rate.
@@ -143,15 +145,25 @@ impl EngineHost<Endpoint> for ControllerHost {
             Event::Connected(negotiated) => match self.authentication.device(&negotiated) {
                 Some(known) => {
                     let (device, identity) = (&known.device, &known.identities[0]);
-                    tracing::debug!("{}: device {device:?}, {identity}", Named(address));
+                    tracing::debug!(
+                        peer.address = %Named(address),
+                        peer.identity = %identity,
+                        "{}: device {device:?}, {identity}",
+                        Named(address)
+                    );
+                    self.counters.handshakes += 1;
                     let asked = VecDeque::new();
                     self.peers.insert(handle, Peer { known, asked, active_at: now });
                 }
-                None => self.unwelcome.push(handle),
+                None => {
+                    self.counters.unknown_devices += 1;
+                    self.unwelcome.push(handle);
+                }
             },
             Event::Data(request) => {
                 let Some(peer) = self.peers.get_mut(&handle) else { return };
                 peer.active_at = now;
+                self.counters.requests += 1;
                 if !self.authentication.is_valid(&peer.known) {
                     return self.unwelcome.push(handle);
                 }
@@ -170,18 +182,26 @@ impl EngineHost<Endpoint> for ControllerHost {
             }
             Event::Closed(reason) => {
                 if let Some(Peer { known, .. }) = self.peers.remove(&handle) {
-                    let device = known.device;
-                    if self.speaks.get(&device) == Some(&handle) {
-                        self.speaks.remove(&device);
+                    self.counters.ended.count(reason.class());
+                    let device = &known.device;
+                    if self.speaks.get(device) == Some(&handle) {
+                        self.speaks.remove(device);
                     }
-                    tracing::debug!("{}: device {device:?}: {reason}", Named(address));
-                } else if !matches!(reason, CloseReason::Local | CloseReason::Peer)
-                    && let Some(count) = self.logs.handshakes.due()
-                {
-                    tracing::info!(
-                        "{}: no association: {reason} ({count} since the last line)",
+                    tracing::debug!(
+                        peer.address = %Named(address),
+                        peer.identity = %known.identities[0],
+                        "{}: device {device:?}: {reason}",
                         Named(address)
                     );
+                } else if !matches!(reason, CloseReason::Local | CloseReason::Peer) {
+                    self.counters.failed_handshakes.count(reason.class());
+                    if let Some(count) = self.logs.handshakes.due() {
+                        tracing::info!(
+                            peer.address = %Named(address),
+                            "{}: no association: {reason} ({count} since the last line)",
+                            Named(address)
+                        );
+                    }
                 }
             }
             _ => {}
@@ -189,14 +209,18 @@ impl EngineHost<Endpoint> for ControllerHost {
     }
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
-        let mut called = false;
+        let mut called = self.turn_away(now, endpoint);
         while let Some((group, output)) = self.registry.poll() {
             match output {
-                Output::Multicast(datagram) => self.announce(group, &datagram),
+                Output::Multicast(datagram) => {
+                    self.counters.announcements += 1;
+                    self.announce(group, &datagram);
+                }
                 Output::Answer { device, answer } => {
                     let Some(handle) = self.asker(&device, &answer) else { continue };
                     called = true;
                     let Some(mut asker) = endpoint.connection_mut(handle) else { continue };
+                    self.counters.answers += 1;
                     if let Err(error) = asker.send(now, &answer, &mut [])
                         && let Some(count) = self.logs.answers.due()
                     {
@@ -415,6 +439,7 @@ impl Service {
             unwelcome: Vec::new(),
             changed: Arc::clone(&changed),
             logs: Logs::default(),
+            counters: metrics::Counters::default(),
         };
         let driver = Arc::new(Driver::new(socket, clock, endpoint, host));
         Ok(Self { driver, admin, changed })

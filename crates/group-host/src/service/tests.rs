@@ -60,6 +60,7 @@ fn host(directory: &Path, now: Instant) -> ControllerHost {
         announcer: Announcer::new(interface, "::".parse().unwrap(), 1),
         unwelcome: Vec::new(),
         changed: Arc::new(Notify::new()),
+        counters: metrics::Counters::default(),
         logs: Logs::default(),
     }
 }

@@ -17,7 +17,9 @@ use lightseal_dtls::{
     ClientConfig, ConfigError, Identity, KeyStore, Negotiated, PeerKey, Psk, PskStore,
     ServerConfig, Settings,
 };
-use lightseal_pki::file::{CredentialForm, ReloadingKeys, ReloadingVerifier, TrustFiles};
+use lightseal_pki::file::{
+    CredentialForm, Expiration, ReloadingKeys, ReloadingVerifier, TrustFiles,
+};
 use lightseal_pki::{Clock, Settings as TrustSettings, SpkiHash, Zlib};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -88,13 +90,16 @@ impl Changes {
 pub(crate) struct FailureLog(Vec<String>);
 
 impl FailureLog {
-    /// Logs the failures that the last call did not have.
-    pub(crate) fn log(&mut self, failures: &[Failure]) {
+    /// Logs the failures that the last call did not have. Returns whether there were any.
+    pub(crate) fn log(&mut self, failures: &[Failure]) -> bool {
         let failures: Vec<_> = failures.iter().map(ToString::to_string).collect();
+        let mut new = false;
         for failure in failures.iter().filter(|failure| !self.0.contains(failure)) {
             tracing::error!("{failure}; going on with what was read before");
+            new = true;
         }
         self.0 = failures;
+        new
     }
 
     /// Makes the next call log all failures.
@@ -322,6 +327,12 @@ impl Credentials {
             _ => true,
         };
         accepted && self.list.as_ref().is_none_or(|list| list.allows(identities.iter().cloned()))
+    }
+
+    /// When the certificates and revocation lists in use expire.
+    pub(crate) fn expirations(&self) -> Vec<Expiration> {
+        let keys = self.keys.iter().flat_map(|keys| keys.expirations());
+        keys.chain(self.verifier.iter().flat_map(|verifier| verifier.expirations())).collect()
     }
 
     /// Reads the files again that changed, or all with `force`. A file that has become unusable

@@ -5,6 +5,7 @@ use crate::failure::{Context, Failure};
 use crate::proxy;
 use crate::proxy::client::{self, ClientProxy};
 use crate::proxy::destination::Destination;
+use crate::proxy::limits::Limits;
 use crate::proxy::server::{self, ServerProxy};
 use lightseal_dtls::{
     AggregationPolicy, ClientConfig, Psk, RecordNumbers, Scheme, ServerConfig, Settings,
@@ -136,6 +137,9 @@ impl Session {
         let config = ServerConfig::with(Arc::new(psk.clone()), settings.clone());
         let config = config.context("settings")?;
         let options = server::ServerProxyOptions {
+            limits: Limits::default(),
+            proxy_protocol: false,
+            source_prefix: None,
             list: None,
             service: at(service.local_addr().context("service")?),
             max_flows: 1,

@@ -24,7 +24,7 @@ pub(super) async fn run(args: &RunArgs) -> Result<(), Failure> {
     let read = || Config::load(&args.file);
     let orders = async || loop {
         match signals.next().await {
-            Signal::Stop => return Order::Stop,
+            Signal::Stop | Signal::Drain => return Order::Stop,
             Signal::Reload => return Order::Reload,
             Signal::Statistics => {
                 tracing::info!("`lightseal gateway status` shows the gateway's state");

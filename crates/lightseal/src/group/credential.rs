@@ -7,6 +7,7 @@ use lightseal_dtls::{ClientConfig, Settings};
 use lightseal_dtls_aws_lc::PROVIDER;
 use lightseal_group_host::member::ClientCredentials;
 use lightseal_group_host::service::{self, Service};
+use lightseal_pki::file::Expiration;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a member says that has nothing to prove its identity with.
@@ -54,7 +55,16 @@ impl ClientCredentials for MemberCredentials {
 /// The credentials of a controller.
 pub(super) struct ControllerCredentials {
     files: Credentials,
-    failures: FailureLog,
+    failures: Mutex<FailureLog>,
+}
+
+/// What became of files that were to be read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reload {
+    Unchanged,
+    Read,
+    /// Some cannot be used, for a reason that was not logged before.
+    Failed,
 }
 
 impl ControllerCredentials {
@@ -67,7 +77,7 @@ impl ControllerCredentials {
         if files.verifies() && !files.has_keys() {
             return Err(Failure::new(NO_KEY));
         }
-        Ok(Self { files, failures: FailureLog::default() })
+        Ok(Self { files, failures: Mutex::default() })
     }
 
     /// The credentials as the service takes them.
@@ -91,9 +101,10 @@ impl ControllerCredentials {
 
     /// Reads the files again that changed, or all with `force`, and ends the associations of devices
     /// that are no longer accepted.
-    pub(super) fn reload(&mut self, service: &Service, force: bool) {
+    pub(super) fn reload(&self, service: &Service, force: bool) -> Reload {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         if force {
-            self.failures.forget();
+            failures.forget();
         }
         let (files, changes) = (&self.files, self.files.reload(force));
         if !changes.is_empty() {
@@ -105,6 +116,15 @@ impl ControllerCredentials {
             };
             changes.log(ended);
         }
-        self.failures.log(&changes.failures);
+        match (failures.log(&changes.failures), changes.is_empty()) {
+            (true, _) => Reload::Failed,
+            (false, true) => Reload::Unchanged,
+            (false, false) => Reload::Read,
+        }
+    }
+
+    /// When the certificates and revocation lists in use expire.
+    pub(super) fn expirations(&self) -> Vec<Expiration> {
+        self.files.expirations()
     }
 }

@@ -9,6 +9,7 @@ use clap::Args;
 use lightseal_group::control::Reason;
 use lightseal_group_host::member::relay::{self, Relay};
 use lightseal_group_host::member::{ApplicationPort, MemberHost, MemberHostError};
+use lightseal_service::lifecycle::Lifecycle;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -112,6 +113,7 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Failure> {
         Some(_) => Applications::Device(None),
         None => Applications::Ports(open_relay(args)?),
     };
+    let lifecycle = Lifecycle::start();
     let (mut was_in, mut wait) = (false, RETURN);
     loop {
         let host = match args.member.try_join(args.role(), args.stubborn).await? {
@@ -120,13 +122,16 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Failure> {
         };
         if let Some(host) = host {
             let ended = match &mut applications {
-                Applications::Ports(relay) => behind_ports(args, host, relay).await?,
-                Applications::Device(device) => behind_device(args, host, device).await?,
+                Applications::Ports(relay) => behind_ports(args, host, relay, &lifecycle).await?,
+                Applications::Device(device) => {
+                    behind_device(args, host, device, &lifecycle).await?
+                }
             };
             let Ended::Out(reason) = ended else { return Ok(()) };
             tracing::warn!(
                 "evicted from the group by its controller: {reason}; waiting to be readmitted"
             );
+            lifecycle.say("evicted from the group, waits to be readmitted");
             (was_in, wait) = (true, RETURN);
         }
         tokio::select! {
@@ -167,6 +172,7 @@ async fn behind_device(
     args: &JoinArgs,
     host: MemberHost,
     device: &mut Option<Device>,
+    lifecycle: &Lifecycle,
 ) -> Result<Ended, Failure> {
     let name = args.tun.as_deref().unwrap_or_default();
     let (inside, roles, listener) = (host.inside(), host.roles(), host.listener());
@@ -188,7 +194,7 @@ async fn behind_device(
         let address = device.listener_address();
         tracing::info!("{name}: requests to {} are answered by {address}", inside.group());
     }
-    carry(args, host, device).await
+    carry(args, host, device, lifecycle).await
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -196,6 +202,7 @@ async fn behind_device(
     _: &JoinArgs,
     _: MemberHost,
     _: &mut Option<Device>,
+    _: &Lifecycle,
 ) -> Result<Ended, Failure> {
     Err(Failure::new("--tun works only on Linux; --listen and --service work everywhere"))
 }
@@ -216,6 +223,7 @@ async fn behind_ports(
     args: &JoinArgs,
     host: MemberHost,
     relay: &mut Relay,
+    lifecycle: &Lifecycle,
 ) -> Result<Ended, Failure> {
     if let Some(local) = relay.local_addr().context("its socket")? {
         tracing::info!("applications send to {local}");
@@ -226,28 +234,35 @@ async fn behind_ports(
     if let Some(service) = relay.service() {
         tracing::info!("requests are answered by {service}");
     }
-    carry(args, host, relay).await
+    carry(args, host, relay, lifecycle).await
 }
 
 async fn carry(
     args: &JoinArgs,
     mut host: MemberHost,
     port: &mut impl ApplicationPort,
+    lifecycle: &Lifecycle,
 ) -> Result<Ended, Failure> {
     let file = args.stats_file.as_deref();
     statistics::check(file)?;
     let mut signals = Signals::listen()?;
+    lifecycle.ready();
+    lifecycle.say(&format!("a member of group {}", args.member.group));
     let ended = loop {
         let signal = tokio::select! {
             ended = host.run(port) => break ended,
             signal = signals.next() => signal,
         };
         match signal {
-            Signal::Stop => break Ok(()),
+            Signal::Stop | Signal::Drain => break Ok(()),
             Signal::Statistics => statistics::write(file, &counted(&mut host))?,
-            Signal::Reload => {}
+            // Files of credentials are read again by themselves before each association.
+            Signal::Reload => lifecycle.reload(|| ((), true)),
         }
     };
+    if ended.is_ok() {
+        lifecycle.stop();
+    }
     statistics::write(file, &counted(&mut host))?;
     match ended {
         Err(MemberHostError::Excluded(reason @ (Reason::Evicted | Reason::NotAMember))) => {

@@ -49,7 +49,7 @@ pub(super) fn run(
                 signal = signals.next() => signal,
             };
             let request = match signal {
-                Signal::Stop => STOP,
+                Signal::Stop | Signal::Drain => STOP,
                 Signal::Statistics => STATISTICS,
                 Signal::Reload => continue,
             };

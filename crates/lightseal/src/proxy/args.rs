@@ -1,11 +1,15 @@
 //! The flags of `lightseal proxy`.
 
+use super::drain_command::ProxyDrainArgs;
+use super::limits::LimitArgs;
+use super::source_address::SourcePrefix;
 use super::status_command::ProxyStatusArgs;
 use crate::aggregate::Aggregate;
 use crate::config_args::ConfigArgs;
 use crate::credential::args::{CredentialArgs, HEADING as CREDENTIALS};
 use crate::named::{name, one_of};
 use crate::offer::OfferArgs;
+use crate::service::ServiceArgs;
 use crate::units::{Bytes, Quantity};
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -31,6 +35,8 @@ pub(crate) enum ProxyCommand {
     },
     /// Show what the proxies of this user carry and for which peers, and what was dropped and why.
     Status(ProxyStatusArgs),
+    /// Tell a proxy to take no new flows and to end when those that it has are silent.
+    Drain(ProxyDrainArgs),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -89,6 +95,19 @@ pub(crate) struct ProxyServerArgs {
     /// refuse].
     #[arg(long, value_name = "POLICY", value_parser = when_full)]
     pub(crate) when_full: Option<WhenFull>,
+    /// Begin each datagram to the service with a header of the PROXY protocol, version 2, which has
+    /// the client's address and identity. For services that read it; others take the header for a
+    /// part of the message.
+    #[arg(long)]
+    pub(crate) proxy_protocol: bool,
+    /// Prefix from which each identity gets an address of its own, which the service sees and which
+    /// stays the same: 127.64.0.0/10 for a service on this host, or an IPv6 prefix of at most 64
+    /// bits that is routed to this host. Other programs of this host can use these addresses too
+    /// [default: all messages come from this host's address].
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) source_address: Option<SourcePrefix>,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
 }
 
 /// Flags that both proxies have.
@@ -158,6 +177,8 @@ pub(crate) struct ProxyArgs {
     /// never].
     #[arg(long, value_name = "TIME")]
     pub(crate) status: Option<Quantity<Duration>>,
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
     /// All files of credentials are read again when they change.
     #[command(flatten)]
     pub(crate) credentials: CredentialArgs,

@@ -8,7 +8,9 @@ mod successors;
 
 use super::counters::{Count, Totals, add_socket};
 use super::destination::Destination;
+use super::limits::Refusal;
 use super::loops::LoopGuard;
+use super::metrics::{self, CONNECTED, HANDSHAKING, ProcessFacts};
 use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
 use super::status::FlowStates;
@@ -25,6 +27,7 @@ use lightseal_net::address::Named;
 use lightseal_net::path_mtu;
 use lightseal_net::socket::{self, AddressedSocket};
 use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
+use lightseal_service::metrics::Snapshot;
 use reconnect::{
     Action, Answering, Attention, AttentionCalls, HandshakePause, Server, Successors, UNANSWERED,
 };
@@ -84,6 +87,8 @@ pub(crate) struct ClientProxy {
     known_overruns: Count,
     /// Whether this end has no usable credential: no flow begins until it has one again.
     revoked: AtomicBool,
+    /// Whether no new flow begins any more.
+    draining: AtomicBool,
     /// Which server answers keepalives.
     answers: Arc<Answering>,
     server: Arc<Server>,
@@ -127,6 +132,7 @@ impl ClientProxy {
             flows: Arc::default(),
             totals: Arc::default(),
             revoked: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
             answers: Arc::default(),
             server: Arc::default(),
             attention: Arc::default(),
@@ -153,6 +159,11 @@ impl ClientProxy {
     pub(crate) fn revoke(&self) {
         self.revoked.store(true, Ordering::Relaxed);
         self.close_all();
+    }
+
+    /// Begins no new flow any more; those that exist go on.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
     }
 
     /// Completes a handshake with `server`, exchanges a keepalive, and closes the association. If
@@ -280,9 +291,7 @@ impl ClientProxy {
 
     /// The statistics of this proxy, as they go into files and status reports.
     pub(crate) fn statistics(&self) -> Value {
-        let (stats, socket) = self.counters();
-        let overruns = (overruns(self.local.get_ref()), self.outer_overruns());
-        let mut value = self.totals.json("client", self.open_flows(), socket, overruns, &stats);
+        let mut value = self.counted();
         value["status"] = self.standing().json();
         let facts = ReportFacts {
             uptime: self.clock.now().saturating_since(Instant::ZERO),
@@ -292,6 +301,22 @@ impl ClientProxy {
         };
         report::complete(&mut value, facts);
         value
+    }
+
+    /// All counters, without what is known of each flow.
+    fn counted(&self) -> Value {
+        let (stats, socket) = self.counters();
+        let overruns = (overruns(self.local.get_ref()), self.outer_overruns());
+        self.totals.json("client", self.open_flows(), socket, overruns, &stats)
+    }
+
+    /// The state as metrics, with what else the process knows.
+    pub(crate) fn metrics(&self, known: &ProcessFacts<'_>) -> Snapshot {
+        let open: Vec<_> = self.flows().open.values().cloned().collect();
+        let connected = open.iter().filter(|flow| flow.call(|c, _, _| c.is_connected())).count();
+        let states =
+            [(HANDSHAKING, (open.len() - connected) as u64), (CONNECTED, connected as u64)];
+        metrics::snapshot(&self.counted(), &states, known)
     }
 
     /// The number of datagrams that the kernel dropped at the sockets of open flows.
@@ -348,7 +373,11 @@ impl ClientProxy {
                 let max = self.options.max_flows;
                 let why = format!("{max} flows are open (--max-flows)");
                 self.totals.refused_messages.one();
-                return self.totals.count_refused(&why);
+                return self.totals.count_refused(Refusal::Flows, &why);
+            }
+            if self.draining.load(Ordering::Relaxed) {
+                self.totals.refused_messages.one();
+                return self.totals.count_refused(Refusal::Draining, &Refusal::Draining);
             }
             match self.open(from, FlowStart::New { hops }, tasks) {
                 Ok(flow) => {
@@ -357,7 +386,7 @@ impl ClientProxy {
                     }
                 }
                 Err(error) => {
-                    self.totals.count_refused(&error);
+                    self.totals.count_refused(Refusal::NoSocket, &error);
                     self.totals.refused_messages.one();
                 }
             }
@@ -410,6 +439,7 @@ impl ClientProxy {
             totals: Arc::clone(&self.totals),
             loops: Arc::clone(&self.loops),
             hops: Some(beginning.hops()),
+            identity: None,
             succeeds: beginning.is_beside(),
             stale: 0,
             too_long: 0,
@@ -488,7 +518,7 @@ impl ClientProxy {
             if self.is_to_go_elsewhere(&flow) {
                 let beginning = FlowStart::InPlaceOf(&flow);
                 if let Err(error) = self.open(application, beginning, tasks) {
-                    self.totals.count_refused(&error);
+                    self.totals.count_refused(Refusal::NoSocket, &error);
                 }
                 flow.call(|connection, _, now| connection.close(now));
                 continue;
@@ -501,7 +531,7 @@ impl ClientProxy {
                 Action::Begin => {
                     self.options.server.look_again();
                     if let Err(error) = self.open(application, FlowStart::Beside, tasks) {
-                        self.totals.count_refused(&error);
+                        self.totals.count_refused(Refusal::NoSocket, &error);
                     }
                 }
                 Action::Replace(successor) => {

@@ -5,6 +5,7 @@ use super::args::{ProxyArgs, ProxyClientArgs, ProxyServerArgs};
 use super::client::{self, ClientProxy};
 use super::destination::{Destination, leads_to};
 use super::explained;
+use super::metrics::ProcessFacts;
 use super::report::Report;
 use super::server::{self, ServerProxy};
 use super::state::OpenState;
@@ -15,9 +16,10 @@ use crate::address;
 use crate::aggregate;
 use crate::credential::{Changes, ClientPolicy, Credentials, FILES_POLL, FailureLog};
 use crate::failure::{Context, Failure};
+use crate::service::{self, ServiceArgs};
 use crate::signals::{Signal, Signals};
 use crate::statistics;
-use crate::units::Quantity;
+use crate::units::{Quantity, counted};
 use lightseal_dtls::codepoints::AlertDescription;
 use lightseal_dtls::{
     CertificateVerifier, ClientConfig, CloseReason, Identity, MemorySessions, SessionSlots,
@@ -27,6 +29,9 @@ use lightseal_net::address::Named;
 use lightseal_net::names::Resolver;
 use lightseal_net::path_mtu;
 use lightseal_pki::RecordingVerifier;
+use lightseal_service::drain::Drain;
+use lightseal_service::lifecycle::Lifecycle;
+use lightseal_service::metrics::Snapshot;
 use std::future::Future;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -34,7 +39,8 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
 /// How long the first handshake may take. After this the proxy starts without its result.
@@ -82,7 +88,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     if args.proxy.sample {
         return print(include_str!("client.toml"));
     }
-    let credentials = open_credentials(&args.proxy)?;
+    let credentials = Arc::new(open_credentials(&args.proxy)?);
     let server = destination(&args.proxy)?;
     server.settle(SETTLE).await;
     // While the name does not resolve, its path may lead through any interface.
@@ -110,15 +116,22 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         keepalive: Some(args.keepalive.0).filter(|time| !time.is_zero()),
         list: credentials.list().cloned(),
     };
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen_and_drain()?;
     super::raise_socket_limit();
+    let lifecycle = Arc::new(Lifecycle::start());
     let local = address::listen(args.proxy.listen.as_deref())?;
-    let proxy = ClientProxy::new(local, Arc::clone(&config), options);
-    let mut running = pin!(proxy.run());
+    let metrics = args.proxy.service.listen().await?;
+    let proxy = Arc::new(ClientProxy::new(local, Arc::clone(&config), options));
+    let snapshot = snapshots(&proxy, &credentials, &lifecycle, ClientProxy::metrics);
+    let mut running = pin!(async {
+        tokio::select! {
+            ended = proxy.run() => ended,
+            never = service::serve(metrics, &lifecycle, snapshot) => match never {},
+        }
+    });
     // Until the name resolves the key cannot be tested, and messages of applications are refused.
-    let Some(address) = first_address(&server, &mut running, &mut signals).await? else {
-        return Ok(());
-    };
+    let first = first_address(&server, &mut running, &mut signals, &lifecycle).await?;
+    let Some(address) = first else { return Ok(()) };
     not_itself(&args.proxy, address)?;
     let listen = proxy.local_addr().context("local socket")?;
     server.avoid(listen);
@@ -144,16 +157,19 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
                 }
             }
         }
-        changes.failures
+        (!changes.is_empty(), changes.failures)
     };
     let asked = args.proxy.status_socket.as_deref();
     let socket = status_socket::open(asked, "client", listen)?;
+    let drain_asked = Notify::new();
     let mut running = pin!(async {
+        let (report, drain) = (|| proxy.statistics(), || drain_asked.notify_one());
         tokio::select! {
             ended = running => ended,
-            never = status_socket::serve(socket.as_ref(), || proxy.statistics()) => match never {},
+            never = status_socket::serve(socket.as_ref(), report, drain) => match never {},
         }
     });
+    lifecycle.ready();
     let mut status = Status::default();
     let reports = Reports {
         reload,
@@ -161,7 +177,15 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         status: || tracing::info!("{}", status.line(proxy.standing())),
         status_interval: args.proxy.status.map(|interval| interval.0),
     };
-    until_stopped(&mut signals, &mut running, reports).await?;
+    let drains = Drains {
+        asked: &drain_asked,
+        begin: || proxy.drain(),
+        state: || (proxy.open_flows(), proxy.totals().carried()),
+        args: &args.proxy.service,
+    };
+    let around = Around { lifecycle: &lifecycle, destination: &server };
+    until_stopped(&mut signals, &mut running, reports, drains, around).await?;
+    lifecycle.stop();
     proxy.close_all();
     let _ = tokio::time::timeout(FAREWELL, async {
         while proxy.open_flows() > 0 {
@@ -182,7 +206,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     if args.proxy.sample {
         return print(include_str!("server.toml"));
     }
-    let credentials = open_credentials(&args.proxy)?;
+    let credentials = Arc::new(open_credentials(&args.proxy)?);
     let largest =
         path_mtu::max_payload_at(address::resolve("listen", args.proxy.listen.as_deref())?);
     let mut settings = settings(&args.proxy, SERVER_ID_BYTES, largest)?;
@@ -203,29 +227,42 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     if let Some(most) = args.max_sessions {
         config = config.with_slots(SessionSlots::at_most(most, when_full));
     }
-    let service = destination(&args.proxy)?;
-    service.settle(SETTLE).await;
-    if let Some(address) = service.current() {
+    let behind = destination(&args.proxy)?;
+    behind.settle(SETTLE).await;
+    if let (Some(prefix), Some(address)) = (args.source_address, behind.current())
+        && !prefix.fits(address.ip())
+    {
+        return Err(Failure::new(format_args!(
+            "--source-address {prefix} and the service at {address} are not of one address family"
+        )));
+    }
+    if let Some(address) = behind.current() {
         not_itself(&args.proxy, address)?;
     }
     let options = server::ServerProxyOptions {
-        service: Arc::clone(&service),
+        service: Arc::clone(&behind),
         max_flows: args.proxy.max_flows,
+        limits: args.limits.limits(),
+        proxy_protocol: args.proxy_protocol,
+        source_prefix: args.source_address,
         idle_timeout: args.proxy.idle_timeout.0,
         list: credentials.list().cloned(),
     };
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen_and_drain()?;
     super::raise_socket_limit();
+    let lifecycle = Arc::new(Lifecycle::start());
     let listen = address::listen(args.proxy.listen.as_deref())?;
+    let metrics = args.proxy.service.listen().await?;
     let proxy = ServerProxy::new(listen, Arc::new(config), options).context("server proxy")?;
+    let proxy = Arc::new(proxy);
     if let Some(state) = state {
         proxy.take_over(state)?;
     }
     let listen = proxy.local_addr().context("listening socket")?;
-    service.avoid(listen);
+    behind.avoid(listen);
     let (longest, accepted) = (proxy.longest_message(), credentials.accepted());
     let from = Named(listen);
-    tracing::info!("carrying {from} to {service}, messages of up to {longest} bytes; {accepted}");
+    tracing::info!("carrying {from} to {behind}, messages of up to {longest} bytes; {accepted}");
     if args.anonymous_clients {
         tracing::warn!("--anonymous-clients: this proxy accepts everybody who can reach it");
     }
@@ -239,16 +276,21 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
             };
             report_changes(&changes, &credentials, ended);
         }
-        changes.failures
+        (!changes.is_empty(), changes.failures)
     };
     let asked = args.proxy.status_socket.as_deref();
     let socket = status_socket::open(asked, "server", listen)?;
+    let snapshot = snapshots(&proxy, &credentials, &lifecycle, ServerProxy::metrics);
+    let drain_asked = Notify::new();
     let mut running = pin!(async {
+        let (report, drain) = (|| proxy.statistics(), || drain_asked.notify_one());
         tokio::select! {
             ended = proxy.run() => ended,
-            never = status_socket::serve(socket.as_ref(), || proxy.statistics()) => match never {},
+            never = service::serve(metrics, &lifecycle, snapshot) => match never {},
+            never = status_socket::serve(socket.as_ref(), report, drain) => match never {},
         }
     });
+    lifecycle.ready();
     let mut status = Status::default();
     let reports = Reports {
         reload,
@@ -256,7 +298,15 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         status: || tracing::info!("{}", status.line(proxy.standing())),
         status_interval: args.proxy.status.map(|interval| interval.0),
     };
-    until_stopped(&mut signals, &mut running, reports).await?;
+    let drains = Drains {
+        asked: &drain_asked,
+        begin: || proxy.drain(),
+        state: || (proxy.open_flows(), proxy.totals().carried()),
+        args: &args.proxy.service,
+    };
+    let around = Around { lifecycle: &lifecycle, destination: &behind };
+    until_stopped(&mut signals, &mut running, reports, drains, around).await?;
+    lifecycle.stop();
     let last = proxy.statistics();
     if proxy.save_all() {
         return stopped(stats_file, last);
@@ -284,7 +334,7 @@ fn stopped(stats_file: Option<&Path>, last: serde_json::Value) -> Result<(), Fai
 /// What a proxy does besides carrying messages.
 struct Reports<L, W, S> {
     /// Reads the files of credentials again: if they changed, or in any case if the argument is
-    /// `true`. Returns what is wrong with them.
+    /// `true`. Returns whether one was read, and what is wrong with them.
     reload: L,
     /// Writes statistics.
     statistics: W,
@@ -293,45 +343,123 @@ struct Reports<L, W, S> {
     status_interval: Option<Duration>,
 }
 
-/// Runs until a signal stops the program. Meanwhile it reads files of credentials again, writes
-/// statistics and logs the status.
+/// How a proxy is told to drain, and when it may end then.
+struct Drains<'a, B, Q> {
+    asked: &'a Notify,
+    /// Takes no new flows from now on.
+    begin: B,
+    /// The number of open flows, and the number of messages carried so far.
+    state: Q,
+    args: &'a ServiceArgs,
+}
+
+/// What surrounds a proxy.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    lifecycle: &'a Lifecycle,
+    destination: &'a Destination,
+}
+
+impl Around<'_> {
+    /// Notes that the proxy runs, and whether it knows where to send to.
+    fn beat(self) {
+        let obstacle = self.destination.current().is_none();
+        let why = || format!("the name of {} does not resolve", self.destination);
+        self.lifecycle.set_obstacle(obstacle.then(why));
+        self.lifecycle.beat();
+    }
+}
+
+/// Runs until a signal stops the program, or a drain is over. Meanwhile it reads files of credentials
+/// again, writes statistics and logs the status.
 async fn until_stopped(
     signals: &mut Signals,
     mut running: impl Future<Output = std::io::Result<()>> + Unpin,
     mut reports: Reports<
-        impl Fn(bool) -> Vec<Failure>,
+        impl Fn(bool) -> (bool, Vec<Failure>),
         impl Fn() -> Result<(), Failure>,
         impl FnMut(),
     >,
+    drains: Drains<'_, impl Fn(), impl Fn() -> (usize, u64)>,
+    around: Around<'_>,
 ) -> Result<(), Failure> {
+    let lifecycle = around.lifecycle;
     let mut poll = tokio::time::interval(FILES_POLL);
+    let mut beat = tokio::time::interval(lifecycle.beat_every());
     let mut status = tokio::time::interval(reports.status_interval.unwrap_or(FILES_POLL));
     status.set_missed_tick_behavior(MissedTickBehavior::Skip);
     status.reset();
     let mut failures = FailureLog::default();
+    let mut drain: Option<Drain> = None;
     loop {
-        let failed = tokio::select! {
+        let signal = tokio::select! {
             ended = &mut running => return ended.context("socket"),
-            _ = poll.tick() => (reports.reload)(false),
+            _ = poll.tick() => {
+                let (read, failed) = (reports.reload)(false);
+                let has_failed = failures.log(&failed);
+                if read || has_failed {
+                    lifecycle.count_reload(!has_failed);
+                }
+                continue;
+            }
+            _ = beat.tick() => {
+                // This takes the lock of the flows: a proxy that stands still there is stuck.
+                let (open, carried) = (drains.state)();
+                around.beat();
+                let over = drain.as_mut().and_then(|of| of.is_over(Instant::now(), open, carried));
+                if let Some(why) = over {
+                    tracing::info!("drained: {why}");
+                    return Ok(());
+                }
+                continue;
+            }
             _ = status.tick(), if reports.status_interval.is_some() => {
                 (reports.status)();
                 continue;
             }
-            signal = signals.next() => match signal {
-                Signal::Stop => return Ok(()),
-                Signal::Reload => {
-                    failures.forget();
-                    (reports.reload)(true)
-                }
-                Signal::Statistics => {
-                    if let Err(failure) = (reports.statistics)() {
-                        tracing::error!("{failure}");
-                    }
-                    continue;
-                }
-            },
+            () = drains.asked.notified() => Signal::Drain,
+            signal = signals.next() => signal,
         };
-        failures.log(&failed);
+        match signal {
+            Signal::Stop => return Ok(()),
+            Signal::Reload => {
+                failures.forget();
+                lifecycle.reload(|| {
+                    let (_, failed) = (reports.reload)(true);
+                    failures.log(&failed);
+                    ((), failed.is_empty())
+                });
+            }
+            Signal::Statistics => {
+                if let Err(failure) = (reports.statistics)() {
+                    tracing::error!("{failure}");
+                }
+            }
+            Signal::Drain if drain.is_none() => {
+                let (open, carried) = (drains.state)();
+                (drains.begin)();
+                drain = Some(drains.args.drain(carried));
+                let flows = counted(open as u64, "flow");
+                tracing::info!("draining: no new flows begin; still open: {flows}");
+                lifecycle.drain(&format!("{flows} when it began"));
+            }
+            Signal::Drain => {}
+        }
+    }
+}
+
+/// What makes the metrics of a proxy.
+fn snapshots<P: Send + Sync + 'static>(
+    proxy: &Arc<P>,
+    credentials: &Arc<Credentials>,
+    lifecycle: &Arc<Lifecycle>,
+    metrics: fn(&P, &ProcessFacts<'_>) -> Snapshot,
+) -> impl Fn() -> Snapshot + Send + Sync + 'static {
+    let (proxy, credentials) = (Arc::clone(proxy), Arc::clone(credentials));
+    let lifecycle = Arc::clone(lifecycle);
+    move || {
+        let expirations = credentials.expirations();
+        metrics(&proxy, &ProcessFacts { lifecycle: &lifecycle, expirations })
     }
 }
 
@@ -371,13 +499,21 @@ async fn first_address(
     server: &Destination,
     mut running: impl Future<Output = std::io::Result<()>> + Unpin,
     signals: &mut Signals,
+    lifecycle: &Lifecycle,
 ) -> Result<Option<SocketAddr>, Failure> {
+    let around = Around { lifecycle, destination: server };
+    if server.current().is_none() {
+        // A service manager that waited for the name would end the proxy and start it again.
+        lifecycle.ready();
+    }
+    let mut beat = tokio::time::interval(lifecycle.beat_every());
     loop {
         tokio::select! {
             biased;
             address = server.wait() => return Ok(Some(address)),
             ended = &mut running => ended.context("socket")?,
-            signal = signals.next() => if matches!(signal, Signal::Stop) {
+            _ = beat.tick() => around.beat(),
+            signal = signals.next() => if matches!(signal, Signal::Stop | Signal::Drain) {
                 return Ok(None);
             },
         }

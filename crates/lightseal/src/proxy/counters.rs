@@ -1,13 +1,15 @@
 //! The counters of the proxies.
 
+use super::limits::Refusal;
 use crate::loud::Loud;
 use crate::units::counted;
-use lightseal_dtls::Stats;
+use lightseal_dtls::{ReasonClass, ReasonCounts, Stats};
 use lightseal_net::address::Named;
 use lightseal_net::tokio::SocketCounters;
 use serde_json::{Map, Value, json};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// A counter that only grows.
 #[derive(Debug, Default)]
@@ -54,6 +56,41 @@ impl CarriedMessages {
     }
 }
 
+/// Numbers of refused flows and handshakes by reason.
+#[derive(Debug, Default)]
+pub(crate) struct RefusalCounts([Count; Refusal::ALL.len()]);
+
+impl RefusalCounts {
+    fn count(&self, refusal: Refusal) {
+        self.0[refusal as usize].one();
+    }
+
+    fn json(&self) -> Value {
+        let counts = Refusal::ALL.into_iter().zip(&self.0);
+        counts.map(|(refusal, count)| (refusal.name(), count.get())).collect()
+    }
+}
+
+/// Numbers of associations by the class of the reason why they ended.
+#[derive(Debug, Default)]
+pub(crate) struct EndCounts(Mutex<ReasonCounts>);
+
+impl EndCounts {
+    /// Counts one association.
+    pub(crate) fn count(&self, class: ReasonClass) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).count(class);
+    }
+
+    fn json(&self) -> Value {
+        by_class(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Counts by class, with the names of the classes.
+pub(crate) fn by_class(counts: &ReasonCounts) -> Value {
+    counts.iter().map(|(class, count)| (class.name(), count)).collect()
+}
+
 /// The counters of one proxy over all its flows, open and ended.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
@@ -67,6 +104,14 @@ pub(crate) struct Totals {
     pub(crate) failed: Count,
     /// Handshakes that resumed a session.
     pub(crate) resumed: Count,
+    /// Handshakes that were completed.
+    pub(crate) handshakes: Count,
+    /// Handshakes that were begun and failed, by reason.
+    pub(crate) failed_handshakes: EndCounts,
+    /// Complete associations that ended, by reason.
+    pub(crate) ended: EndCounts,
+    /// Flows and handshakes that were refused, by reason. `refused` has all those flows.
+    pub(crate) refusals: RefusalCounts,
     /// Messages from the local side to the other proxy.
     pub(crate) outward: CarriedMessages,
     /// Messages from the other proxy to the local side.
@@ -114,6 +159,11 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
+    /// The number of messages that were carried, in both directions.
+    pub(crate) fn carried(&self) -> u64 {
+        self.outward.messages() + self.inward.messages()
+    }
+
     /// Counts a datagram that is too long, and warns.
     pub(crate) fn count_oversize(&self, bytes: usize, limit: usize) {
         self.oversize.one();
@@ -127,10 +177,23 @@ impl Totals {
     }
 
     /// Counts a flow that was not opened, and warns.
-    pub(crate) fn count_refused(&self, why: &dyn std::fmt::Display) {
+    pub(crate) fn count_refused(&self, refusal: Refusal, why: &dyn std::fmt::Display) {
         self.refused.one();
+        self.refusals.count(refusal);
         if let Some(times) = self.loud_refused.due() {
             tracing::warn!("REFUSED a flow: {why} ({times} since the last such message)");
+        }
+    }
+
+    /// Counts a client that was refused before it had an association, and warns.
+    pub(crate) fn count_refused_client(&self, refusal: Refusal, peer: SocketAddr) {
+        self.refusals.count(refusal);
+        if let Some(times) = self.loud_refused.due() {
+            tracing::warn!(
+                peer.address = %Named(peer),
+                "REFUSED a client at {}: {refusal} ({times} since the last such message)",
+                Named(peer)
+            );
         }
     }
 
@@ -138,7 +201,10 @@ impl Totals {
     pub(crate) fn complain_of_handshake(&self, peer: SocketAddr, why: &dyn std::fmt::Display) {
         if let Some(times) = self.loud_handshakes.due() {
             let peer = Named(peer);
-            tracing::warn!("{peer}: no handshake: {why} ({times} since the last such message)");
+            tracing::warn!(
+                peer.address = %peer,
+                "{peer}: no handshake: {why} ({times} since the last such message)"
+            );
         }
     }
 
@@ -147,7 +213,10 @@ impl Totals {
     pub(crate) fn complain_of_unlisted(&self, peer: SocketAddr, why: &str) {
         if let Some(times) = self.loud_unlisted.due() {
             let peer = Named(peer);
-            tracing::warn!("{peer}: no handshake: {why} ({times} since the last such message)");
+            tracing::warn!(
+                peer.address = %peer,
+                "{peer}: no handshake: {why} ({times} since the last such message)"
+            );
         }
     }
 
@@ -238,7 +307,7 @@ impl Totals {
         overruns: (u64, u64),
         dtls: &Stats,
     ) -> Value {
-        json!({
+        let mut all = json!({
             "role": role,
             "flows": {
                 "open": open,
@@ -248,6 +317,12 @@ impl Totals {
                 "failed": self.failed.get(),
                 "resumed": self.resumed.get(),
             },
+            "handshakes": {
+                "complete": self.handshakes.get(),
+                "failed": self.failed_handshakes.json(),
+            },
+            "ended": self.ended.json(),
+            "refusals": self.refusals.json(),
             "outward": self.outward.json(),
             "inward": self.inward.json(),
             "oversize": self.oversize.get(),
@@ -265,7 +340,9 @@ impl Totals {
             },
             "socket": socket,
             "dtls": dtls_counters(dtls),
-        })
+        });
+        all["drops"] = json!(super::report::drops(&all));
+        all
     }
 }
 

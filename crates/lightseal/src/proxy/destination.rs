@@ -216,6 +216,7 @@ impl std::fmt::Display for Destination {
 mod tests {
     use super::*;
     use crate::proxy::client::{ClientProxy, ClientProxyOptions};
+    use crate::proxy::limits::Limits;
     use crate::proxy::server::{self, ServerProxy};
     use lightseal_core::{Engine, Output, Random};
     use lightseal_dtls::{ClientConfig, Endpoint, Psk, ServerConfig};
@@ -241,6 +242,9 @@ mod tests {
     async fn server(word: &'static [u8]) -> (SocketAddr, JoinHandle<()>) {
         let service = loopback().await;
         let options = server::ServerProxyOptions {
+            limits: Limits::default(),
+            proxy_protocol: false,
+            source_prefix: None,
             list: None,
             service: Arc::new(Destination::at(service.local_addr().unwrap())),
             max_flows: 8,

@@ -10,8 +10,13 @@
 //! - [`destination`]: the addresses of the other proxy or the service;
 //! - [`loops`]: detects that what is carried comes back;
 //! - [`shares`]: which flow ends when there are too many;
+//! - [`limits`]: limits by network and by identity;
+//! - [`metrics`]: the counters as metrics;
 //! - [`counters`]: the counters, and their form in JSON;
+//! - [`proxy_protocol`]: who a message is from, for services that read it;
+//! - [`source_address`]: an address of its own for each identity;
 //! - [`report`]: the report of a proxy on itself and its peers, with the reasons of drops;
+//! - [`drain_command`]: how a proxy is told to take nothing new;
 //! - [`state`]: associations that survive a server proxy;
 //! - [`status_socket`], [`status_command`], [`status_text`]: how a running proxy is asked for its
 //!   report, and how the report is shown;
@@ -26,12 +31,17 @@ pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod counters;
 pub(crate) mod destination;
+pub(crate) mod drain_command;
+pub(crate) mod limits;
 pub(crate) mod loops;
+pub(crate) mod metrics;
 #[cfg(test)]
 mod one_socket;
+pub(crate) mod proxy_protocol;
 pub(crate) mod report;
 pub(crate) mod server;
 pub(crate) mod shares;
+pub(crate) mod source_address;
 pub(crate) mod state;
 pub(crate) mod status;
 pub(crate) mod status_command;
@@ -143,7 +153,10 @@ pub(crate) fn explained(
             format!("{server} speaks none of the DTLS versions that this end offers (--dtls)")
         }
         lightseal_dtls::CloseReason::PeerAlert(Alert::INTERNAL_ERROR) => {
-            format!("{server} cannot take another client (its --max-sessions or --max-flows)")
+            format!(
+                "{server} cannot take another client (its --max-sessions, --max-flows or \
+                 --flows-per-network), or drains"
+            )
         }
         lightseal_dtls::CloseReason::PeerAlert(
             Alert::HANDSHAKE_FAILURE | Alert::INSUFFICIENT_SECURITY,

@@ -182,7 +182,7 @@ pub(crate) const REASONS: &[Reason] = &[
 ];
 
 /// Numbers of drops by reason.
-fn drops(statistics: &Value) -> BTreeMap<&'static str, u64> {
+pub(crate) fn drops(statistics: &Value) -> BTreeMap<&'static str, u64> {
     let count = |reason: &Reason| statistics.pointer(reason.pointer)?.as_u64();
     REASONS.iter().filter_map(|reason| Some((reason.name, count(reason)?))).collect()
 }
@@ -202,13 +202,11 @@ pub(crate) fn complete(statistics: &mut Value, facts: ReportFacts) {
     peers.sort_by_key(|peer| (!peer.connected, peer.idle_seconds));
     let left_out = peers.len().saturating_sub(MOST_PEERS);
     peers.truncate(MOST_PEERS);
-    let drops = drops(statistics);
     statistics["version"] = json!(env!("CARGO_PKG_VERSION"));
     statistics["uptime_seconds"] = json!(uptime.as_secs());
     statistics["listen"] =
         listen.map_or_else(String::new, |listen| Named(listen).to_string()).into();
     statistics["connect"] = json!(connect);
-    statistics["drops"] = json!(drops);
     statistics["peers"] = json!(peers);
     statistics["peers_left_out"] = json!(left_out);
 }
@@ -236,6 +234,7 @@ mod tests {
         };
         complete(&mut value, facts);
         let report: Report = serde_json::from_value(value).unwrap_or_default();
+        assert_eq!(report.drops["too_long"], 1);
         assert_eq!((report.uptime_seconds, &*report.connect), (7, "127.0.0.1:5684"));
         let idle: Vec<_> = report.peers.iter().map(|peer| peer.idle_seconds).collect();
         assert_eq!(idle, [2, 9, 0]);

@@ -1,36 +1,43 @@
 //! The proxy in front of a service.
 //!
+//! - [`admission`]: which clients get an association;
+//! - [`service`]: the sockets towards the service;
 //! - [`stored`]: how it stores its associations and takes them over.
 
+mod admission;
+mod service;
 mod stored;
 
-use super::counters::{Count, Totals};
+use super::counters::{Count, Totals, by_class};
 use super::destination::Destination;
-use super::loops::{self, EphemeralPorts, PortResidues};
+use super::limits::{Ledger, Limits, Refusal};
+use super::loops::{self, EphemeralPorts};
+use super::metrics::{self, ASLEEP, CONNECTED, HANDSHAKING, ProcessFacts};
 use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
+use super::source_address::{SourceAddresses, SourcePrefix};
 use super::state::State;
 use super::status::FlowStates;
-use super::{ARRIVAL_BYTES, described, overruns, unread, unshared};
+use super::{described, overruns, unshared};
 use crate::credential;
 use crate::credential::allow::AccessList;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
-    AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated, Resolution,
-    SavedAssociation, SendError, ServerConfig, Stats,
+    AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated,
+    ProtocolVersion, Resolution, SavedAssociation, ServerConfig, Stats,
 };
 use lightseal_net::address::Named;
 use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
-use lightseal_net::{Clock, path_mtu, socket};
+use lightseal_net::{Clock, path_mtu};
+use lightseal_service::metrics::Snapshot;
 use serde_json::Value;
-use socket2::SockRef;
+use service::{Service, header};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::UdpSocket;
-use tokio::task::AbortHandle;
 
 /// How often associations are checked for silence.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -42,6 +49,12 @@ pub(crate) struct ServerProxyOptions {
     pub(crate) service: Arc<Destination>,
     /// Maximum number of associations at a time.
     pub(crate) max_flows: usize,
+    /// Whether each datagram towards the service begins with a header of the PROXY protocol.
+    pub(crate) proxy_protocol: bool,
+    /// The prefix in which each identity has an address, from which the service sees its messages.
+    pub(crate) source_prefix: Option<SourcePrefix>,
+    /// Limits by network and by identity.
+    pub(crate) limits: Limits,
     /// How long an association may carry nothing in both directions before it is closed.
     pub(crate) idle_timeout: Duration,
     /// The access list, which knows whom it has refused.
@@ -68,6 +81,8 @@ struct ServerHost {
     options: ServerProxyOptions,
     totals: Arc<Totals>,
     outer: Weak<Outer>,
+    /// The address that client proxies send to.
+    listen: SocketAddr,
     /// The ephemeral ports, from which the sockets towards the service get their ports.
     ports: EphemeralPorts,
     /// The schemes of shared tags that this end wants.
@@ -86,6 +101,10 @@ struct ServerHost {
     /// Associations that are to be closed because there is no room for them.
     refused: Vec<Handle>,
     shares: Shares,
+    ledger: Ledger,
+    sources: Option<SourceAddresses>,
+    /// Whether no new clients are taken any more.
+    draining: bool,
     /// How many refused handshakes have been logged so far.
     refusals: u64,
 }
@@ -95,6 +114,8 @@ struct Association {
     peer: SocketAddr,
     /// The identity of the client, as logs show it.
     identity: Arc<str>,
+    /// The DTLS version.
+    version: ProtocolVersion,
     /// The socket towards the service; `None` while there is none yet.
     service: Option<Service>,
     /// Messages that arrived with the end of the handshake, before there was a socket.
@@ -103,47 +124,14 @@ struct Association {
 }
 
 impl Association {
-    fn new(peer: SocketAddr, identity: Arc<str>, now: Instant) -> Self {
-        Self { peer, identity, service: None, early: Vec::new(), active_at: now }
+    fn new(peer: SocketAddr, identity: Arc<str>, version: ProtocolVersion, now: Instant) -> Self {
+        Self { peer, identity, version, service: None, early: Vec::new(), active_at: now }
     }
-}
-
-/// A socket towards the service.
-#[derive(Debug)]
-struct Service {
-    address: SocketAddr,
-    socket: Arc<UdpSocket>,
-    task: AbortHandle,
-    totals: Arc<Totals>,
 }
 
 /// Maximum number of messages that are kept until an association has its socket. The socket is
 /// opened as soon as the engine has no more events.
 const MOST_EARLY: usize = 16;
-
-impl Service {
-    fn send(&self, payload: &[u8]) {
-        // The message is sent without the runtime, which does not know yet that a new socket is
-        // writable.
-        match SockRef::from(&*self.socket).send(payload) {
-            Ok(_) => self.totals.inward.message(payload),
-            Err(error) => self.totals.count_undelivered(&named(self.address), &error),
-        }
-    }
-}
-
-/// What the log calls the service.
-fn named(service: SocketAddr) -> String {
-    format!("the service at {service} (--connect)")
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        self.task.abort();
-        self.totals.overruns_local.add(overruns(&self.socket));
-        self.totals.unread.add(unread(&self.socket));
-    }
-}
 
 impl EngineHost<Endpoint> for ServerHost {
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
@@ -153,19 +141,24 @@ impl EngineHost<Endpoint> for ServerHost {
             // The service sends nothing before it has received a message.
             Event::MaySend(_) => {}
             Event::Connected(negotiated) => {
-                tracing::debug!("{shown}: {}", described(&negotiated));
+                tracing::debug!(
+                    peer.address = %shown,
+                    peer.identity = credential::shown(&negotiated),
+                    "{shown}: {}",
+                    described(&negotiated)
+                );
                 self.totals.resumed.add(negotiated.resumed.into());
+                self.totals.handshakes.one();
                 if let Some(why) = unshared(&self.policy, &negotiated) {
                     self.totals.complain_of_unshared(&shown, &why);
                 }
-                let max = self.options.max_flows;
                 let owner: Arc<str> = credential::shown(&negotiated).into();
-                if self.associations.len() >= max && !self.make_room(now, &owner) {
-                    self.totals.count_refused(&format_args!("{max} flows are open (--max-flows)"));
+                if !self.has_place_for(now, (handle, peer), &owner) {
                     self.refused.push(handle);
                     return;
                 }
-                self.associations.insert(handle, Association::new(peer, owner, now));
+                let association = Association::new(peer, owner, negotiated.version, now);
+                self.associations.insert(handle, association);
                 self.opening.push((handle, None));
             }
             Event::Save(saved) => self.saves.push((handle, saved)),
@@ -189,62 +182,97 @@ impl EngineHost<Endpoint> for ServerHost {
             }
             Event::Resolved(_, resolution) => {
                 if let Resolution::Refuted { bytes } = resolution {
-                    tracing::warn!("{shown}: a forged message was delivered, {bytes} bytes ago");
+                    let identity = self.identity(handle);
+                    tracing::warn!(
+                        peer.address = %shown,
+                        peer.identity = identity,
+                        "{shown}: a forged message was delivered, {bytes} bytes ago"
+                    );
                 }
             }
             Event::PeerMoved { from, to } => {
-                tracing::debug!("{}: its address is {} now", Named(from), Named(to));
-                if let Some(association) = self.associations.get_mut(&handle) {
+                tracing::debug!(
+                    peer.address = %Named(to),
+                    peer.identity = self.identity(handle),
+                    "{}: its address is {} now",
+                    Named(from),
+                    Named(to)
+                );
+                self.ledger.moved(handle, to);
+                let header = self.associations.get_mut(&handle).map(|association| {
                     association.peer = to;
+                    header(&self.options, self.listen, association)
+                });
+                let service = self.associations.get_mut(&handle).and_then(|of| of.service.as_mut());
+                if let (Some(service), Some(header)) = (service, header) {
+                    service.header = header;
                 }
             }
             Event::AggregationChanged { send, receive } => {
-                tracing::debug!("{shown}: tags {send} out, {receive} in");
+                tracing::debug!(
+                    peer.address = %shown,
+                    peer.identity = self.identity(handle),
+                    "{shown}: tags {send} out, {receive} in"
+                );
             }
             Event::Closed(reason) => {
+                self.ledger.ended(handle);
                 let ended = self.associations.remove(&handle);
                 if let Some(state) = &mut self.state {
                     state.remove(handle);
                 }
+                let identity = ended.as_ref().map(|association| Arc::clone(&association.identity));
+                let identity = identity.as_deref();
                 let complete = ended.is_some();
+                if complete {
+                    self.totals.ended.count(reason.class());
+                }
                 self.count_early(ended);
                 match reason {
                     CloseReason::Local
                     | CloseReason::Peer
                     | CloseReason::Replaced
                     | CloseReason::Evicted => {
-                        tracing::debug!("{shown}: {reason}");
+                        tracing::debug!(
+                            peer.address = %shown, peer.identity = identity, "{shown}: {reason}"
+                        );
                     }
                     _ if complete => {
                         self.totals.failed.one();
-                        tracing::warn!("{shown}: {reason}");
+                        tracing::warn!(
+                            peer.address = %shown, peer.identity = identity, "{shown}: {reason}"
+                        );
                     }
                     // Anybody can begin a handshake, so failed ones are logged at a limited rate.
                     _ => {
                         self.totals.failed.one();
+                        self.totals.failed_handshakes.count(reason.class());
                         self.complain_of_handshake(peer, &reason);
                     }
                 }
             }
-            other => tracing::debug!("{shown}: {other}"),
+            other => tracing::debug!(
+                peer.address = %shown, peer.identity = self.identity(handle), "{shown}: {other}"
+            ),
         }
     }
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
+        let admitted = self.admit(now, endpoint);
         self.save(endpoint);
         for (handle, former) in std::mem::take(&mut self.opening) {
             let residues = endpoint.connection(handle).and_then(|of| loops::residues(&of));
             match self.open(handle, residues, former) {
                 Ok(()) => self.totals.opened.add(former.is_none().into()),
                 Err(error) => {
-                    self.totals.count_refused(&error);
+                    self.totals.count_refused(Refusal::NoSocket, &error);
                     let refused = self.associations.remove(&handle);
                     self.count_early(refused);
                     self.refused.push(handle);
                 }
             }
         }
-        let called = !self.answers.is_empty() || !self.refused.is_empty();
+        let called = admitted || !self.answers.is_empty() || !self.refused.is_empty();
         for handle in self.answers.drain(..) {
             if let Some(mut connection) = endpoint.connection_mut(handle)
                 && connection.send(now, &[], &mut []).is_ok()
@@ -273,6 +301,11 @@ impl EngineHost<Endpoint> for ServerHost {
 }
 
 impl ServerHost {
+    /// The identity of an association's client, for the log.
+    fn identity(&self, handle: Handle) -> Option<&str> {
+        self.associations.get(&handle).map(|association| &*association.identity)
+    }
+
     /// Warns about a failed handshake.
     fn complain_of_handshake(&self, peer: SocketAddr, why: &dyn std::fmt::Display) {
         match self.options.list.as_ref().and_then(|list| list.take_refused()) {
@@ -285,114 +318,6 @@ impl ServerHost {
     fn count_early(&self, ended: Option<Association>) {
         let early = ended.map_or(0, |association| association.early.len());
         self.totals.refused_messages.add(early as u64);
-    }
-
-    /// Ends an association of the identity that has most of them, to make room for one of
-    /// `newcomer`. Returns `false` if no identity has enough more than `newcomer`.
-    fn make_room(&mut self, now: Instant, newcomer: &Arc<str>) -> bool {
-        let all = self.associations.iter();
-        let owners = all.map(|(handle, association)| (*handle, Arc::clone(&association.identity)));
-        let active = |handle: &Handle| self.associations.get(handle).map(|of| of.active_at);
-        let gives_way = self.shares.who_gives_way(now, newcomer, owners, active);
-        let Some(handle) = gives_way else { return false };
-        let ended = self.associations.remove(&handle);
-        self.count_early(ended);
-        self.refused.push(handle);
-        self.totals.gave_way.one();
-        true
-    }
-
-    /// Opens an association's socket towards the service, if possible from the port that it had
-    /// before a restart, or else from a port that leaves one of these residues.
-    fn open(
-        &mut self,
-        handle: Handle,
-        residues: Option<PortResidues>,
-        former: Option<u16>,
-    ) -> io::Result<()> {
-        // The association may have ended meanwhile.
-        let Some(association) = self.associations.get_mut(&handle) else { return Ok(()) };
-        let to = self.options.service.address()?;
-        let mut ports = residues.map(|residues| self.ports.leaving(residues)).unwrap_or_default();
-        if let Some(port) = former.filter(|port| *port > 0) {
-            ports.insert(0, port);
-        }
-        let socket = Arc::new(socket::connect_from(&ports, to)?);
-        let totals = Arc::clone(&self.totals);
-        let answers = Answers {
-            outer: self.outer.clone(),
-            handle,
-            service: Arc::clone(&socket),
-            from: to,
-            destination: Arc::clone(&self.options.service),
-            longest: self.longest,
-            totals: Arc::clone(&totals),
-        };
-        let task = tokio::spawn(answers.carry()).abort_handle();
-        let service = Service { address: to, socket, task, totals };
-        let service = association.service.insert(service);
-        for payload in association.early.drain(..) {
-            service.send(&payload);
-        }
-        Ok(())
-    }
-}
-
-/// Carries the service's answers into one association.
-struct Answers {
-    outer: Weak<Outer>,
-    handle: Handle,
-    service: Arc<UdpSocket>,
-    from: SocketAddr,
-    destination: Arc<Destination>,
-    longest: usize,
-    totals: Arc<Totals>,
-}
-
-impl Answers {
-    /// Carries answers until the association ends.
-    async fn carry(self) {
-        let Self { outer, handle, service, from, destination, longest, totals } = self;
-        let mut buf = vec![0; ARRIVAL_BYTES];
-        loop {
-            let len = match service.recv(&mut buf).await {
-                Ok(0) => {
-                    totals.empty.one();
-                    continue;
-                }
-                Ok(len) => len,
-                // The service does not listen yet, or no longer. It may come back.
-                Err(error) => {
-                    totals.count_bounced(&named(from), &error);
-                    destination.silent(from);
-                    continue;
-                }
-            };
-            let Some(outer) = outer.upgrade() else { return };
-            let payload = &buf[..len];
-            let sent = outer.send(|endpoint, host, now, datagram| {
-                let Some(mut connection) = endpoint.connection_mut(handle) else {
-                    return Err((SendError::Closed, 0));
-                };
-                let sent = match payload.len() > longest {
-                    true => Err(SendError::TooLong),
-                    false => connection.send(now, payload, datagram),
-                };
-                if let (Ok(_), Some(association)) = (&sent, host.associations.get_mut(&handle)) {
-                    association.active_at = now;
-                }
-                sent.map_err(|error| (error, connection.max_payload().min(longest)))
-            });
-            match sent {
-                Ok(()) => totals.outward.message(payload),
-                Err((SendError::TooLong, limit)) => totals.count_oversize(len, limit),
-                Err((SendError::Closed, _)) => {
-                    totals.refused_messages.one();
-                    return;
-                }
-                Err(_) => totals.queue_full.one(),
-            }
-        }
     }
 }
 
@@ -413,13 +338,18 @@ impl ServerProxy {
         if config.settings().path_mtu.is_some() {
             path_mtu::forbid_fragments(&listen)?;
         }
-        let endpoint = Endpoint::server(config, rng);
+        let mut endpoint = Endpoint::server(config, rng);
+        if options.limits.limit_networks() {
+            endpoint.hold_incoming();
+        }
         let totals = Arc::<Totals>::default();
+        let local = listen.local_addr()?;
         let outer = Arc::new_cyclic(|outer| {
             let host = ServerHost {
                 options: options.clone(),
                 totals: Arc::clone(&totals),
                 outer: outer.clone(),
+                listen: local,
                 ports: EphemeralPorts::of_this_host(),
                 policy,
                 longest,
@@ -430,6 +360,9 @@ impl ServerProxy {
                 answers: Vec::new(),
                 refused: Vec::new(),
                 shares: Shares::default(),
+                ledger: Ledger::new(options.limits),
+                sources: options.source_prefix.map(SourceAddresses::new),
+                draining: false,
                 refusals: 0,
             };
             Driver::new(listen, Clock::start(), endpoint, host)
@@ -507,25 +440,8 @@ impl ServerProxy {
 
     /// The statistics of this proxy, as they go into files and status reports.
     pub(crate) fn statistics(&self) -> Value {
-        let (stats, socket) = self.counters();
-        let local = self.outer.call(|_, host, _| {
-            let services = host.associations.values().filter_map(|of| of.service.as_ref());
-            services.map(|service| overruns(&service.socket)).sum()
-        });
-        let overruns = (local, overruns(self.outer.socket()));
-        let mut value = self.totals.json("server", self.open_flows(), socket, overruns, &stats);
+        let mut value = self.counted();
         value["status"] = self.standing().json();
-        let endpoint = self.outer.call(|endpoint, _, _| *endpoint.stats());
-        value["endpoint"] = serde_json::json!({
-            "retries": endpoint.retries,
-            "accepted": endpoint.accepted,
-            "refused": endpoint.refused,
-            "ignored": endpoint.ignored,
-            "full": endpoint.full,
-            "evicted": endpoint.evicted,
-            "hints": endpoint.hints,
-            "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{}: {why}", Named(peer))),
-        });
         let facts = ReportFacts {
             uptime: self.outer.clock().now().saturating_since(Instant::ZERO),
             listen: self.local_addr().ok(),
@@ -537,6 +453,45 @@ impl ServerProxy {
         if let Some(state) = state {
             value["state"] = serde_json::json!(state);
         }
+        value
+    }
+
+    /// The state as metrics, with what else the process knows.
+    pub(crate) fn metrics(&self, known: &ProcessFacts<'_>) -> Snapshot {
+        let (all, asleep, connected) = self.outer.call(|endpoint, host, _| {
+            let asleep = endpoint.sleeping_connections();
+            (endpoint.open_connections(), asleep, host.associations.len())
+        });
+        let states = [
+            (HANDSHAKING, all.saturating_sub(connected)),
+            (CONNECTED, connected.saturating_sub(asleep)),
+            (ASLEEP, asleep),
+        ];
+        let states = states.map(|(state, count)| (state, count as u64));
+        metrics::snapshot(&self.counted(), &states, known)
+    }
+
+    /// All counters, without what is known of each association.
+    fn counted(&self) -> Value {
+        let (stats, socket) = self.counters();
+        let local = self.outer.call(|_, host, _| {
+            let services = host.associations.values().filter_map(|of| of.service.as_ref());
+            services.map(|service| overruns(&service.socket)).sum()
+        });
+        let overruns = (local, overruns(self.outer.socket()));
+        let mut value = self.totals.json("server", self.open_flows(), socket, overruns, &stats);
+        let endpoint = self.outer.call(|endpoint, _, _| *endpoint.stats());
+        value["endpoint"] = serde_json::json!({
+            "retries": endpoint.retries,
+            "accepted": endpoint.accepted,
+            "refused": endpoint.refused,
+            "refused_by": by_class(&endpoint.refused_by),
+            "ignored": endpoint.ignored,
+            "full": endpoint.full,
+            "evicted": endpoint.evicted,
+            "hints": endpoint.hints,
+            "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{}: {why}", Named(peer))),
+        });
         value
     }
 
@@ -571,7 +526,12 @@ impl ServerProxy {
         self.outer.call(|endpoint, host, now| {
             for (handle, association) in &host.associations {
                 if now - association.active_at >= timeout {
-                    tracing::debug!("{}: idle", Named(association.peer));
+                    tracing::debug!(
+                        peer.address = %Named(association.peer),
+                        peer.identity = &*association.identity,
+                        "{}: idle",
+                        Named(association.peer)
+                    );
                     if let Some(mut connection) = endpoint.connection_mut(*handle) {
                         connection.close(now);
                     }
@@ -600,6 +560,9 @@ mod tests {
             let options = ServerProxyOptions {
                 service: Arc::new(Destination::at(service.local_addr().unwrap())),
                 max_flows: 8,
+                limits: Limits::default(),
+                proxy_protocol: false,
+                source_prefix: None,
                 idle_timeout: Duration::from_secs(60),
                 list: None,
             };

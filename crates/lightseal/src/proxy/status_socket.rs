@@ -1,7 +1,7 @@
 //! The Unix socket on which a running proxy answers its owner.
 //!
-//! The owner sends one line of JSON, `"status"`, and receives one line, `{"done": ...}` or
-//! `{"refused": "why"}`. A gateway answers in the same form. Then the connection is closed.
+//! The owner sends one line of JSON, `"status"` or `"drain"`, and receives one line, `{"done": ...}`
+//! or `{"refused": "why"}`. A gateway answers in the same form. Then the connection is closed.
 
 use super::report::Report;
 use crate::failure::{Context, Failure};
@@ -19,8 +19,9 @@ use tokio::net::UnixStream;
 /// The beginning and the end of the names of proxies' sockets in the runtime directory.
 const PREFIX: &str = "proxy-";
 const SUFFIX: &str = ".sock";
-/// The only question that is understood.
+/// The requests that are understood: to report, and to drain.
 const STATUS: &str = "status";
+const DRAIN: &str = "drain";
 /// Maximum length of a question in bytes.
 const MAX_REQUEST: u64 = 1 << 10;
 /// Maximum length of an answer in bytes. Ten thousand peers take a third of it.
@@ -173,14 +174,18 @@ fn is_abandoned(path: &Path) -> bool {
 }
 
 /// Answers clients one after the other until the future is dropped. Without a socket it waits
-/// forever.
-pub(crate) async fn serve(listener: Option<&Listener>, report: impl Fn() -> Value) -> Infallible {
+/// forever. `drain` is called when the owner asks for it.
+pub(crate) async fn serve(
+    listener: Option<&Listener>,
+    report: impl Fn() -> Value,
+    drain: impl Fn(),
+) -> Infallible {
     let Some(listener) = listener else { return std::future::pending().await };
     loop {
         match listener.socket.accept().await {
             Ok(stream) => {
                 // A client that closes its connection or is too slow has to ask again.
-                let _ = attend(stream, &report).await;
+                let _ = attend(stream, &report, &drain).await;
             }
             Err(error) => {
                 tracing::debug!("status: {error}");
@@ -190,14 +195,22 @@ pub(crate) async fn serve(listener: Option<&Listener>, report: impl Fn() -> Valu
     }
 }
 
-async fn attend(stream: UnixStream, report: &impl Fn() -> Value) -> io::Result<()> {
+async fn attend(
+    stream: UnixStream,
+    report: &impl Fn() -> Value,
+    drain: &impl Fn(),
+) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
     let mut limited = (&mut stream).take(MAX_REQUEST);
     tokio::time::timeout(QUESTION, limited.read_line(&mut line)).await??;
     let answer = match serde_json::from_str::<String>(&line) {
         Ok(question) if question == STATUS => json!({ "done": report() }),
-        _ => json!({ "refused": "not understood; the only question is \"status\"" }),
+        Ok(question) if question == DRAIN => {
+            drain();
+            json!({ "done": null })
+        }
+        _ => json!({ "refused": "not understood; expected \"status\" or \"drain\"" }),
     };
     let mut answer = answer.to_string();
     answer.push('\n');
@@ -212,7 +225,22 @@ async fn attend(stream: UnixStream, report: &impl Fn() -> Value) -> io::Result<(
 /// If no proxy answers on the socket, or the socket belongs to another user. The text has no control
 /// characters, whatever the socket's name and answer contain.
 pub(crate) async fn ask(path: &Path) -> Result<(Value, Report), Failure> {
-    answer(path).await.map_err(|failure| Failure::new(plain(&failure.to_string())))
+    let report = async {
+        let value = answer(path, STATUS).await?;
+        let report = serde_json::from_value(made_plain(&value));
+        Ok((value, report.context(format_args!("{}: the answer", path.display()))?))
+    };
+    report.await.map_err(|failure: Failure| Failure::new(plain(&failure.to_string())))
+}
+
+/// Tells a proxy to take nothing new, and to end when its flows are silent.
+///
+/// # Errors
+///
+/// As [`ask`].
+pub(crate) async fn drain(path: &Path) -> Result<(), Failure> {
+    let answer = answer(path, DRAIN).await;
+    answer.map(drop).map_err(|failure| Failure::new(plain(&failure.to_string())))
 }
 
 /// Replaces control characters, so that a text cannot affect the terminal.
@@ -232,9 +260,9 @@ fn made_plain(value: &Value) -> Value {
     }
 }
 
-async fn answer(path: &Path) -> Result<(Value, Report), Failure> {
+async fn answer(path: &Path, request: &str) -> Result<Value, Failure> {
     let name = path.display();
-    let answer = tokio::time::timeout(PATIENCE, exchange(path)).await;
+    let answer = tokio::time::timeout(PATIENCE, exchange(path, request)).await;
     let answer = match answer {
         Ok(answer) => answer.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -249,15 +277,13 @@ async fn answer(path: &Path) -> Result<(Value, Report), Failure> {
     if let Some(why) = answer["refused"].as_str() {
         return Err(Failure::new(format_args!("{name}: {why}")));
     }
-    let value = answer["done"].take();
-    let report = serde_json::from_value(made_plain(&value));
-    Ok((value, report.context(format_args!("{name}: the answer"))?))
+    Ok(answer["done"].take())
 }
 
-async fn exchange(path: &Path) -> io::Result<String> {
+async fn exchange(path: &Path, request: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(path).await?;
     socket::check_listener(&stream)?;
-    stream.write_all(format!("{}\n", json!(STATUS)).as_bytes()).await?;
+    stream.write_all(format!("{}\n", json!(request)).as_bytes()).await?;
     let mut answer = String::new();
     stream.take(MAX_ANSWER).read_to_string(&mut answer).await?;
     Ok(answer)
@@ -296,6 +322,7 @@ mod tests {
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let taken = open(Some(&path), "client", listen).unwrap_err().to_string();
         assert!(taken.contains("another proxy answers there"), "{taken}");
+        let drains = std::cell::Cell::new(0);
         let questions = async {
             for _ in 0..3 {
                 let (value, report) = ask(&path).await.unwrap();
@@ -306,14 +333,16 @@ mod tests {
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.unwrap();
             assert!(answer.contains("not understood"), "{answer}");
+            drain(&path).await.unwrap();
             // A client that sends nothing does not block others for long.
             let _silent = UnixStream::connect(&path).await.unwrap();
             ask(&path).await.unwrap();
         };
         tokio::select! {
             () = questions => {}
-            never = serve(Some(&listener), report) => match never {},
+            never = serve(Some(&listener), report, || drains.set(drains.get() + 1)) => match never {},
         }
+        assert_eq!(drains.get(), 1);
         drop(listener);
         assert!(!path.exists());
         assert!(ask(&path).await.unwrap_err().to_string().contains("no proxy runs there"));

@@ -31,3 +31,5 @@ mod proxy_sessions;
 #[cfg(unix)]
 mod proxy_state;
 mod proxy_status;
+mod services;
+mod units;

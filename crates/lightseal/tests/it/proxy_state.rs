@@ -121,20 +121,25 @@ impl Client {
         number
     }
 
-    fn connect(&mut self) {
-        eventually(|| {
+    /// Takes turns until something is so.
+    fn until(&mut self, done: impl Fn(&Self) -> bool) {
+        for _ in 0..15_000 {
             self.turn();
-            (self.handshakes == 1).then_some(())
-        });
+            if done(self) {
+                return;
+            }
+        }
+        panic!("it never came to client {}", self.number);
+    }
+
+    fn connect(&mut self) {
+        self.until(|client| client.handshakes == 1);
     }
 
     /// Sends a message, which comes back.
     fn echo_at_once(&mut self) {
         let number = self.send();
-        eventually(|| {
-            self.turn();
-            self.received.contains_key(&number).then_some(())
-        });
+        self.until(|client| client.received.contains_key(&number));
     }
 
     /// Sends until something comes back: in DTLS 1.2 after what was given up.
@@ -279,10 +284,7 @@ fn a_proxy_that_is_stopped_loses_nothing_and_the_service_may_speak_first() {
                 let number = client.number << 32 | 1 << 31 | client.received.len() as u64;
                 let to = former[&client.number];
                 service.socket.send_to(&number.to_be_bytes(), to).unwrap();
-                eventually(|| {
-                    client.turn();
-                    client.received.contains_key(&number).then_some(())
-                });
+                client.until(|client| client.received.contains_key(&number));
             }
         }
         judge(name, &place, &proxy, &service, &mut clients);
@@ -491,10 +493,17 @@ fn many_associations_go_on_after_a_kill() {
     proxy = place.start(&service.address(), &flags);
     let started = began.elapsed();
     let resident = resident_bytes(&proxy);
-    for client in &mut clients {
-        client.echo();
-        assert_eq!((client.handshakes, client.closed), (1, 0), "{}", client.number);
-    }
+    std::thread::scope(|scope| {
+        for some in clients.chunks_mut(count.div_ceil(THREADS as u64) as usize) {
+            scope.spawn(|| {
+                for client in some {
+                    client.echo();
+                    let seen = (client.handshakes, client.closed);
+                    assert_eq!(seen, (1, 0), "{}", client.number);
+                }
+            });
+        }
+    });
     assert_eq!(service.repeated(), [0; 0]);
     let report = place.statistics(&proxy);
     let state = &report["state"];

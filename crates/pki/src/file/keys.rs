@@ -1,5 +1,6 @@
 //! Files of private keys and their certificates.
 
+use super::expiration::{Expiration, ExpiringFile, first_end};
 use super::{FileError, Problem, read, versions};
 use crate::choice::KeysByName;
 use crate::credential::{certified_key, raw_key};
@@ -57,6 +58,13 @@ impl KeyFiles {
         Ok(key)
     }
 
+    /// When the first of the certificates expires, if there are any and the file is readable.
+    fn expiration(&self) -> Option<Expiration> {
+        let path = self.certificates.as_ref()?;
+        let at = first_end(&read(path, false).ok()?)?;
+        Some(Expiration { kind: ExpiringFile::Certificate, path: path.clone(), at })
+    }
+
     fn paths(&self) -> impl Iterator<Item = &Path> {
         [Some(&self.key), self.certificates.as_ref()].into_iter().flatten().map(PathBuf::as_path)
     }
@@ -70,7 +78,20 @@ pub struct ReloadingKeys {
     files: Vec<KeyFiles>,
     only_known_names: bool,
     keys: ReplaceableKeys,
-    versions: Mutex<Vec<Version>>,
+    current: Mutex<Current>,
+}
+
+/// What was read last.
+#[derive(Debug)]
+struct Current {
+    versions: Vec<Version>,
+    expirations: Vec<Expiration>,
+}
+
+impl Current {
+    fn of(files: &[KeyFiles], versions: Vec<Version>) -> Self {
+        Self { versions, expirations: files.iter().filter_map(KeyFiles::expiration).collect() }
+    }
 }
 
 impl ReloadingKeys {
@@ -85,8 +106,8 @@ impl ReloadingKeys {
         let files: Vec<_> = files.into_iter().collect();
         let versions = versions(files.iter().flat_map(KeyFiles::paths))?;
         let keys = ReplaceableKeys::new(load(provider, &files, false)?);
-        let versions = Mutex::new(versions);
-        Ok(Self { provider: *provider, files, only_known_names: false, keys, versions })
+        let current = Mutex::new(Current::of(&files, versions));
+        Ok(Self { provider: *provider, files, only_known_names: false, keys, current })
     }
 
     /// As [`KeysByName::only_known_names`].
@@ -106,14 +127,20 @@ impl ReloadingKeys {
     /// The errors of [`KeyFiles::load`]. The keys that were read before remain in use. The error is
     /// not returned again until a file changes.
     pub fn reload(&self, force: bool) -> Result<bool, FileError> {
-        let mut known = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let now = versions(self.files.iter().flat_map(KeyFiles::paths))?;
-        if !force && *known == now {
+        if !force && known.versions == now {
             return Ok(false);
         }
-        *known = now;
+        known.versions.clone_from(&now);
         self.keys.replace(load(&self.provider, &self.files, self.only_known_names)?);
+        *known = Current::of(&self.files, now);
         Ok(true)
+    }
+
+    /// When the certificates in use expire, file by file.
+    pub fn expirations(&self) -> Vec<Expiration> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).expirations.clone()
     }
 }
 

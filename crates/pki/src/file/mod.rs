@@ -5,10 +5,12 @@
 //! that did not change are not read. If a file has become unusable, what was read before remains in
 //! use, and the error is returned once.
 
+mod expiration;
 mod form;
 mod keys;
 mod trust;
 
+pub use expiration::{Expiration, ExpiringFile};
 pub use form::CredentialForm;
 pub use keys::{KeyFiles, ReloadingKeys};
 pub use trust::{Reloaded, ReloadingVerifier, TrustFiles};

@@ -1,5 +1,6 @@
 //! Files of authorities, revocation lists and pinned keys.
 
+use super::expiration::{Expiration, ExpiringFile, first_end};
 use super::{FileError, Problem, read, version};
 use crate::replace::ReplaceableVerifier;
 use crate::spki::{NotAnSpkiHash, SpkiHash};
@@ -50,6 +51,19 @@ impl Kind {
             Self::AcceptedKeys => Ok(trust.with_accepted_keys(pinned_keys(path)?)),
             Self::RequiredKeys => Ok(trust.with_required_keys(pinned_keys(path)?)),
         }
+    }
+}
+
+impl Part {
+    /// What a file of this kind says now.
+    fn read(kind: Kind, path: &Path, version: Option<Version>) -> Result<Self, FileError> {
+        let trust = kind.read(path)?;
+        let expiration = match kind {
+            Kind::Authorities => first_end(&read(path, false)?),
+            Kind::RevocationLists => trust.crls_valid_until,
+            Kind::AcceptedKeys | Kind::RequiredKeys => None,
+        };
+        Ok(Self { version, trust, expiration })
     }
 }
 
@@ -130,6 +144,8 @@ struct Part {
     version: Option<Version>,
     /// The last content that could be used.
     trust: Trust,
+    /// When the first certificate or list in it expires, in seconds since 1970-01-01.
+    expiration: Option<u64>,
 }
 
 /// What a [`ReloadingVerifier::reload`] did.
@@ -151,7 +167,7 @@ impl ReloadingVerifier {
     pub fn open(settings: Settings, files: TrustFiles) -> Result<Self, FileError> {
         let part = |(kind, path): (Kind, &Path)| {
             let version = Some(version(path)?);
-            Ok(Part { version, trust: kind.read(path)? })
+            Part::read(kind, path, version)
         };
         let parts = files.all().map(part).collect::<Result<Vec<_>, _>>()?;
         let current = settings.verifier(files.joined(parts.iter().map(|part| &part.trust)));
@@ -176,9 +192,9 @@ impl ReloadingVerifier {
                 continue;
             }
             part.version = now;
-            match missing.map_or_else(|| kind.read(path), Err) {
-                Ok(trust) => {
-                    part.trust = trust;
+            match missing.map_or_else(|| Part::read(kind, path, now), Err) {
+                Ok(read) => {
+                    *part = read;
                     reloaded.changed = true;
                 }
                 Err(error) => reloaded.failures.push(error),
@@ -191,6 +207,20 @@ impl ReloadingVerifier {
             current.verifier = verifier;
         }
         reloaded
+    }
+
+    /// When the authorities and revocation lists in use expire, file by file.
+    pub fn expirations(&self) -> Vec<Expiration> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = self.files.all().zip(&current.parts);
+        let expiration = |((kind, path), part): ((Kind, &Path), &Part)| {
+            let kind = match kind {
+                Kind::Authorities => ExpiringFile::Authorities,
+                _ => ExpiringFile::RevocationLists,
+            };
+            Some(Expiration { kind, path: path.into(), at: part.expiration? })
+        };
+        parts.filter_map(expiration).collect()
     }
 }
 

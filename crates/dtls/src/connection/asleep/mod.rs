@@ -28,7 +28,7 @@ use crate::handshake::{
 use crate::parts::{self, LossReports, OfPart, PartState};
 use crate::record::epochs::EPOCH_12;
 use crate::record::own_ids::OwnIds;
-use crate::record::{ConnectionId, ReceiveEpoch, SendEpoch};
+use crate::record::{ConnectionId, NumberLength, ReceiveEpoch, SecurityLevel, SendEpoch};
 use crate::stats::Stats;
 use crate::timer::{Retransmission, Timer};
 use alloc::boxed::Box;
@@ -66,8 +66,28 @@ pub struct SleepingConnection {
     mtu: PathMtu,
     loss: PartState<LossReports, LossMeter>,
     persistence: PartState<parts::Persistence, Persistence>,
+    read_only: ReadOnly,
     /// See [`Connection::write`].
     bytes: Zeroizing<Box<[u8]>>,
+}
+
+/// What an association that is made to be read knows of its keys, which are not derived for that.
+/// Neither changes while it sleeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadOnly {
+    /// The largest overhead in bytes of application data that is sent, for any record number.
+    pub(super) data_overhead: usize,
+    /// The security level of data that is received.
+    pub(super) security_level: SecurityLevel,
+}
+
+/// What an association is made for.
+#[derive(Clone, Copy)]
+enum Purpose {
+    /// It is only read: it has no keys, and draws no random numbers.
+    Reading,
+    /// It sends and receives.
+    Waking,
 }
 
 /// What the bytes are read with.
@@ -134,6 +154,11 @@ impl Connection {
             }
             _ => return None,
         };
+        let (send, receive) = (self.channel.send.peek()?, self.channel.receive.newest()?);
+        let read_only = ReadOnly {
+            data_overhead: send.largest_data_overhead(NumberLength::Two),
+            security_level: receive.security_level(),
+        };
         if !self.can_sleep() {
             return None;
         }
@@ -147,6 +172,7 @@ impl Connection {
             mtu: self.mtu.clone(),
             loss: self.loss.clone(),
             persistence: self.persistence.clone(),
+            read_only,
         })
     }
 
@@ -252,9 +278,9 @@ impl SleepingConnection {
         read.expect(WRITTEN_HERE)
     }
 
-    /// The association, to be read: it must not draw random numbers.
+    /// The association, to be read. No keys are derived for this.
     pub(crate) fn view(&self) -> Box<Connection> {
-        self.read(Random::from_seed([0; 32])).expect(WRITTEN_HERE)
+        self.read(Purpose::Reading).expect(WRITTEN_HERE)
     }
 
     /// The association, awake.
@@ -264,7 +290,7 @@ impl SleepingConnection {
 
     /// The association, awake. Nothing may be made of `self` afterwards.
     pub(crate) fn awaken(&mut self) -> Box<Connection> {
-        let mut connection = self.view();
+        let mut connection = self.read(Purpose::Waking).expect(WRITTEN_HERE);
         core::mem::swap(&mut connection.channel.rng, &mut self.rng);
         connection
     }
@@ -276,8 +302,9 @@ impl SleepingConnection {
         }
     }
 
-    /// Reads what [`Connection::write`] has written.
-    fn read(&self, rng: Random) -> Result<Box<Connection>, DecodeError> {
+    /// Reads what [`Connection::write`] has written. The generator of random numbers is left out.
+    fn read(&self, purpose: Purpose) -> Result<Box<Connection>, DecodeError> {
+        let rng = Random::from_seed([0; 32]);
         let mut r = Reader::new(&self.bytes);
         let stats = Stats::read(&mut r)?;
         let negotiated = read_negotiated(self.suite_name(), &mut r)?;
@@ -308,12 +335,14 @@ impl SleepingConnection {
         let receive_epochs =
             (0..r.u8()?).map(|_| r.varint()).collect::<Result<Vec<_>, DecodeError>>()?;
         let epochs = (send_epoch, &receive_epochs[..]);
-        let keys = self.install(channel, &negotiated, epochs, &mut r)?;
-        channel.send.newest().map_or(Ok(()), |send| send.read_progress(&mut r))?;
-        for receive in channel.receive.all_mut() {
-            receive.read_progress(&mut r)?;
+        let keys = self.keys(channel, &negotiated, purpose, epochs, &mut r)?;
+        if matches!(purpose, Purpose::Waking) {
+            channel.send.newest().map_or(Ok(()), |send| send.read_progress(&mut r))?;
+            for receive in channel.receive.all_mut() {
+                receive.read_progress(&mut r)?;
+            }
+            r.finish()?;
         }
-        r.finish()?;
         *stage = Stage::Established(Box::new(Established {
             keys,
             negotiated,
@@ -324,14 +353,19 @@ impl SleepingConnection {
         connection.mtu = self.mtu.clone();
         connection.loss = self.loss.clone();
         connection.persistence = self.persistence.clone();
+        if let (Purpose::Reading, Some(part)) = (purpose, parts::Sleep::INCLUDED) {
+            connection.read_only.set(part, self.read_only);
+        }
         Ok(connection)
     }
 
-    /// Reads the secrets, and installs the keys that follow from them.
-    fn install(
+    /// Reads the secrets, and for an association that wakes up installs the keys of these epochs (of
+    /// sending and receiving) that follow from them.
+    fn keys(
         &self,
         channel: &mut Channel,
         negotiated: &Negotiated,
+        purpose: Purpose,
         (send_epoch, receive_epochs): (u64, &[u64]),
         r: &mut Reader<'_>,
     ) -> Result<EstablishedKeys, DecodeError> {
@@ -339,19 +373,18 @@ impl SleepingConnection {
             Keys::Dtls12 { suite, session } => {
                 let master = MasterSecret12::from_bytes(suite.hash, r.array()?);
                 let (client_random, server_random) = (r.array()?, r.array()?);
-                let keys = master.keys(suite, &client_random, &server_random);
-                let (send, receive) = match self.role {
-                    Role::Client(..) => (keys.client, keys.server),
-                    Role::Server(..) => (keys.server, keys.client),
-                };
-                let (send_cid, receive_cid) = (negotiated.send_cid, negotiated.receive_cid);
-                channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, send_cid));
-                channel.receive.install(ReceiveEpoch::dtls12(
-                    EPOCH_12,
-                    suite,
-                    receive,
-                    receive_cid,
-                ));
+                if matches!(purpose, Purpose::Waking) {
+                    let keys = master.keys(suite, &client_random, &server_random);
+                    let (send, receive) = match self.role {
+                        Role::Client(..) => (keys.client, keys.server),
+                        Role::Server(..) => (keys.server, keys.client),
+                    };
+                    let Negotiated { send_cid, receive_cid, .. } = *negotiated;
+                    let send = SendEpoch::dtls12(EPOCH_12, suite, send, send_cid);
+                    let receive = ReceiveEpoch::dtls12(EPOCH_12, suite, receive, receive_cid);
+                    channel.send.install(send);
+                    channel.receive.install(receive);
+                }
                 let session = session.clone();
                 let refusal = RenegotiationRefusal::None;
                 Ok(EstablishedKeys::Dtls12(OfPart::new(
@@ -370,8 +403,17 @@ impl SleepingConnection {
                 let len = suite.hash.algorithm().output_len();
                 let send = TrafficSecret::new(suite.hash, r.take(len)?);
                 let exporter = ExporterSecret::new(suite.hash, r.take(len)?);
-                channel.install_sending(send_epoch, suite, (&send, Scheme::Plain));
-                let receive = channel.install_all_receiving(suite, receive_epochs, r)?;
+                let receive = match purpose {
+                    Purpose::Waking => {
+                        channel.install_sending(send_epoch, suite, (&send, Scheme::Plain));
+                        channel.install_all_receiving(suite, receive_epochs, r)?
+                    }
+                    Purpose::Reading => {
+                        // The newest secret is the last one.
+                        r.take(len * receive_epochs.len().saturating_sub(1))?;
+                        TrafficSecret::new(suite.hash, r.take(len)?)
+                    }
+                };
                 let resumption = PartState::EMPTY;
                 Ok(EstablishedKeys::Dtls13 { suite, send, receive, exporter, resumption })
             }

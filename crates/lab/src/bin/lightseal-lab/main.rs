@@ -103,7 +103,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<ExitCode, Failure> {
-    logging::start(cli.log.verbose, cli.log.quiet);
+    logging::start(cli.log.verbose, cli.log.quiet, cli.log.log_format);
     let done = match &cli.command {
         LabCommand::Run(args) => run::run(args),
         LabCommand::Sweep(args) => sweep::run(args),

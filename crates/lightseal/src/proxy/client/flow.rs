@@ -2,6 +2,7 @@
 //! application.
 
 use super::reconnect::{Answering, Attention, HandshakePause, Server};
+use crate::credential;
 use crate::credential::allow::AccessList;
 use crate::proxy::counters::Totals;
 use crate::proxy::destination::Destination;
@@ -32,6 +33,8 @@ pub(in crate::proxy) struct FlowHost {
     /// Number of this proxy's flows in a row that led to this one. It becomes `None` when the flow
     /// is remembered.
     pub(in crate::proxy) hops: Option<u32>,
+    /// The identity that both ends agreed on, for the log; `None` before the handshake is complete.
+    pub(in crate::proxy) identity: Option<String>,
     /// Whether this flow is to replace another one.
     pub(in crate::proxy) succeeds: bool,
     /// How many messages dropped for waiting too long have been logged so far.
@@ -76,10 +79,14 @@ impl EngineHost<Connection> for FlowHost {
                 self.state.answers(&self.destination.named(self.server), now);
                 self.destination.answered(self.server);
                 self.totals.resumed.add(negotiated.resumed.into());
+                self.totals.handshakes.one();
                 if self.succeeds {
                     self.attention.call();
                 }
+                self.identity = Some(credential::shown(&negotiated));
                 tracing::debug!(
+                    peer.address = %Named(self.server),
+                    peer.identity = self.identity,
                     "flow {}: {}",
                     Named::from(self.application),
                     described(&negotiated)
@@ -105,6 +112,8 @@ impl EngineHost<Connection> for FlowHost {
             Event::Resolved(_, resolution) => {
                 if let Resolution::Refuted { bytes } = resolution {
                     tracing::warn!(
+                        peer.address = %Named(self.server),
+                        peer.identity = self.identity,
                         "flow {}: a forged message was delivered, {bytes} bytes ago",
                         Named::from(self.application)
                     );
@@ -112,6 +121,8 @@ impl EngineHost<Connection> for FlowHost {
             }
             Event::PeerMoved { from, to } => {
                 tracing::debug!(
+                    peer.address = %Named(to),
+                    peer.identity = self.identity,
                     "flow {}: the server moved from {} to {}",
                     Named::from(self.application),
                     Named(from),
@@ -120,23 +131,42 @@ impl EngineHost<Connection> for FlowHost {
             }
             Event::AggregationChanged { send, receive } => {
                 tracing::debug!(
+                    peer.address = %Named(self.server),
+                    peer.identity = self.identity,
                     "flow {}: tags {send} out, {receive} in",
                     Named::from(self.application)
                 );
             }
             Event::Closed(reason) => {
                 let ordinary = matches!(reason, CloseReason::Local | CloseReason::Peer);
+                match self.identity.is_some() {
+                    true => self.totals.ended.count(reason.class()),
+                    false if ordinary => {}
+                    false => self.totals.failed_handshakes.count(reason.class()),
+                }
                 if ordinary {
-                    tracing::debug!("flow {}: {reason}", Named::from(self.application));
+                    tracing::debug!(
+                        peer.address = %Named(self.server),
+                        peer.identity = self.identity,
+                        "flow {}: {reason}",
+                        Named::from(self.application)
+                    );
                 } else if reason == CloseReason::HandshakeTimeout {
                     // `silent` names the server in the log, so a debug line is enough here.
                     self.totals.failed.one();
                     self.state.silent(&self.destination.named(self.server), now);
                     self.destination.silent(self.server);
-                    tracing::debug!("flow {}: {reason}", Named::from(self.application));
+                    tracing::debug!(
+                        peer.address = %Named(self.server),
+                        peer.identity = self.identity,
+                        "flow {}: {reason}",
+                        Named::from(self.application)
+                    );
                 } else {
                     self.totals.failed.one();
                     tracing::warn!(
+                        peer.address = %Named(self.server),
+                        peer.identity = self.identity,
                         "flow {}: {}",
                         Named::from(self.application),
                         explained(

@@ -2,6 +2,7 @@
 
 use super::reconnect::RETRY;
 use super::{ClientProxy, Flow, FlowHost, Flows};
+use crate::proxy::limits::Refusal;
 use crate::proxy::shares;
 use lightseal_core::{AddressPair, Instant};
 use lightseal_dtls::Connection;
@@ -105,7 +106,7 @@ impl ClientProxy {
         }
         let beginning = FlowStart::BesideInPlaceOf(&successor);
         if let Err(error) = self.open(application, beginning, tasks) {
-            self.totals.count_refused(&error);
+            self.totals.count_refused(Refusal::NoSocket, &error);
         }
         successor.call(|connection, _, now| connection.close(now));
     }

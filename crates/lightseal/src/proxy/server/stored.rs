@@ -34,9 +34,10 @@ impl ServerProxy {
                 }
                 let handle = endpoint.restore(now, saved).map_err(|error| error.to_string())?;
                 if let Some(connection) = endpoint.connection(handle) {
-                    let owner = connection.negotiated().map(credential::shown);
-                    let owner = owner.unwrap_or_else(|| credential::ANONYMOUS.to_owned());
-                    let association = Association::new(connection.peer(), owner.into(), now);
+                    let Some(agreed) = connection.negotiated() else { return Ok(handle) };
+                    let (peer, owner) = (connection.peer(), Arc::from(credential::shown(agreed)));
+                    host.ledger.restored(handle, peer, &owner);
+                    let association = Association::new(peer, owner, agreed.version, now);
                     host.associations.insert(handle, association);
                     host.opening.push((handle, Some(service_port)));
                 }

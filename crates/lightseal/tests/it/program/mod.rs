@@ -131,6 +131,7 @@ impl Running {
             "STOP" => Signal::STOP,
             "TERM" => Signal::TERM,
             "USR1" => Signal::USR1,
+            "USR2" => Signal::USR2,
             other => panic!("{other} is not sent by any test"),
         };
         kill_process(Pid::from_child(&self.child), signal).unwrap();

@@ -3,9 +3,11 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
 
 /// A change of this process's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Notice {
     /// The process is ready: it does its work now.
     Ready,
@@ -13,7 +15,16 @@ pub enum Notice {
     Reloading,
     /// The process ends.
     Stopping,
+    /// The process is alive. A service manager that was asked to watch it
+    /// ([`watchdog_interval`]) restarts it when this notification does not come.
+    Alive,
+    /// What the process does, in one line for people.
+    Status(String),
 }
+
+/// How long a notification waits for a service manager that has not read those before it. The caller
+/// does its work in the same thread.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Notifies the service manager that started this process, if there is one.
 ///
@@ -22,7 +33,7 @@ pub enum Notice {
 /// notification only runs into its timeout.
 pub fn notify(notice: &Notice) -> io::Result<()> {
     match std::env::var_os("NOTIFY_SOCKET") {
-        Some(socket) => send(&socket, text(notice).as_bytes()),
+        Some(socket) => send(&socket, notice),
         None => Ok(()),
     }
 }
@@ -32,7 +43,19 @@ fn text(notice: &Notice) -> String {
         Notice::Ready => "READY=1".into(),
         Notice::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()),
         Notice::Stopping => "STOPPING=1".into(),
+        Notice::Alive => "WATCHDOG=1".into(),
+        // A second line would be read as another variable.
+        Notice::Status(line) => format!("STATUS={}", line.replace(['\n', '\r'], " ")),
     }
+}
+
+/// How often the service manager expects [`Notice::Alive`] at least; `None` if it does not watch this
+/// process. See `sd_watchdog_enabled(3)`.
+pub fn watchdog_interval() -> Option<Duration> {
+    let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+    // The variables of a watched process may reach its children, which are not watched.
+    let watched = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+    number("WATCHDOG_USEC").filter(|usec| watched && *usec > 0).map(Duration::from_micros)
 }
 
 /// The monotonic clock in microseconds. It tells the service manager (`Type=notify-reload`) which
@@ -47,8 +70,15 @@ fn monotonic_us() -> u64 {
     0
 }
 
-fn send(socket: &OsStr, text: &[u8]) -> io::Result<()> {
+fn send(socket: &OsStr, notice: &Notice) -> io::Result<()> {
+    let text = text(notice);
+    let text = text.as_bytes();
     let sender = UnixDatagram::unbound()?;
+    match notice {
+        // Another one follows soon.
+        Notice::Alive => sender.set_nonblocking(true)?,
+        _ => sender.set_write_timeout(Some(PATIENCE))?,
+    }
     #[cfg(target_os = "linux")]
     if let Some(name) = std::os::unix::ffi::OsStrExt::as_bytes(socket).strip_prefix(b"@") {
         use std::os::linux::net::SocketAddrExt;
@@ -67,14 +97,23 @@ mod tests {
         let path = std::env::temp_dir().join(format!("lightseal-notify-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let manager = UnixDatagram::bind(&path).unwrap();
-        send(path.as_os_str(), text(&Notice::Ready).as_bytes()).unwrap();
-        send(path.as_os_str(), text(&Notice::Stopping).as_bytes()).unwrap();
+        send(path.as_os_str(), &Notice::Ready).unwrap();
+        send(path.as_os_str(), &Notice::Stopping).unwrap();
+        let two_lines = Notice::Status("draining\nREADY=1".into());
+        send(path.as_os_str(), &two_lines).unwrap();
         let mut buf = [0; 100];
         let mut read = || {
             let len = manager.recv(&mut buf).unwrap();
             String::from_utf8(buf[..len].to_vec()).unwrap()
         };
         assert_eq!((read(), read()), ("READY=1".into(), "STOPPING=1".into()));
+        assert_eq!(read(), "STATUS=draining READY=1");
+        // A manager that reads nothing does not hold up the work of the service.
+        let full = |result: io::Result<()>| {
+            result.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        };
+        assert!((0..10_000).any(|_| full(send(path.as_os_str(), &Notice::Alive))));
+        assert!(full(send(path.as_os_str(), &Notice::Ready)));
         std::fs::remove_file(&path).unwrap();
     }
 
@@ -85,7 +124,7 @@ mod tests {
         let name = format!("lightseal-notify-{}", std::process::id());
         let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
         let manager = UnixDatagram::bind_addr(&address).unwrap();
-        send(OsStr::new(&format!("@{name}")), b"READY=1").unwrap();
+        send(OsStr::new(&format!("@{name}")), &Notice::Ready).unwrap();
         assert_eq!(manager.recv(&mut [0; 100]).unwrap(), 7);
         assert!(text(&Notice::Reloading).starts_with("RELOADING=1\nMONOTONIC_USEC="));
     }

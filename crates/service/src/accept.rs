@@ -11,12 +11,12 @@ use tokio::task::JoinSet;
 
 /// Pause after an error of the socket: the process has no free descriptor, or the other end closed
 /// the connection before it was accepted.
-pub(crate) const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(100);
+pub const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts the connections that `poll_accept` yields and calls `handle` for each, for at most
 /// `most` at a time. `name` is the name of the socket in the log. When this future is dropped, all
 /// connections are closed.
-pub(crate) async fn serve_connections<S, F>(
+pub async fn serve_connections<S, F>(
     name: &'static str,
     most: usize,
     poll_accept: impl Fn(&mut Context<'_>) -> Poll<io::Result<S>>,
