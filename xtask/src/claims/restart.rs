@@ -7,11 +7,11 @@ pub(super) fn claims() -> Vec<Claim> {
         "Bytes that an association takes in the store of a server proxy, sealed, with its keys in \
             the tables, a connection ID of 8 bytes and an identity of 16: 10 000 associations of \
             DTLS 1.3. Bar: what Californium saves"
-            .claim("proxy-restart-bytes", AtMost(284.0), Seconds(90))
+            .claim("proxy-restart-bytes", AtMost(284.0), Seconds(180))
             .by(killed().figure("bytes")),
         "Number of handshakes that 10 000 associations need after kill -9 of their server proxy, \
             and of associations that do not go on. Bar: there may be none"
-            .claim("proxy-restart-handshakes", AtMost(0.0), Seconds(90))
+            .claim("proxy-restart-handshakes", AtMost(0.0), Seconds(180))
             .by(killed().figure("handshakes + associations - restored")),
     ]
 }

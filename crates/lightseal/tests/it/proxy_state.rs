@@ -121,20 +121,25 @@ impl Client {
         number
     }
 
-    fn connect(&mut self) {
-        eventually(|| {
+    /// Takes turns until something is so.
+    fn until(&mut self, done: impl Fn(&Self) -> bool) {
+        for _ in 0..15_000 {
             self.turn();
-            (self.handshakes == 1).then_some(())
-        });
+            if done(self) {
+                return;
+            }
+        }
+        panic!("it never came to client {}", self.number);
+    }
+
+    fn connect(&mut self) {
+        self.until(|client| client.handshakes == 1);
     }
 
     /// Sends a message, which comes back.
     fn echo_at_once(&mut self) {
         let number = self.send();
-        eventually(|| {
-            self.turn();
-            self.received.contains_key(&number).then_some(())
-        });
+        self.until(|client| client.received.contains_key(&number));
     }
 
     /// Sends until something comes back: in DTLS 1.2 after what was given up.
@@ -279,10 +284,7 @@ fn a_proxy_that_is_stopped_loses_nothing_and_the_service_may_speak_first() {
                 let number = client.number << 32 | 1 << 31 | client.received.len() as u64;
                 let to = former[&client.number];
                 service.socket.send_to(&number.to_be_bytes(), to).unwrap();
-                eventually(|| {
-                    client.turn();
-                    client.received.contains_key(&number).then_some(())
-                });
+                client.until(|client| client.received.contains_key(&number));
             }
         }
         judge(name, &place, &proxy, &service, &mut clients);
@@ -373,6 +375,25 @@ fn a_store_that_is_not_this_proxys_is_left_as_it_is() {
     };
     copied(state, &copy);
     with(&copy, key, &["it was copied or restored", "--forget"]);
+    // A directory that others can change, or a database that they can: they could set numbers back.
+    let mode = |path: &str, mode| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let database = format!("{state}/state.redb");
+    for (path, wide, narrow) in [(state, 0o777, 0o700), (&database, 0o666, 0o600)] {
+        mode(path, wide);
+        with(state, key, &["chmod"]);
+        mode(path, narrow);
+    }
+    // Another PSK for a while: the association waits in the store for its own.
+    let keys = std::fs::read_to_string(&place.keys).unwrap();
+    std::fs::write(&place.keys, "nobody:00112233445566778899aabbccddeeff\n").unwrap();
+    let mut proxy = place.start(&service.address(), &[]);
+    assert_eq!(place.statistics(&proxy)["state"]["restored"], 0);
+    proxy.signal("KILL");
+    proxy.wait();
+    std::fs::write(&place.keys, keys).unwrap();
     // None of this has changed anything.
     let mut proxy = place.start(&service.address(), &[]);
     judge("after refusals", &place, &proxy, &service, &mut clients);
@@ -491,10 +512,17 @@ fn many_associations_go_on_after_a_kill() {
     proxy = place.start(&service.address(), &flags);
     let started = began.elapsed();
     let resident = resident_bytes(&proxy);
-    for client in &mut clients {
-        client.echo();
-        assert_eq!((client.handshakes, client.closed), (1, 0), "{}", client.number);
-    }
+    std::thread::scope(|scope| {
+        for some in clients.chunks_mut(count.div_ceil(THREADS as u64) as usize) {
+            scope.spawn(|| {
+                for client in some {
+                    client.echo();
+                    let seen = (client.handshakes, client.closed);
+                    assert_eq!(seen, (1, 0), "{}", client.number);
+                }
+            });
+        }
+    });
     assert_eq!(service.repeated(), [0; 0]);
     let report = place.statistics(&proxy);
     let state = &report["state"];
