@@ -299,6 +299,10 @@ pub const MOST_SKIPPED: u64 = 1 << 14;
 /// How long what may be saved later waits, and how long an association does nothing when the numbers
 /// that it has reserved are given back.
 pub const SAVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the alert at the end of an association waits for a write that must come before it. While
+/// a store fails, associations that have ended must not take memory for as long.
+pub(crate) const FAREWELL_PATIENCE: Duration = Duration::from_secs(5);
 /// How often an association that was restored sends a flight again before it waits for the peer to be
 /// heard: most peers sleep.
 pub const MOST_UNHEARD_TRIES: u8 = 5;

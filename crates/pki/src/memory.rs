@@ -15,17 +15,19 @@ const PEERS: usize = 4096;
 pub(crate) struct AcceptedPeers(Mutex<BTreeMap<SpkiHash, u64>>);
 
 impl AcceptedPeers {
-    /// Remembers that a peer was accepted. If there are too many peers, the one whose chain ends
-    /// first is forgotten.
+    /// Remembers that a peer was accepted. If there are too many peers, the one of the others whose
+    /// chain ends first is forgotten.
     pub(crate) fn insert(&self, spki: &SpkiHash, name: Option<&str>, valid_until: u64) {
         let mut peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        peers.insert(identifier(spki, name), valid_until);
-        if peers.len() > PEERS {
+        let peer = identifier(spki, name);
+        peers.remove(&peer);
+        if peers.len() >= PEERS {
             let first = peers.iter().min_by_key(|(_, valid_until)| **valid_until);
             if let Some(first) = first.map(|(peer, _)| *peer) {
                 peers.remove(&first);
             }
         }
+        peers.insert(peer, valid_until);
     }
 
     /// Whether the peer was accepted by a chain that is still valid.
@@ -63,6 +65,11 @@ mod tests {
             assert!(peers.contains(&peer(number), None, end(number)));
             assert!(!peers.contains(&peer(number), None, end(number) + 1));
         }
+        // The latest peer is remembered, whenever its chain ends: whoever has just shown it is asked
+        // about next.
+        peers.insert(&peer(0), None, end(0));
+        assert!(peers.contains(&peer(0), None, 0) && !peers.contains(&peer(1), None, 0));
+        assert_eq!(peers.0.lock().unwrap().len(), PEERS);
     }
 
     #[test]

@@ -5,6 +5,8 @@ use super::{Connection, Notice};
 use crate::codepoints::AlertDescription;
 use crate::error::{CloseReason, Fault, Incompatibility};
 use crate::record::ReceiveBuffer;
+use crate::timer::Timer;
+use crate::tuning::FAREWELL_PATIENCE;
 use lightseal_core::Instant;
 
 /// Whether, and how, an association is ending.
@@ -65,6 +67,9 @@ impl Connection {
             self.awaken();
             self.ending = Ending::Farewell(alert, reason);
             self.timers.stop_all();
+            if !self.may_transmit() {
+                self.timers.set(Timer::Save, self.now + FAREWELL_PATIENCE);
+            }
         }
     }
 

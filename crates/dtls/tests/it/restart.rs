@@ -136,6 +136,27 @@ fn a_clean_save_goes_on_where_it_was() {
     }
 }
 
+/// A server whose store fails acknowledges no handshake, and clients come again and again.
+#[test]
+fn what_ends_while_no_write_is_confirmed_takes_no_memory() {
+    for kind in KINDS {
+        for ends_itself in [true, false] {
+            let mut configs = configs(kind);
+            configs.server.settings.write_ahead = true;
+            let mut pair = configs.pair(5);
+            pair.connect();
+            let handle = pair.handle.expect("the handshake is complete at the server");
+            let now = pair.now;
+            if ends_itself {
+                pair.server.connection_mut(handle).unwrap().close(now);
+            }
+            pair.run_for(Duration::from_secs(10));
+            let open = u64::from(!ends_itself);
+            assert_eq!(pair.server.connections().count() as u64, open, "{kind}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_saved_says_why() {
     let mut pair = configs("1.3").pair(6);

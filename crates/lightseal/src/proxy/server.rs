@@ -92,6 +92,10 @@ struct ServerHost {
     /// Associations without a socket towards the service yet, and the port from which the service saw
     /// those that were restored; 0 if it has seen none.
     opening: Vec<(Handle, Option<u16>)>,
+    /// Restored associations for which no socket could be opened yet.
+    waiting: Vec<(Handle, Option<u16>)>,
+    /// Whether the log says that they wait.
+    misses_service: bool,
     /// What the engine wants to be stored.
     saves: Vec<(Handle, Box<SavedAssociation>)>,
     /// The stored associations, if they are stored.
@@ -259,11 +263,20 @@ impl EngineHost<Endpoint> for ServerHost {
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
         let admitted = self.admit(now, endpoint);
-        self.save(endpoint);
-        for (handle, former) in std::mem::take(&mut self.opening) {
+        let mut opening = std::mem::take(&mut self.opening);
+        // Ports from which the service has seen some associations are not given to others.
+        opening.sort_by_key(|(_, former)| former.unwrap_or(0) == 0);
+        for (handle, former) in opening {
             let residues = endpoint.connection(handle).and_then(|of| loops::residues(&of));
             match self.open(handle, residues, former) {
                 Ok(()) => self.totals.opened.add(former.is_none().into()),
+                // The peer of one that was restored may sleep until the service can be reached.
+                Err(error) if former.is_some() => {
+                    if !std::mem::replace(&mut self.misses_service, true) {
+                        tracing::warn!("restored associations wait for the service: {error}");
+                    }
+                    self.waiting.push((handle, former));
+                }
                 Err(error) => {
                     self.totals.count_refused(Refusal::NoSocket, &error);
                     let refused = self.associations.remove(&handle);
@@ -272,6 +285,8 @@ impl EngineHost<Endpoint> for ServerHost {
                 }
             }
         }
+        self.misses_service &= !self.waiting.is_empty();
+        self.save(endpoint);
         let called = admitted || !self.answers.is_empty() || !self.refused.is_empty();
         for handle in self.answers.drain(..) {
             if let Some(mut connection) = endpoint.connection_mut(handle)
@@ -355,6 +370,8 @@ impl ServerProxy {
                 longest,
                 associations: HashMap::new(),
                 opening: Vec::new(),
+                waiting: Vec::new(),
+                misses_service: false,
                 saves: Vec::new(),
                 state: None,
                 answers: Vec::new(),
@@ -394,7 +411,7 @@ impl ServerProxy {
             tokio::select! {
                 () = &mut resolving => {}
                 ended = &mut running => return ended,
-                _ = sweep.tick() => self.sweep(),
+                _ = sweep.tick() => self.sweep()?,
             }
         }
     }
@@ -520,10 +537,14 @@ impl ServerProxy {
         })
     }
 
-    fn sweep(&self) {
+    fn sweep(&self) -> io::Result<()> {
         self.totals.complain_of_overruns(&self.known_overruns, overruns(self.outer.socket()));
         let timeout = self.options.idle_timeout;
         self.outer.call(|endpoint, host, now| {
+            if host.state.as_ref().is_some_and(State::has_ended) {
+                return Err(io::Error::other("associations cannot be stored any more (--state)"));
+            }
+            host.opening.append(&mut host.waiting);
             for (handle, association) in &host.associations {
                 if now - association.active_at >= timeout {
                     tracing::debug!(
@@ -537,7 +558,8 @@ impl ServerProxy {
                     }
                 }
             }
-        });
+            Ok(())
+        })
     }
 }
 

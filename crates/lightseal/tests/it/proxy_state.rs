@@ -375,6 +375,25 @@ fn a_store_that_is_not_this_proxys_is_left_as_it_is() {
     };
     copied(state, &copy);
     with(&copy, key, &["it was copied or restored", "--forget"]);
+    // A directory that others can change, or a database that they can: they could set numbers back.
+    let mode = |path: &str, mode| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let database = format!("{state}/state.redb");
+    for (path, wide, narrow) in [(state, 0o777, 0o700), (&database, 0o666, 0o600)] {
+        mode(path, wide);
+        with(state, key, &["chmod"]);
+        mode(path, narrow);
+    }
+    // Another PSK for a while: the association waits in the store for its own.
+    let keys = std::fs::read_to_string(&place.keys).unwrap();
+    std::fs::write(&place.keys, "nobody:00112233445566778899aabbccddeeff\n").unwrap();
+    let mut proxy = place.start(&service.address(), &[]);
+    assert_eq!(place.statistics(&proxy)["state"]["restored"], 0);
+    proxy.signal("KILL");
+    proxy.wait();
+    std::fs::write(&place.keys, keys).unwrap();
     // None of this has changed anything.
     let mut proxy = place.start(&service.address(), &[]);
     judge("after refusals", &place, &proxy, &service, &mut clients);

@@ -88,6 +88,13 @@ impl SavedAssociation {
         Self { marks, state }
     }
 
+    /// The same state with these marks, where a host has not stored it yet when the association asks
+    /// for marks alone.
+    #[must_use]
+    pub fn with(self, marks: Marks) -> Self {
+        Self { marks, ..self }
+    }
+
     /// All but the marks: secrets, parameters, connection IDs, unacknowledged messages. `None` if it
     /// has not changed since it was last saved. Whoever reads it can read and forge all records of
     /// the association: a host seals it before it leaves the memory.

@@ -352,6 +352,10 @@ impl Connection {
 
     /// The timer of what may be saved later has expired.
     pub(super) fn saving_due(&mut self) {
+        if let Ending::Farewell(_, reason) = self.ending {
+            // The alert has waited long enough for a write.
+            return self.end(reason);
+        }
         if let Some(persistence) = self.persistence.get_mut() {
             persistence.look = true;
         }

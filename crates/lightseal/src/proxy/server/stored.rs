@@ -3,7 +3,7 @@
 use super::{Association, ServerHost, ServerProxy};
 use crate::credential;
 use crate::failure::Failure;
-use crate::proxy::state::OpenState;
+use crate::proxy::state::{OpenState, Refused};
 use lightseal_dtls::{Endpoint, Handle};
 use std::sync::Arc;
 
@@ -30,9 +30,10 @@ impl ServerProxy {
         self.outer.call(|endpoint, host, now| {
             let state = open.take_over(Box::new(confirm), |saved, service_port| {
                 if host.associations.len() >= max {
-                    return Err(format!("{max} flows are open (--max-flows)"));
+                    let why = format_args!("{max} flows are open (--max-flows)");
+                    return Err(Refused::for_now(why));
                 }
-                let handle = endpoint.restore(now, saved).map_err(|error| error.to_string())?;
+                let handle = endpoint.restore(now, saved)?;
                 if let Some(connection) = endpoint.connection(handle) {
                     let Some(agreed) = connection.negotiated() else { return Ok(handle) };
                     let (peer, owner) = (connection.peer(), Arc::from(credential::shown(agreed)));

@@ -20,16 +20,18 @@ pub(crate) use key::StateKey;
 
 use crate::failure::{Context, Failure};
 use lightseal_dtls::{
-    BadCertificate, CertificateVerifier, Endpoint, Handle, Negotiated, PeerKey, SavedAssociation,
+    BadCertificate, CertificateVerifier, Endpoint, Handle, Negotiated, PeerKey, RestoreError,
+    SaveError, SavedAssociation,
 };
 use lightseal_pki::{Evidence, RecordingVerifier};
 use report::TakenOver;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
-use store::{Change, PeerHash, Row, RowId, Store};
+use store::{Change, PeerHash, Row, RowId, Save, Store};
 use writer::{Confirm, Writer};
 
 /// How long a proxy that ends waits for its last writes.
@@ -60,7 +62,7 @@ impl OpenState {
     }
 
     /// Calls `restore` with each association in the store and the port from which the service saw it,
-    /// and begins to write. What `restore` refuses is removed.
+    /// and begins to write. What `restore` refuses for good is removed.
     ///
     /// # Errors
     ///
@@ -68,7 +70,7 @@ impl OpenState {
     pub(crate) fn take_over(
         self,
         confirm: Confirm,
-        mut restore: impl FnMut(&SavedAssociation, u16) -> Result<Handle, String>,
+        mut restore: impl FnMut(&SavedAssociation, u16) -> Result<Handle, Refused>,
     ) -> Result<State, Failure> {
         let began = StdInstant::now();
         let name = format!("--state {}", self.name);
@@ -77,9 +79,9 @@ impl OpenState {
         let (mut refused, mut next) = (Vec::new(), 0);
         let sizes = self.store.load(|row| {
             let Row { id, saved, service_port, peer, chain } = row;
-            next = next.max(id + 1);
-            let restored = saved.ok_or_else(|| DAMAGED.to_owned()).and_then(|saved| {
-                self.judge(chain.as_deref()).map_err(|why| why.to_string())?;
+            next = next.max(id.saturating_add(1));
+            let restored = saved.ok_or(Refused::for_good(DAMAGED)).and_then(|saved| {
+                self.judge(chain.as_deref()).map_err(Refused::for_now)?;
                 restore(&saved, service_port)
             });
             match restored {
@@ -90,9 +92,13 @@ impl OpenState {
                     }
                     rows.insert(handle, RowOf { id, peer: peer.map(Box::new) });
                 }
-                Err(why) => {
+                Err(Refused { why, for_good }) => {
                     *taken.refused.entry(why).or_default() += 1;
-                    refused.push(id);
+                    if for_good {
+                        refused.push(id);
+                    } else {
+                        taken.kept += 1;
+                    }
                 }
             }
         });
@@ -100,7 +106,7 @@ impl OpenState {
         taken.elapsed = began.elapsed();
         let writer = Writer::start(self.store, confirm).context(&name)?;
         for id in refused {
-            writer.change(Change::Remove(id), None);
+            writer.change(id, Change::Remove, None);
         }
         taken.log(&self.name);
         Ok(State { writer, rows, next, peers, verifier: self.verifier, taken })
@@ -112,6 +118,36 @@ impl OpenState {
         let evidence = Evidence::from_bytes(chain).map_err(|_| BadCertificate::Malformed)?;
         let verifier: &dyn CertificateVerifier = verifier.inner();
         evidence.judge(verifier).map(drop)
+    }
+}
+
+/// Why an association is not taken over.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    why: String,
+    /// Whether no later start would take it over. Otherwise it stays in the store: a clock may be
+    /// set, or an option that was wrong be corrected.
+    for_good: bool,
+}
+
+impl Refused {
+    pub(crate) fn for_good(why: impl Display) -> Self {
+        Self { why: why.to_string(), for_good: true }
+    }
+
+    pub(crate) fn for_now(why: impl Display) -> Self {
+        Self { why: why.to_string(), for_good: false }
+    }
+}
+
+impl From<RestoreError> for Refused {
+    fn from(error: RestoreError) -> Self {
+        match error {
+            RestoreError::Malformed(_) | RestoreError::Skipped | RestoreError::InUse => {
+                Self::for_good(error)
+            }
+            _ => Self::for_now(error),
+        }
     }
 }
 
@@ -161,7 +197,8 @@ impl State {
         confirms: Option<(Handle, u64)>,
     ) {
         let mut chain = None;
-        if !self.rows.contains_key(&handle) {
+        let is_new = !self.rows.contains_key(&handle);
+        if is_new {
             let peer;
             (peer, chain) = self.peer(agreed);
             self.rows.insert(handle, RowOf { id: self.next, peer: peer.map(Box::new) });
@@ -169,8 +206,8 @@ impl State {
         }
         let Some(RowOf { id, peer }) = self.rows.get(&handle) else { return };
         let (id, peer) = (*id, peer.as_deref().copied());
-        let change = Change::Save { id, saved, service_port, peer, chain };
-        self.writer.change(change, confirms);
+        let save = Save { saved, service_port, peer, chain, is_new };
+        self.writer.change(id, Change::Save(save), confirms);
     }
 
     /// The peer of an association that is new in the store, if it has presented a chain; and the
@@ -190,7 +227,7 @@ impl State {
     /// Removes an association that has ended.
     pub(crate) fn remove(&mut self, handle: Handle) {
         if let Some(row) = self.rows.remove(&handle) {
-            self.writer.change(Change::Remove(row.id), None);
+            self.writer.change(row.id, Change::Remove, None);
         }
     }
 
@@ -212,11 +249,21 @@ impl State {
                 (Some(Ok(saved)), Some(agreed)) => {
                     self.write(handle, &agreed, Box::new(saved), service_port(handle), None);
                 }
+                // It is ending: nobody goes on with it.
+                (Some(Err(SaveError::NotConnected)), _) => {
+                    self.remove(handle);
+                    left.push(handle);
+                }
                 _ if self.rows.contains_key(&handle) => endpoint.forget(handle),
                 _ => left.push(handle),
             }
         }
         left
+    }
+
+    /// Whether associations are not written any more, so that the proxy cannot go on.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.writer.has_ended()
     }
 
     /// Waits for the last writes of a proxy that ends.

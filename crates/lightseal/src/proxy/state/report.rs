@@ -14,6 +14,8 @@ pub(super) struct TakenOver {
     pub(super) restored: u64,
     /// How many were not restored, by the reason.
     pub(super) refused: BTreeMap<String, u64>,
+    /// How many of those stay in the store, because a later start may take them over.
+    pub(super) kept: u64,
     pub(super) sizes: Sizes,
     pub(super) elapsed: Duration,
 }
@@ -33,8 +35,12 @@ impl TakenOver {
             tracing::info!("--state {directory}: restored {restored} in {ms} ms");
         } else {
             let refused = refused.join("; ");
+            let kept = match self.kept {
+                0 => String::new(),
+                kept => format!(" ({} for a later start)", counted(kept, "kept")),
+            };
             tracing::warn!(
-                "--state {directory}: restored {restored} in {ms} ms, and not {refused}"
+                "--state {directory}: restored {restored} in {ms} ms, and not {refused}{kept}"
             );
         }
         tracing::debug!(
@@ -70,7 +76,7 @@ pub(crate) struct StateReport {
 impl State {
     /// What the status reports.
     pub(crate) fn report(&self) -> StateReport {
-        let TakenOver { restored, refused, sizes, elapsed } = &self.taken;
+        let TakenOver { restored, refused, sizes, elapsed, .. } = &self.taken;
         let counters = &self.writer.counters;
         StateReport {
             stored: self.rows.len() as u64,

@@ -14,7 +14,8 @@ use super::key::StateKey;
 use super::place::{self, Lock, Place};
 use crate::failure::{Context, Failure};
 use lightseal_dtls::{Marks, SavedAssociation};
-use lightseal_owner_only::database::{StoreError, begun, open_with_cache, private_directory};
+use lightseal_owner_only::database::{StoreError, begun, open_with_cache};
+use lightseal_owner_only::socket::prepare_directory;
 use redb::{
     Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
     WriteTransaction,
@@ -62,19 +63,24 @@ pub(super) struct Row {
     pub(super) chain: Option<Vec<u8>>,
 }
 
-/// A change of the store.
+/// A change of a row.
 #[derive(Debug)]
 pub(super) enum Change {
-    Save {
-        id: RowId,
-        saved: Box<SavedAssociation>,
-        service_port: u16,
-        /// The peer, if it has presented a chain in this run or an earlier one.
-        peer: Option<PeerHash>,
-        /// The chain, if it is new.
-        chain: Option<Vec<u8>>,
-    },
-    Remove(RowId),
+    Save(Save),
+    Remove,
+}
+
+/// A row that is written.
+#[derive(Debug)]
+pub(super) struct Save {
+    pub(super) saved: Box<SavedAssociation>,
+    pub(super) service_port: u16,
+    /// The peer, if it has presented a chain in this run or an earlier one.
+    pub(super) peer: Option<PeerHash>,
+    /// The chain, if it is new.
+    pub(super) chain: Option<Vec<u8>>,
+    /// Whether the row is not in the store yet.
+    pub(super) is_new: bool,
 }
 
 /// What the rows of associations take in a store, in bytes.
@@ -86,6 +92,18 @@ pub(super) struct Sizes {
     pub(super) stored: u64,
     /// What the trees take besides.
     pub(super) index: u64,
+}
+
+/// Refuses a file that another user can change, or that is a link to another place.
+fn refuse_foreign(name: &str, file: &Path) -> Result<(), Failure> {
+    let metadata = match file.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        metadata => metadata.context(name)?,
+    };
+    if !metadata.is_file() {
+        return Err(Failure::new(format_args!("{name}: {FILE} is no regular file")));
+    }
+    crate::keys::refuse_exposed(name, file, &metadata)
 }
 
 /// An open store. No other process can open it.
@@ -108,7 +126,7 @@ impl Store {
     /// copy, or it cannot be read or written. Then nothing is changed.
     pub(super) fn open(directory: &Path, key: StateKey, forget: bool) -> Result<Self, Failure> {
         let name = format!("--state {}", directory.display());
-        private_directory(directory).context(&name)?;
+        prepare_directory(directory).context(&name)?;
         let Some(lock) = Lock::take(directory).context(&name)? else {
             return Err(Failure::new(format_args!("{name}: another process has it open")));
         };
@@ -122,12 +140,13 @@ impl Store {
                 }
             }
         }
+        refuse_foreign(&name, &directory.join(FILE))?;
         let found = place::found(directory, FILE);
         let database = open_with_cache(directory, FILE, CACHE_BYTES).context(&name)?;
         let store =
             Self { directory: directory.into(), key, database: Some(database), _lock: lock };
         store.examine(found).context(&name)?;
-        store.begin().context(&name)?;
+        store.begin(found).context(&name)?;
         Ok(store)
     }
 
@@ -153,9 +172,12 @@ impl Store {
             };
             let names = [META_FORMAT, META_KEY, META_PLACE, META_FORMER];
             let [format, key, place, former] = names.map(value);
-            Ok(Some((format?, key?, [place?, former?])))
+            let is_empty = read.open_table(MARKS)?.is_empty()?;
+            Ok(Some((format?, key?, [place?, former?], is_empty)))
         });
-        let Some((format, key, places)) = meta.map_err(Failure::new)? else { return Ok(()) };
+        let Some((format, key, places, is_empty)) = meta.map_err(Failure::new)? else {
+            return Ok(());
+        };
         if format.as_deref() != Some(FORMAT) {
             return wrong("another version of this program has written it");
         }
@@ -164,7 +186,8 @@ impl Store {
         }
         let is_here =
             places.iter().flatten().any(|place| Some(&place[..]) == found.as_ref().map(|f| &f[..]));
-        if !is_here {
+        // A first run that ended while it began leaves no place, and nothing that a copy could repeat.
+        if !is_here && !is_empty {
             return wrong(
                 "it was copied or restored, and another run may have used its associations",
             );
@@ -173,7 +196,7 @@ impl Store {
     }
 
     /// Begins a run.
-    fn begin(&self) -> Result<(), StoreError> {
+    fn begin(&self, found: Option<Place>) -> Result<(), StoreError> {
         let failed = |error: StoreError| io::Error::other(error);
         let begun = place::begin_run(&self.directory, FILE, |place| {
             self.transact(|transaction| {
@@ -181,9 +204,11 @@ impl Store {
                 transaction.open_table(STATES)?;
                 transaction.open_table(CHAINS)?;
                 let mut meta = transaction.open_table(META)?;
-                let former = meta.get(META_PLACE)?.map(|place| place.value().to_vec());
-                if let Some(former) = former {
-                    meta.insert(META_FORMER, &former[..])?;
+                // Until the run's file is in its place, the store is where it was found: the place
+                // that is in the table may be that of a run which ended here.
+                match found {
+                    Some(found) => drop(meta.insert(META_FORMER, &found[..])?),
+                    None => drop(meta.remove(META_FORMER)?),
                 }
                 meta.insert(META_FORMAT, FORMAT)?;
                 meta.insert(META_KEY, &self.key.check_value()[..])?;
@@ -203,7 +228,10 @@ impl Store {
         &self,
         change: impl FnOnce(&WriteTransaction) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let transaction = self.database()?.begin_write()?;
+        let mut transaction = self.database()?.begin_write()?;
+        // In one phase, a page that the disk has spoilt would be taken for a write that was cut short,
+        // and the transaction before, which was confirmed, would be taken back without a word.
+        transaction.set_two_phase_commit(true);
         change(&transaction)?;
         transaction.commit()?;
         Ok(())
@@ -278,20 +306,15 @@ impl Store {
     /// # Errors
     ///
     /// See [`StoreError`]. Then either all changes are in effect or none.
-    pub(super) fn write(&self, changes: &[Change]) -> Result<(), StoreError> {
+    pub(super) fn write(&self, changes: &[(RowId, &Change)]) -> Result<(), StoreError> {
         self.transact(|transaction| {
             let mut marks = transaction.open_table(MARKS)?;
             let mut states = transaction.open_table(STATES)?;
-            for change in changes {
-                let (id, saved, service_port, peer, chain) = match change {
-                    Change::Save { id, saved, service_port, peer, chain } => {
-                        (*id, saved, service_port, peer, chain)
-                    }
-                    Change::Remove(id) => {
-                        marks.remove(id)?;
-                        states.remove(id)?;
-                        continue;
-                    }
+            for (id, change) in changes {
+                let Change::Save(Save { saved, service_port, peer, chain, .. }) = change else {
+                    marks.remove(id)?;
+                    states.remove(id)?;
+                    continue;
                 };
                 let mark = [&service_port.to_be_bytes()[..], &saved.marks.to_bytes()].concat();
                 marks.insert(id, &mark[..])?;
@@ -300,7 +323,7 @@ impl Store {
                     plain.push(peer.is_some().into());
                     plain.extend_from_slice(peer.as_ref().map_or(&[], |peer| &peer[..]));
                     plain.extend_from_slice(state);
-                    let sealed = self.key.seal(id, &plain);
+                    let sealed = self.key.seal(*id, &plain);
                     let sealed = sealed.map_err(|_| StoreError::Damaged("no randomness"))?;
                     states.insert(id, &sealed[..])?;
                 }

@@ -3,13 +3,17 @@
 //! Changes that arrive while one transaction is under way go into the next one, so that a busy proxy
 //! makes few large transactions, and a quiet one answers at once. What was not written was not
 //! confirmed, and an association does nothing that depends on it: when the disk is full, associations
-//! wait.
+//! wait. Meanwhile the last change of each association waits here, and nothing of those that have
+//! come and gone.
 
-use super::store::{Change, Store};
+use super::store::{Change, RowId, Save, Store};
 use lightseal_dtls::Handle;
-use std::sync::Arc;
+use lightseal_owner_only::database::StoreError;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The most changes in one transaction.
@@ -33,19 +37,78 @@ pub(crate) struct WriteCounters {
     pub(super) fails: AtomicBool,
 }
 
+/// A change, and what to confirm when it is written.
+type Asked = (Change, Option<(Handle, u64)>);
+
 /// What the thread is asked for.
-#[derive(Debug)]
-enum Request {
-    /// A change, and what to confirm when it is written.
-    Change(Change, Option<(Handle, u64)>),
-    /// Answer when everything before is written.
-    Flush(Sender<()>),
+#[derive(Debug, Default)]
+struct Pending {
+    /// The last change of each row.
+    changes: BTreeMap<RowId, Asked>,
+    /// They are answered when all changes are written.
+    flushes: Vec<Sender<()>>,
+    /// Nothing follows.
+    is_last: bool,
+}
+
+impl Pending {
+    /// Adds a change, which takes the place of one of the same row.
+    fn add(&mut self, id: RowId, (change, confirms): Asked) {
+        let change = match (self.changes.remove(&id), change) {
+            (None, change) => change,
+            (Some((Change::Save(Save { is_new: true, .. }), _)), Change::Remove) => return,
+            (Some((former, _)), change) => change.in_place_of(former),
+        };
+        self.changes.insert(id, (change, confirms));
+    }
+
+    /// The first changes, as many as one transaction has.
+    fn take(&mut self) -> BTreeMap<RowId, Asked> {
+        let rest = match self.changes.keys().nth(MOST_CHANGES).copied() {
+            Some(first) => self.changes.split_off(&first),
+            None => BTreeMap::new(),
+        };
+        std::mem::replace(&mut self.changes, rest)
+    }
+}
+
+impl Change {
+    /// This change, where `former` was not written: its state is still to be written if this change
+    /// has none, and so is its chain.
+    fn in_place_of(self, former: Self) -> Self {
+        match (self, former) {
+            (Self::Save(new), Self::Save(former)) => {
+                let has_state = new.saved.state().is_some();
+                let saved = if has_state {
+                    new.saved
+                } else {
+                    Box::new(former.saved.with(new.saved.marks))
+                };
+                let chain = new.chain.or(former.chain);
+                Self::Save(Save { saved, chain, is_new: former.is_new, ..new })
+            }
+            (new, _) => new,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    pending: Mutex<Pending>,
+    work: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The way to the thread. The thread ends when this is dropped, after everything is written.
 #[derive(Debug)]
 pub(super) struct Writer {
-    requests: Sender<Request>,
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
     pub(super) counters: Arc<WriteCounters>,
 }
 
@@ -56,90 +119,100 @@ impl Writer {
     ///
     /// If the system has no thread left.
     pub(super) fn start(store: Store, confirm: Confirm) -> std::io::Result<Self> {
-        let (requests, receiver) = channel();
-        let counters = Arc::<WriteCounters>::default();
-        let thread = Thread { store, confirm, requests: receiver, counters: Arc::clone(&counters) };
-        std::thread::Builder::new().name("state".into()).spawn(|| thread.run())?;
-        Ok(Self { requests, counters })
+        let (shared, counters) = (Arc::<Shared>::default(), Arc::<WriteCounters>::default());
+        let thread =
+            Thread { store, confirm, shared: Arc::clone(&shared), counters: Arc::clone(&counters) };
+        let thread = std::thread::Builder::new().name("state".into()).spawn(|| thread.run())?;
+        Ok(Self { shared, thread, counters })
     }
 
-    /// Asks for a change. `confirms` is confirmed when it is written.
-    pub(super) fn change(&self, change: Change, confirms: Option<(Handle, u64)>) {
-        // The thread lives as long as this.
-        let _ = self.requests.send(Request::Change(change, confirms));
+    /// Asks for a change of a row. `confirms` is confirmed when it is written.
+    pub(super) fn change(&self, id: RowId, change: Change, confirms: Option<(Handle, u64)>) {
+        self.shared.lock().add(id, (change, confirms));
+        self.shared.work.notify_one();
+    }
+
+    /// Whether nothing will be written any more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
     }
 
     /// Waits until everything is written. Returns whether it was in this time.
     pub(super) fn flush(&self, patience: Duration) -> bool {
         let (answer, answered) = channel();
-        let _ = self.requests.send(Request::Flush(answer));
-        answered.recv_timeout(patience).is_ok()
+        self.shared.lock().flushes.push(answer);
+        self.shared.work.notify_one();
+        !self.has_ended() && answered.recv_timeout(patience).is_ok()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.shared.lock().is_last = true;
+        self.shared.work.notify_one();
     }
 }
 
 struct Thread {
     store: Store,
     confirm: Confirm,
-    requests: Receiver<Request>,
+    shared: Arc<Shared>,
     counters: Arc<WriteCounters>,
 }
 
 impl Thread {
     fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
         loop {
-            let (mut changes, mut confirms, mut flushes) = (Vec::new(), Vec::new(), Vec::new());
-            let mut next = self.requests.recv().map_err(|_| TryRecvError::Disconnected);
-            let mut is_last = false;
-            loop {
-                match next {
-                    Ok(Request::Change(change, confirmed)) => {
-                        changes.push(change);
-                        confirms.extend(confirmed);
-                    }
-                    Ok(Request::Flush(answer)) => flushes.push(answer),
-                    Err(error) => {
-                        is_last = error == TryRecvError::Disconnected;
-                        break;
-                    }
+            let is_idle = |pending: &mut Pending| {
+                pending.changes.is_empty() && pending.flushes.is_empty() && !pending.is_last
+            };
+            let waited = shared.work.wait_while(shared.lock(), is_idle);
+            let mut pending = waited.unwrap_or_else(PoisonError::into_inner);
+            let (changes, is_last) = (pending.take(), pending.is_last);
+            drop(pending);
+            if changes.is_empty() {
+                let flushes = std::mem::take(&mut shared.lock().flushes);
+                for answer in flushes {
+                    let _ = answer.send(());
                 }
-                if changes.len() >= MOST_CHANGES {
-                    break;
+                if is_last {
+                    return;
                 }
-                next = self.requests.try_recv();
+                continue;
             }
-            if !changes.is_empty() && !self.write(&changes, is_last) {
+            if !self.write(&changes, is_last) {
                 return;
             }
+            let confirms: Vec<_> = changes.values().filter_map(|(_, confirms)| *confirms).collect();
             for some in confirms.chunks(MOST_CONFIRMATIONS) {
                 (self.confirm)(some);
-            }
-            for answer in flushes {
-                let _ = answer.send(());
-            }
-            if is_last {
-                return;
             }
         }
     }
 
-    /// Writes until it succeeds. The last changes of a proxy that ends are tried once. Returns
-    /// whether they are written.
-    fn write(&mut self, changes: &[Change], is_last: bool) -> bool {
+    /// Writes until it succeeds. The last changes of a proxy that ends are tried once, and a disk that
+    /// loses what it was given is not trusted again. Returns whether they are written.
+    fn write(&mut self, changes: &BTreeMap<RowId, Asked>, is_last: bool) -> bool {
+        let changes: Vec<_> = changes.iter().map(|(id, (change, _))| (*id, change)).collect();
         let mut failing_since = None;
         loop {
             let written = match failing_since {
-                None => self.store.write(changes),
-                Some(_) => self.store.reopen().and_then(|()| self.store.write(changes)),
+                None => self.store.write(&changes),
+                Some(_) => self.store.reopen().and_then(|()| self.store.write(&changes)),
             };
             let Err(error) = written else { break };
-            if failing_since.is_none() {
-                tracing::error!(
-                    "--state: {error}; associations wait until it can be written again"
-                );
+            let may_pass = lacks_room(&error);
+            if failing_since.is_none() || !may_pass {
+                let then = match may_pass {
+                    true => "associations wait until it can be written again",
+                    false => "nothing is written any more",
+                };
+                tracing::error!("--state: {error}; {then}");
                 self.counters.fails.store(true, Relaxed);
             }
             failing_since.get_or_insert_with(Instant::now);
-            if is_last {
+            if is_last || !may_pass {
                 return false;
             }
             std::thread::sleep(RETRY);
@@ -152,5 +225,72 @@ impl Thread {
         self.counters.changes.fetch_add(changes.len() as u64, Relaxed);
         self.counters.transactions.fetch_add(1, Relaxed);
         true
+    }
+}
+
+/// Whether a write failed because the disk is full. After other failures it is not known what the
+/// disk has and what only the system's cache has, and that cache would be believed.
+fn lacks_room(error: &StoreError) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let kind = match error {
+        StoreError::Database(error) => match &**error {
+            redb::Error::Io(error) => error.kind(),
+            _ => return false,
+        },
+        StoreError::File(_, error) => error.kind(),
+        _ => return false,
+    };
+    matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lightseal_dtls::{Marks, SavedAssociation};
+
+    fn save(version: u64, is_new: bool) -> Change {
+        let marks = Marks {
+            version,
+            send_epoch: 3,
+            send_below: 64,
+            deliver_epoch: 3,
+            deliver_below: 0,
+            skipped: 0,
+        };
+        let saved = Box::new(SavedAssociation::new(marks, vec![version as u8]));
+        Change::Save(Save { saved, service_port: 7, peer: None, chain: None, is_new })
+    }
+
+    #[test]
+    fn the_last_change_of_a_row_waits_as_a_new_row_if_it_was_one() {
+        let mut pending = Pending::default();
+        pending.add(3, (save(1, true), None));
+        pending.add(3, (save(2, false), None));
+        let taken = pending.take();
+        let Change::Save(save) = &taken[&3].0 else { panic!("a save") };
+        assert_eq!((save.saved.marks.version, save.saved.state()), (2, Some(&[2][..])));
+        assert!(save.is_new);
+    }
+
+    #[test]
+    fn what_comes_and_goes_while_nothing_is_written_leaves_nothing() {
+        let mut pending = Pending::default();
+        for id in 0..100_000 {
+            pending.add(id, (save(1, true), None));
+            pending.add(id, (Change::Remove, None));
+        }
+        assert!(pending.changes.is_empty());
+        pending.add(7, (save(9, false), None));
+        pending.add(7, (Change::Remove, None));
+        assert!(matches!(pending.take()[&7].0, Change::Remove), "an earlier run has written it");
+    }
+
+    #[test]
+    fn a_transaction_has_a_bounded_number_of_changes() {
+        let mut pending = Pending::default();
+        let all = MOST_CHANGES as u64 + 3;
+        (0..all).for_each(|id| pending.add(id, (Change::Remove, None)));
+        assert_eq!((pending.take().len(), pending.take().len()), (MOST_CHANGES, 3));
+        assert!(pending.take().is_empty());
     }
 }
