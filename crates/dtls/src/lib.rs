@@ -203,7 +203,8 @@ pub use config::{
     ServerConfig, Session, SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };
 pub use connection::{
-    Connection, Event, Marks, RestoreError, SaveError, SavedAssociation, Watch, WhenRejected,
+    Connection, Event, Marks, RestoreError, SaveError, SavedAssociation, SleepingConnection, Watch,
+    WhenRejected,
 };
 pub use credential::{Identity, IdentityError};
 pub use crypto::ExportError;

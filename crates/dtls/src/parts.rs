@@ -54,6 +54,8 @@ lightseal_core::parts! {
     );
     /// Associations that are saved and restored.
     Persistence if feature = "persistence";
+    /// The receiving secrets of replaced epochs, of associations that sleep or are saved.
+    ReplacedSecrets if any(feature = "persistence", feature = "sleep");
     /// Measurements of the loss of received records, and loss reports in both directions.
     LossReports if feature = "loss-reports";
     /// Waiting times of messages under shared tags that follow the traffic.

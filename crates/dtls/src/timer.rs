@@ -123,9 +123,9 @@ impl Timers {
         self.deadline(timer) != Instant::MAX
     }
 
-    /// Whether no timer runs but this one.
-    pub(crate) fn only(&self, timer: Timer) -> bool {
-        Timer::ALL.iter().all(|other| *other == timer || !self.is_set(*other))
+    /// Whether no timer runs but these.
+    pub(crate) fn only(&self, timers: &[Timer]) -> bool {
+        Timer::ALL.iter().all(|other| timers.contains(other) || !self.is_set(*other))
     }
 
     /// The earliest deadline.

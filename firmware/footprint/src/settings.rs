@@ -99,6 +99,14 @@ pub fn dtls13() -> Settings {
     with(&CCM_8_13)
 }
 
+/// DTLS 1.3 with AES_128_CCM_8, for associations that sleep as soon as they have nothing to do.
+#[cfg(feature = "sleep")]
+pub fn dtls13_asleep() -> Settings {
+    let mut settings = dtls13();
+    settings.sleep_after = Some(Duration::ZERO);
+    settings
+}
+
 /// DTLS 1.3 with AES_128_CCM_8, and a key exchange over P-256 besides the pre-shared key.
 pub fn dtls13_p256() -> Settings {
     let mut settings = with(&CCM_8_P256);

@@ -90,6 +90,14 @@ pub(super) const IMAGES: &[Image] = &[
     solo("client-r2d2", "client of DTLS 1.3, CCM, sends under r2d2:50", &["ends-r2d2"])
         .with("client,r2d2-sender"),
     solo("server-13", "server of DTLS 1.3, CCM_8", &["ends-13"]).with("server"),
+    solo(
+        "client-asleep",
+        "client of DTLS 1.3, CCM_8, which sleeps between its events",
+        &["ends-13"],
+    )
+    .with("client,sleep"),
+    solo("client-saved", "client of DTLS 1.3, CCM_8, saved before deep sleep", &["ends-13"])
+        .with("client,persistence"),
     solo("server-asleep", "server of DTLS 1.3, CCM_8, whose associations sleep", &["ends-13"])
         .with("server,sleep"),
     solo("server-both", "server of both versions, CCM_8", &["ends-both"]).with("server,dtls12"),
@@ -99,6 +107,13 @@ pub(super) const IMAGES: &[Image] = &[
     solo("sessions-24", "server of DTLS 1.3, CCM_8, with many sessions", &["ends-sessions"])
         .with("server")
         .small(),
+    solo(
+        "sessions-asleep",
+        "server of DTLS 1.3, CCM_8, with many sessions that sleep between their events",
+        &["ends-sessions"],
+    )
+    .with("server,sleep")
+    .small(),
     unfed("group-member", "member of a group, sender and listener, all of it")
         .with("group-pairwise"),
     image("members-axiom", "all members of a group, Axiom").with("dtls12,group-writer").small(),
@@ -119,6 +134,13 @@ pub(super) const IMAGES: &[Image] = &[
         .with(LISTENER)
         .small(),
     solo("uni-uni-13-sender", "sender, DTLS 1.3 Uni-Uni", &["ends-13"]).with("client").small(),
+    solo(
+        "uni-uni-13-asleep",
+        "sender, DTLS 1.3 Uni-Uni, whose sessions sleep between their events",
+        &["ends-13"],
+    )
+    .with("client,sleep")
+    .small(),
     solo("uni-uni-13-listener", "listener, DTLS 1.3 Uni-Uni", &["ends-13"]).with("server").small(),
     solo("compact-sender", "sender, compact Mul-Mul", &["members-compact"]).with(SENDER).small(),
     solo("compact-listener", "listener, compact Mul-Mul", &["members-compact"])

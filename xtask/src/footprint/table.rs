@@ -48,6 +48,15 @@ const COLUMNS: [(&str, &str); 14] = [
 const TYPES: [(&str, &str); 3] =
     [("connection_bytes", "Connection"), ("endpoint_bytes", "Endpoint"), ("state_bytes", "state")];
 
+/// The figures of images that save their association and restore it: the key, and the head of the
+/// document's column. They are printed below the table.
+const SAVED: [(&str, &str); 4] = [
+    ("saved_bytes", "saved bytes"),
+    ("save_instructions", "instructions, save"),
+    ("restore_instructions", "instructions, restore"),
+    ("save_stack_bytes", "stack, save and restore"),
+];
+
 /// The sizes of RAM of the papers' devices, in bytes, and the keys of the number of peers that fit.
 /// They are printed below the table.
 const DEVICES: [(u64, &str); 2] = [(16 << 10, "peers_in_16_kb"), (32 << 10, "peers_in_32_kb")];
@@ -113,11 +122,17 @@ impl Row {
             ("open_instructions", run.steady_instructions("open")),
             ("record_bytes", run.steady_value("record")),
             ("tag_instructions", run.steady_instructions("tag")),
+            ("saved_bytes", run.value("saved")),
+            ("save_instructions", run.instructions("save")),
+            ("restore_instructions", run.instructions("restore")),
+            ("save_stack_bytes", run.stack(&["save", "restore"])),
         ];
         let types = TYPES.map(|(key, name)| (key, run.value(name)));
         let peers: Vec<_> = run.by_peers().into_iter().map(|sum| sum + sizes.statics).collect();
         let fitting = DEVICES.map(|(bytes, key)| (key, fitting(&peers, bytes)));
-        let figures = figures.into_iter().chain(types).chain(fitting);
+        let more = peers.get(24).zip(peers.first()).map(|(all, one)| all.saturating_sub(*one));
+        let more = [("ram_of_24_more_bytes", more)];
+        let figures = figures.into_iter().chain(types).chain(fitting).chain(more);
         Self {
             profile: profile.into(),
             image: image.into(),
@@ -160,6 +175,11 @@ impl Row {
     /// The figure with this key.
     pub(super) fn figure(&self, key: &str) -> Option<u64> {
         self.figures.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+    }
+
+    /// Whether the image saves its association and restores it.
+    fn is_saved(&self) -> bool {
+        self.figure(SAVED[0].0).is_some()
     }
 
     /// The functions of our crates whose frames are over the bar, largest first.
@@ -227,6 +247,13 @@ pub(super) fn text(rows: &[Row]) -> String {
             });
         let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
     }
+    for row in rows.iter().filter(|row| row.is_saved()) {
+        let _ = write!(text, "\n{} ({}), before deep sleep:", row.image, row.profile);
+        for (key, head) in SAVED {
+            let _ = write!(text, " {head}: {},", row.figure(key).unwrap_or_default());
+        }
+        let _ = writeln!(text);
+    }
     for row in rows.iter().filter(|row| !row.peers.is_empty()) {
         let _ = write!(text, "\n{} ({}), RAM by number of peers:", row.image, row.profile);
         for (number, bytes) in row.by_peers() {
@@ -267,6 +294,7 @@ pub(super) fn markdown(compiler: &str, rows: &[Row]) -> Result<String, Failure> 
             let _ = writeln!(text, "| {} | {} |", row.about, cells.join(" | "));
         }
     }
+    text += &saved(rows);
     text += &by_peers(rows);
     text += &by_case(rows);
     let divided = |row: &&Row| row.profile == DIVIDED.0 && row.image == DIVIDED.1;
@@ -280,6 +308,25 @@ pub(super) fn markdown(compiler: &str, rows: &[Row]) -> Result<String, Failure> 
         }
     }
     Ok(text)
+}
+
+/// The table of images that save their association and restore it.
+fn saved(rows: &[Row]) -> String {
+    let mut rows = rows.iter().filter(|row| row.is_saved()).peekable();
+    if rows.peek().is_none() {
+        return String::new();
+    }
+    let heads = SAVED.map(|(_, head)| head).join(" | ");
+    let rule = "|---".repeat(2 + SAVED.len());
+    let mut text = format!(
+        "\nAn association that is saved before deep sleep and restored after it:\n\n\
+         | image | profile | {heads} |\n{rule}|\n"
+    );
+    for row in rows {
+        let cells = SAVED.map(|(key, _)| row.figure(key).unwrap_or_default().to_string());
+        let _ = writeln!(text, "| {} | `{}` | {} |", row.about, row.profile, cells.join(" | "));
+    }
+    text
 }
 
 /// The numbers of peers whose RAM the document shows.
@@ -368,5 +415,20 @@ mod tests {
         let text = by_peers(&[Row { figures, ..row }]);
         assert!(text.ends_with("|  | 5 | 900 | 40000 | – | – | – | 2 | all 3 |\n"), "{text}");
         assert!(by_peers(&[]).is_empty() && by_case(&[]).is_empty());
+    }
+
+    #[test]
+    fn the_document_shows_what_saving_takes() {
+        let figures = [
+            ("flash_bytes", 5),
+            ("saved_bytes", 160),
+            ("save_instructions", 7),
+            ("restore_instructions", 8),
+            ("save_stack_bytes", 9),
+        ];
+        let text =
+            saved(&[Row::test("small", "x", &figures[..1]), Row::test("fast", "x", &figures)]);
+        assert!(text.ends_with("|---|\n|  | `fast` | 160 | 7 | 8 | 9 |\n"), "{text}");
+        assert!(saved(&[]).is_empty());
     }
 }

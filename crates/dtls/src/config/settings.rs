@@ -91,6 +91,7 @@ pub struct Settings {
     /// certificates. Its own certificates an end compresses with
     /// [`CertifiedKey::with_compression`](crate::CertifiedKey). It needs the feature
     /// `certificate-compression`.
+    #[cfg(feature = "certificate-compression")]
     pub certificate_compression: Vec<Arc<dyn CertificateCompression>>,
     /// The largest number of bytes of early data (0-RTT, RFC 8446, section 2.3) in DTLS 1.3: a server
     /// accepts this number with each of its tickets, and a client offers early data if this is not 0 and
@@ -154,7 +155,8 @@ pub struct Settings {
     /// How long nobody has used an association of an [`Endpoint`](crate::Endpoint) when it falls
     /// asleep: until it is used again it takes a fraction of its memory, and then its keys are
     /// derived anew. `None`: never. By default it is one minute. Associations with shared tags never
-    /// sleep, nor do those of a build without the feature `sleep`.
+    /// sleep. It needs the feature `sleep`.
+    #[cfg(feature = "sleep")]
     pub sleep_after: Option<Duration>,
     /// Whether associations write ahead, so that they survive the end of their process: complete
     /// associations ask with [`Event::Save`](crate::Event::Save) to be saved before each act that
@@ -224,6 +226,7 @@ impl Settings {
             session_tickets: true,
             grease: false,
             application_protocols: Vec::new(),
+            #[cfg(feature = "certificate-compression")]
             certificate_compression: Vec::new(),
             early_data: 0,
             packing: Packing::default(),
@@ -239,6 +242,7 @@ impl Settings {
             number_masks: NumberMasks::default(),
             max_wait: None,
             max_age: None,
+            #[cfg(feature = "sleep")]
             sleep_after: Some(tuning::SLEEP_AFTER),
             #[cfg(feature = "persistence")]
             write_ahead: false,
@@ -348,7 +352,7 @@ impl Settings {
             ),
             (
                 "certificate_compression",
-                self.certificate_compression.len(),
+                self.accepted_compressions().len(),
                 tuning::MOST_CERTIFICATE_COMPRESSIONS,
             ),
             ("aggregation.send", send.len(), tuning::MOST_SCHEMES),
@@ -428,11 +432,33 @@ impl Settings {
         }
     }
 
+    /// The compressions of certificates that this end accepts.
+    pub(crate) const fn accepted_compressions(&self) -> &[Arc<dyn CertificateCompression>] {
+        #[cfg(feature = "certificate-compression")]
+        return self.certificate_compression.as_slice();
+        #[cfg(not(feature = "certificate-compression"))]
+        return &[];
+    }
+
     /// The algorithms of compressed certificates that this end accepts.
     pub(crate) fn certificate_compressions(&self) -> Vec<CertificateCompressionAlgorithm> {
-        let accepted = parts::CertificateCompression::INCLUDED
-            .map(|_| self.certificate_compression.iter().map(|accepted| accepted.algorithm()));
-        accepted.into_iter().flatten().collect()
+        self.accepted_compressions().iter().map(|accepted| accepted.algorithm()).collect()
+    }
+
+    /// How long nobody has used an association when it falls asleep.
+    pub(crate) const fn sleep_after(&self) -> Option<Duration> {
+        #[cfg(feature = "sleep")]
+        return self.sleep_after;
+        #[cfg(not(feature = "sleep"))]
+        return None;
+    }
+
+    /// The part that keeps the secrets of replaced epochs, if associations may sleep or write ahead.
+    pub(crate) const fn keeps_replaced_secrets(&self) -> Option<parts::ReplacedSecrets> {
+        if self.write_ahead().is_some() || self.sleep_after().is_some() {
+            return parts::ReplacedSecrets::INCLUDED;
+        }
+        None
     }
 
     /// The part that saves associations, if they write ahead.

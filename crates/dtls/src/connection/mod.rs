@@ -52,8 +52,8 @@ mod tickets;
 mod transmit;
 mod update;
 
-pub(crate) use asleep::Asleep;
 use asleep::ReadOnly;
+pub use asleep::SleepingConnection;
 pub use early_data::WhenRejected;
 pub use event::Event;
 pub(crate) use liveness::HINT_EPOCH;
@@ -218,17 +218,13 @@ pub struct Connection {
 impl Connection {
     /// Begins an association as client. Its first flight is ready to be polled.
     pub fn client(config: Arc<ClientConfig>, peer: SocketAddr, now: Instant, rng: Random) -> Self {
-        let mut channel = Channel::new(rng, &config.settings, 0, 0);
         let part = config.part;
         let session = config.session_for(peer, now);
-        let state = WaitServerHello::start(&config, &mut channel, now, session.as_ref());
-        let mut connection = Self::new(
-            Role::Client(OfPart::new(part, config)),
-            peer,
-            now,
-            channel,
-            Reassembly::default(),
-        );
+        let role = Role::Client(OfPart::new(part, Arc::clone(&config)));
+        let channel = Channel::new(rng, &config.settings, 0, 0);
+        let mut connection = Self::new(role, peer, now, channel, Reassembly::default());
+        let channel = &mut connection.channel;
+        let state = WaitServerHello::start(&config, channel, now, session.as_ref());
         if state.version() != Some(ProtocolVersion::Dtls13) {
             connection.incoming.accept_clear(ClearMessages::AnyOrder);
         }
@@ -236,7 +232,7 @@ impl Connection {
         if let Some(keys) = state.early_keys(connection.settings()) {
             connection.begin_early_sending(keys);
         }
-        connection.stage = Stage::handshake(State::WaitServerHello(part, Box::new(state)));
+        connection.stage = Stage::handshake(State::WaitServerHello(part, state));
         connection
     }
 
@@ -492,6 +488,7 @@ impl Connection {
     }
 
     /// Returns the next thing to do, without borrowing from the connection.
+    #[inline(never)]
     pub(crate) fn step(&mut self, buf: &mut [u8]) -> Step {
         if let Some(slot) = self.taken.take() {
             self.held.release(slot);

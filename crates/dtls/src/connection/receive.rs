@@ -11,7 +11,7 @@ use crate::handshake::{Progress, State};
 use crate::messages::{Alert, Fragment, RecordNumber, ack};
 use crate::parts::{self, Part};
 use crate::record::epochs::{APPLICATION_EPOCH, EARLY_EPOCH, EPOCH_12, carries_data};
-use crate::record::outcomes::{Inner, Outcomes};
+use crate::record::outcomes::{Inner, OpenedRecord, Outcomes};
 use crate::record::receive_buffer::{Origin, Slot};
 use crate::record::{ConnectionId, Header12, ReceiveEpoch, RecordId, UnifiedHeader};
 use crate::timer::Timer;
@@ -42,7 +42,33 @@ impl Arrival {
     }
 }
 
+/// A record of DTLS 1.3 that was opened, and what is known of its epoch then.
+struct OpenedOf<'a> {
+    epoch: u64,
+    record: OpenedRecord<'a>,
+    key_state: KeyState,
+    /// Whether any record of the epoch was authenticated.
+    used: bool,
+    /// Whether the epoch has ended and all its records have arrived.
+    settled: bool,
+}
+
+/// A record of DTLS 1.3 that has no key, or that is not for this association.
+struct Unopened {
+    /// Whether the rest of the datagram may be read.
+    go_on: bool,
+}
+
+/// What became of the fragments of a record.
+#[derive(Clone, Copy, Default)]
+struct OfferedFragments {
+    stored: bool,
+    old: bool,
+    refused: bool,
+}
+
 impl Connection {
+    #[inline(never)]
     pub(super) fn receive_datagram(&mut self, way: AddressPair, datagram: &mut [u8]) -> Arrival {
         let mut arrival = Arrival::by(way);
         let established = self.is_established();
@@ -123,6 +149,7 @@ impl Connection {
     /// Processes a plaintext record. It matters only before the handshake is complete, or if it
     /// shows that the end of the handshake got lost. Its errors are noise, because anybody can send
     /// one.
+    #[inline(never)]
     fn plaintext_record(
         &mut self,
         header: &Header12,
@@ -179,12 +206,58 @@ impl Connection {
         record: &mut [u8],
         arrival: &mut Arrival,
     ) -> Result<bool, Fault> {
+        let opened = match self.open_record(header, record, arrival.way) {
+            Ok(opened) => opened,
+            Err(Unopened { go_on }) => return Ok(go_on),
+        };
+        let OpenedOf { epoch, record: mut opened, key_state, used, settled } = opened;
+        let outcomes = &mut opened.outcomes;
+        if used {
+            self.aggregation_in_use(epoch);
+        }
+        self.adapt();
+        let checked = self.check_forgeries(outcomes);
+        let result = match opened.inner {
+            Some(inner) if checked.is_ok() => self.authenticated(epoch, inner, outcomes, arrival),
+            _ => Ok(()),
+        };
+        self.count(outcomes, arrival);
+        checked?;
+        self.heard_data(outcomes);
+        if used && epoch >= APPLICATION_EPOCH {
+            self.finished.heard_application();
+            self.age_old_epochs(epoch);
+            if settled {
+                self.forget_epochs_before(epoch + 1);
+            }
+            self.aggregation_acknowledged_by_use();
+        }
+        match key_state {
+            KeyState::Fresh => {}
+            KeyState::UpdateDue => self.request_peer_update(epoch),
+            KeyState::Exhausted if self.is_replaced(epoch) => {
+                self.forget_epochs_before(epoch + 1);
+            }
+            KeyState::Exhausted => return Err(Fault::Limit(Limit::Forgeries)),
+        }
+        result.map(|()| true)
+    }
+
+    /// Opens a record of DTLS 1.3. What it says is processed by the caller, whose stack is small:
+    /// handshake messages need a lot of their own.
+    #[inline(never)]
+    fn open_record<'a>(
+        &mut self,
+        header: UnifiedHeader,
+        record: &'a mut [u8],
+        way: AddressPair,
+    ) -> Result<OpenedOf<'a>, Unopened> {
         let Some(epoch) = self.channel.receive.by_bits(header.epoch_bits) else {
             let rejected = self.is_rejected_early(header.epoch_bits);
             if self.is_established() || rejected || !self.early.keep(record) {
                 self.stats.received(|received| received.unknown_epoch += 1);
             }
-            return Ok(true);
+            return Err(Unopened { go_on: true });
         };
         // Without a negotiated connection ID, records must have none. With one, only the first
         // record of a datagram must have it (RFC 9147, section 4); authentication shows whether the
@@ -192,10 +265,9 @@ impl Connection {
         let own_id = header.cid(record);
         let has_own_id = self.channel.own_ids.contains(own_id);
         if header.cid_len > 0 && !has_own_id {
-            return Ok(false);
+            return Err(Unopened { go_on: false });
         }
         let own_id = ConnectionId::new(own_id).filter(|_| has_own_id);
-        let way = arrival.way;
         // Without a connection ID and a local address, a record changes neither the address to
         // which the peer is answered nor the address from which it is.
         let origin = (own_id.is_some() || way.local.is_some()).then_some(Origin { way, own_id });
@@ -204,8 +276,7 @@ impl Connection {
             self.held.begin(origin);
         }
         let (number, expected) = (epoch.epoch(), epoch.expected());
-        let mut opened = epoch.open(header, record, &mut self.held);
-        let outcomes = &mut opened.outcomes;
+        let opened = epoch.open(header, record, &mut self.held);
         let (key_state, used) = (epoch.key_state(), epoch.is_used());
         let settled = epoch.is_settled();
         // The peer's address follows the record that has been verified, not the record whose tag
@@ -227,35 +298,7 @@ impl Connection {
             }
             self.answer_from_where_asked(origin.way);
         }
-        if used {
-            self.aggregation_in_use(number);
-        }
-        self.adapt();
-        let checked = self.check_forgeries(outcomes);
-        let result = match opened.inner {
-            Some(inner) if checked.is_ok() => self.authenticated(number, inner, outcomes, arrival),
-            _ => Ok(()),
-        };
-        self.count(outcomes, arrival);
-        checked?;
-        self.heard_data(outcomes);
-        if used && number >= APPLICATION_EPOCH {
-            self.finished.heard_application();
-            self.age_old_epochs(number);
-            if settled {
-                self.forget_epochs_before(number + 1);
-            }
-            self.aggregation_acknowledged_by_use();
-        }
-        match key_state {
-            KeyState::Fresh => {}
-            KeyState::UpdateDue => self.request_peer_update(number),
-            KeyState::Exhausted if self.is_replaced(number) => {
-                self.forget_epochs_before(number + 1);
-            }
-            KeyState::Exhausted => return Err(Fault::Limit(Limit::Forgeries)),
-        }
-        result.map(|()| true)
+        Ok(OpenedOf { epoch: number, record: opened, key_state, used, settled })
     }
 
     /// Counts what became of records.
@@ -373,9 +416,32 @@ impl Connection {
     }
 
     /// Processes the handshake fragments of a record.
+    #[inline(never)]
     fn fragments(&mut self, epoch: u64, number: u64, content: &[u8]) -> Result<(), Fault> {
+        let OfferedFragments { stored, old, refused } = self.offer_fragments(epoch, content)?;
+        while let Some(message) = self.incoming.next_message() {
+            self.message(&message)?;
+            if self.ending != Ending::Open {
+                return Ok(());
+            }
+        }
+        // A ServerHello shows that the peer understands ACKs.
+        if !refused && (stored || old) && self.acknowledges() {
+            self.acks.note(RecordNumber { epoch, number });
+        }
+        if old && !stored {
+            self.answer_repetition(epoch);
+        } else if stored && self.acknowledges() {
+            self.schedule_ack(epoch);
+        }
+        Ok(())
+    }
+
+    /// Offers the handshake fragments of a record to the reassembly.
+    #[inline(never)]
+    fn offer_fragments(&mut self, epoch: u64, content: &[u8]) -> Result<OfferedFragments, Fault> {
         let mut r = Reader::new(content);
-        let (mut stored, mut old, mut refused) = (false, false, false);
+        let OfferedFragments { mut stored, mut old, mut refused } = OfferedFragments::default();
         // In DTLS 1.3 only a ServerHello comes in plaintext: any other plaintext message would be
         // an attacker's.
         let expected = epoch > 0 || self.expects_clear();
@@ -413,22 +479,7 @@ impl Connection {
             // An ACK would claim that the whole record was kept (RFC 9147, section 7).
             self.stats.received(|received| received.refused += 1);
         }
-        while let Some(message) = self.incoming.next_message() {
-            self.message(&message)?;
-            if self.ending != Ending::Open {
-                return Ok(());
-            }
-        }
-        // A ServerHello shows that the peer understands ACKs.
-        if !refused && (stored || old) && self.acknowledges() {
-            self.acks.note(RecordNumber { epoch, number });
-        }
-        if old && !stored {
-            self.answer_repetition(epoch);
-        } else if stored && self.acknowledges() {
-            self.schedule_ack(epoch);
-        }
-        Ok(())
+        Ok(OfferedFragments { stored, old, refused })
     }
 
     /// Whether plaintext messages are still valid.

@@ -181,8 +181,8 @@ impl Connection {
             Ok(body) => body,
             Err(fault) => return self.fail(fault),
         };
+        self.channel.keep_replaced(newest.epoch(), receive);
         *receive = receive.next();
-        self.channel.keep_receiving(begun, receive);
         let next = ReceiveEpoch::with_masks(begun, suite, scheme, receive, self.channel.masks);
         updates.wanted = None;
         updates.asked = Some(scheme);

@@ -2,19 +2,20 @@
 
 use crate::codepoints::AlertDescription;
 use crate::config::ProtocolVersion;
+use crate::handshake::resumption::Resumption;
 use crate::handshake::{Established, EstablishedKeys, RenegotiationRefusal, State};
+use crate::parts::{self, PartState};
 use crate::record::receive_buffer::Slot;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The stage of an association.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "an association spends its life in the large variant")]
 pub(super) enum Stage {
     /// The handshake is not complete.
     Handshake(Box<Handshake>),
     /// The handshake is complete: what remains of it.
-    Established(Established),
+    Established(Box<Established>),
     /// The association has ended, or its handshake has failed.
     Ended,
 }
@@ -57,10 +58,19 @@ impl Stage {
     /// Whether a renegotiation is to be refused; `None` unless a DTLS 1.2 handshake is complete.
     pub(super) fn renegotiation_refusal(&mut self) -> Option<&mut RenegotiationRefusal> {
         match self {
-            Self::Established(Established { keys, .. }) => {
-                keys.dtls12_mut().map(|keys| &mut keys.refusal)
+            Self::Established(established) => {
+                established.keys.dtls12_mut().map(|keys| &mut keys.refusal)
             }
             _ => None,
+        }
+    }
+
+    /// The tickets of DTLS 1.3; `None` unless a handshake of that version is complete.
+    pub(super) fn resumption(&mut self) -> Option<&mut PartState<parts::Resumption, Resumption>> {
+        let Self::Established(established) = self else { return None };
+        match &mut established.keys {
+            EstablishedKeys::Dtls13 { resumption, .. } => Some(resumption),
+            EstablishedKeys::Dtls12(_) => None,
         }
     }
 

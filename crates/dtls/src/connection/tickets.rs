@@ -6,8 +6,8 @@ use super::{Connection, Role};
 use crate::codepoints::HandshakeType;
 use crate::config::session::{Session, Session12};
 use crate::error::Fault;
+use crate::handshake::EstablishedKeys;
 use crate::handshake::reassembly::Message;
-use crate::handshake::{Established, EstablishedKeys};
 use crate::messages::ticket::NewSessionTicket13;
 use crate::parts;
 use crate::record::epochs::APPLICATION_EPOCH;
@@ -19,8 +19,8 @@ impl Connection {
     /// newest ticket of a client, which arrives after the handshake and should be used once:
     /// [`take_session`](Self::take_session) hands out each ticket once.
     pub fn session(&self) -> Option<Session> {
-        let Stage::Established(Established { keys, .. }) = &self.stage else { return None };
-        match keys {
+        let Stage::Established(established) = &self.stage else { return None };
+        match &established.keys {
             EstablishedKeys::Dtls12(keys) => {
                 let session = Session::of_12(keys.session.as_deref()?.clone());
                 Some(session).filter(Session::is_resumable)
@@ -33,8 +33,8 @@ impl Connection {
     /// more.
     pub(crate) fn take_session_12(&mut self) -> Option<Session12> {
         match &mut self.stage {
-            Stage::Established(Established { keys, .. }) => {
-                keys.dtls12_mut()?.session.take().map(|session| *session)
+            Stage::Established(established) => {
+                established.keys.dtls12_mut()?.session.take().map(|session| *session)
             }
             _ => None,
         }
@@ -43,12 +43,9 @@ impl Connection {
     /// As [`session`](Self::session). In DTLS 1.3 the ticket is forgotten, so that the next call
     /// returns an older one.
     pub fn take_session(&mut self) -> Option<Session> {
-        match &mut self.stage {
-            Stage::Established(Established {
-                keys: EstablishedKeys::Dtls13 { resumption, .. },
-                ..
-            }) => resumption.get_mut()?.take(),
-            _ => self.session(),
+        match self.stage.resumption() {
+            Some(resumption) => resumption.get_mut()?.take(),
+            None => self.session(),
         }
     }
 
@@ -67,13 +64,7 @@ impl Connection {
         if parts::Resumption::INCLUDED.is_none() || !matches!(self.role, Role::Server(..)) {
             return;
         }
-        let Stage::Established(Established {
-            keys: EstablishedKeys::Dtls13 { resumption, .. },
-            ..
-        }) = &mut self.stage
-        else {
-            return;
-        };
+        let Some(resumption) = self.stage.resumption() else { return };
         let Some(state) = resumption.take() else { return };
         for body in state.issue(self.now, &mut self.channel.rng) {
             self.channel.flight.push(APPLICATION_EPOCH, HandshakeType::NEW_SESSION_TICKET, body);
@@ -87,13 +78,7 @@ impl Connection {
             return Ok(());
         }
         let ticket = NewSessionTicket13::decode(&message.body)?;
-        let Stage::Established(Established {
-            keys: EstablishedKeys::Dtls13 { resumption, .. },
-            ..
-        }) = &mut self.stage
-        else {
-            return Ok(());
-        };
+        let Some(resumption) = self.stage.resumption() else { return Ok(()) };
         let (Some(state), Role::Client(config)) = (resumption.get_mut(), &self.role) else {
             return Ok(());
         };

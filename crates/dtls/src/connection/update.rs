@@ -262,10 +262,10 @@ impl Connection {
         let EstablishedKeys::Dtls13 { suite, receive, .. } = &mut established.keys else {
             return Ok(());
         };
+        self.channel.keep_replaced(message.epoch, receive);
         *receive = receive.next();
         let next =
             ReceiveEpoch::with_masks(message.epoch + 1, suite, scheme, receive, self.channel.masks);
-        self.channel.keep_receiving(message.epoch + 1, receive);
         self.begin_receiving(next);
         if update.request_update {
             self.want_key_update();
@@ -293,6 +293,7 @@ impl Connection {
     }
 
     pub(super) fn forget_epochs_before(&mut self, epoch: u64) {
+        self.channel.forget_replaced_before(epoch);
         for mut old in self.channel.receive.take_before(epoch) {
             let outcomes = old.abandon(&mut self.held);
             self.stats.received(|received| received.count(&outcomes));

@@ -1,6 +1,6 @@
 //! An association of an endpoint, awake or asleep.
 
-use crate::connection::{Asleep, Connection};
+use crate::connection::{Connection, SleepingConnection};
 use crate::handshake::Negotiated;
 use crate::parts::{self, OfPart};
 use crate::stats::Stats;
@@ -13,7 +13,7 @@ use core::ops::Deref;
 #[derive(Debug)]
 pub(super) enum Association {
     Awake(Box<Connection>),
-    Asleep(OfPart<parts::Sleep, Box<Asleep>>),
+    Asleep(OfPart<parts::Sleep, Box<SleepingConnection>>),
 }
 
 impl Association {
@@ -28,7 +28,7 @@ impl Association {
     /// The association, which wakes up if it sleeps.
     pub(super) fn wake(&mut self) -> &mut Connection {
         if let Self::Asleep(asleep) = self {
-            *self = Self::Awake(asleep.wake());
+            *self = Self::Awake(asleep.awaken());
         }
         match self {
             Self::Awake(connection) => connection,

@@ -175,12 +175,13 @@ fn start_share(
 
 impl WaitServerHello {
     /// Sends the first ClientHello. A session is offered if it fits the configuration.
+    #[inline(never)]
     pub(crate) fn start(
         config: &ClientConfig,
         channel: &mut Channel,
         now: Instant,
         session: Option<&Session>,
-    ) -> Self {
+    ) -> Box<Self> {
         let settings = &config.settings;
         let psk = config.psk.as_ref();
         let certificates = config.certificates.clone();
@@ -256,7 +257,8 @@ impl WaitServerHello {
             }
         };
         let psk = psk.cloned();
-        let mut state = Self { part: config.part, random, psk, certificates, cid, offers };
+        let part = config.part;
+        let mut state = Box::new(Self { part, random, psk, certificates, cid, offers });
         let sent = state.send_hello(settings, channel, &[], &[]);
         sent.expect("Settings::check and LONGEST_TICKET keep the first hello short enough");
         state

@@ -62,7 +62,7 @@ use core::fmt;
 use flight::Flight;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Random, Writer};
+use lightseal_core::{DecodeError, Random, Reader, Writer};
 use negotiated_extensions::NegotiatedExtensions;
 use reassembly::Message;
 
@@ -92,15 +92,17 @@ pub(crate) struct Channel {
     watches: bool,
     /// How the record numbers of aggregated records are encrypted.
     pub(crate) masks: NumberMasks,
-    /// The receiving secrets of DTLS 1.3, if the association writes ahead.
-    kept: PartState<parts::Persistence, ReceiveSecrets>,
+    /// Whether the receiving secrets of replaced epochs are kept.
+    keeps_replaced: Option<parts::ReplacedSecrets>,
+    replaced: PartState<parts::ReplacedSecrets, ReplacedSecrets>,
 }
 
-/// The receiving secrets of the newest epochs, oldest first.
+/// The receiving secrets of DTLS 1.3 whose epochs were replaced and are still read, oldest first. The
+/// newest secret is not among them.
 #[derive(Default)]
-struct ReceiveSecrets(Vec<(u64, TrafficSecret)>);
+struct ReplacedSecrets(Vec<(u64, TrafficSecret)>);
 
-impl fmt::Debug for ReceiveSecrets {
+impl fmt::Debug for ReplacedSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|(epoch, _)| epoch)).finish()
     }
@@ -113,12 +115,9 @@ impl Channel {
         next_message: u16,
         next_record: u64,
     ) -> Self {
-        let mut kept = PartState::EMPTY;
-        if let Some(part) = settings.write_ahead() {
-            kept.set(part, ReceiveSecrets::default());
-        }
         Self {
-            kept,
+            keeps_replaced: settings.keeps_replaced_secrets(),
+            replaced: PartState::EMPTY,
             rng,
             flight: Flight::starting_at(next_message),
             send: SendEpochs::default(),
@@ -192,29 +191,65 @@ impl Channel {
         suite: &'static CipherSuite,
         (secret, scheme): (&TrafficSecret, Scheme),
     ) {
-        self.keep_receiving(epoch, secret);
+        if epoch < APPLICATION_EPOCH {
+            self.keep_replaced(epoch, secret);
+        }
         self.install_receive(ReceiveEpoch::with_masks(epoch, suite, scheme, secret, self.masks));
+    }
+
+    /// Adds receiving epochs of DTLS 1.3 with plain tags, oldest first, of an association that is made
+    /// again. Reads their secrets, keeps those that were replaced, and returns the newest one.
+    pub(crate) fn install_all_receiving(
+        &mut self,
+        suite: &'static CipherSuite,
+        epochs: &[u64],
+        r: &mut Reader<'_>,
+    ) -> Result<TrafficSecret, DecodeError> {
+        let mut newest: Option<(u64, TrafficSecret)> = None;
+        for epoch in epochs {
+            if let Some((replaced, secret)) = newest.take()
+                && replaced >= APPLICATION_EPOCH
+            {
+                self.keep_replaced(replaced, &secret);
+            }
+            let secret =
+                TrafficSecret::new(suite.hash, r.take(suite.hash.algorithm().output_len())?);
+            self.install_receiving(*epoch, suite, (&secret, Scheme::Plain));
+            newest = Some((*epoch, secret));
+        }
+        newest.map(|(_, secret)| secret).ok_or(DecodeError::Short)
     }
 }
 
 impl Channel {
-    /// Keeps receiving secrets from now on.
-    pub(crate) fn keep_secrets(&mut self, part: parts::Persistence) {
-        self.kept.set(part, ReceiveSecrets::default());
+    /// Keeps the receiving secrets of replaced epochs from now on.
+    pub(crate) const fn keep_replaced_secrets(&mut self) {
+        self.keeps_replaced = parts::ReplacedSecrets::INCLUDED;
     }
 
-    /// Keeps the receiving secret of an epoch as long as records of the epoch are read, if the
-    /// association writes ahead.
-    pub(crate) fn keep_receiving(&mut self, epoch: u64, secret: &TrafficSecret) {
-        if let Some(ReceiveSecrets(kept)) = self.kept.get_mut() {
-            kept.retain(|(old, _)| *old + 1 >= epoch);
+    /// Keeps the receiving secret of an epoch that is being replaced, or of the handshake, as long as
+    /// records of the epoch are read, if the association may sleep or writes ahead.
+    pub(crate) fn keep_replaced(&mut self, epoch: u64, secret: &TrafficSecret) {
+        if let Some(part) = self.keeps_replaced {
+            let ReplacedSecrets(kept) =
+                self.replaced.get_or_insert_with(part, ReplacedSecrets::default);
+            kept.reserve_exact(1);
             kept.push((epoch, secret.copy()));
         }
     }
 
-    /// The receiving secret of an epoch, if it is kept.
-    pub(crate) fn kept_secret(&self, epoch: u64) -> Option<&TrafficSecret> {
-        let ReceiveSecrets(kept) = self.kept.get()?;
+    /// Erases the kept secrets of all epochs before `epoch`.
+    pub(crate) fn forget_replaced_before(&mut self, epoch: u64) {
+        let Some(ReplacedSecrets(kept)) = self.replaced.get_mut() else { return };
+        kept.retain(|(old, _)| *old >= epoch);
+        if kept.is_empty() {
+            self.replaced.clear();
+        }
+    }
+
+    /// The receiving secret of a replaced epoch, if it is kept.
+    pub(crate) fn replaced_secret(&self, epoch: u64) -> Option<&TrafficSecret> {
+        let ReplacedSecrets(kept) = self.replaced.get()?;
         kept.iter().find(|(kept, _)| *kept == epoch).map(|(_, secret)| secret)
     }
 }
@@ -386,7 +421,7 @@ pub(crate) enum Progress {
     /// The handshake waits for further messages.
     Wait(State),
     /// The handshake is complete.
-    Complete(Established),
+    Complete(Box<Established>),
 }
 
 impl State {

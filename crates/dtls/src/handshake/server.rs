@@ -452,7 +452,7 @@ impl WaitFinished {
         self: Box<Self>,
         channel: &mut Channel,
         message: &Message,
-    ) -> Result<Established, Fault> {
+    ) -> Result<Box<Established>, Fault> {
         expect_epoch(message, HANDSHAKE_EPOCH)?;
         if !bool::from(self.client_finished.ct_eq(&message.body)) {
             return Err(Misbehaviour::WrongFinished.into());
@@ -460,7 +460,7 @@ impl WaitFinished {
         channel.flight.complete();
         // Early data ends with the client's Finished.
         drop(channel.receive.take_before(HANDSHAKE_EPOCH));
-        let established = *self.established;
+        let established = self.established;
         let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
         if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &established.keys {
             if channel.send.get(APPLICATION_EPOCH).is_none() {

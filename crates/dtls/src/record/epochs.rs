@@ -114,11 +114,6 @@ impl ReceiveEpochs {
         &mut self.0
     }
 
-    /// The newest epoch, to be changed.
-    pub(crate) fn newest_mut(&mut self) -> Option<&mut ReceiveEpoch> {
-        self.0.last_mut()
-    }
-
     /// The newest epoch.
     pub fn newest(&self) -> Option<&ReceiveEpoch> {
         self.0.last()

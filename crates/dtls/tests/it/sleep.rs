@@ -4,7 +4,7 @@ use crate::certificates::{RAW, X509, mutual};
 use lightseal_core::{Engine, Random};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::CipherSuiteId;
-use lightseal_dtls::{ConnectionIds, ProtocolVersion, Watch};
+use lightseal_dtls::{Connection, ConnectionIds, ProtocolVersion, Watch};
 use std::time::Duration;
 use testkit::pair::{Configs, Direction, Pair, server_address};
 
@@ -281,4 +281,83 @@ fn an_endpoint_closes_associations_that_sleep() {
     assert_eq!(pair.server.open_connections(), 0);
     // Datagrams of strangers wake nobody.
     pair.server.handle_datagram(pair.now, server_address(), &mut [0x2f; 40]);
+}
+
+/// The last datagram of a handshake comes from the server. If it is lost, the client repeats its last
+/// flight, and a server whose association sleeps by then answers as one whose association is awake.
+#[test]
+fn a_sleeping_association_answers_a_repeated_last_flight() {
+    let after = Some(Duration::from_millis(100));
+    for (number, (kind, _)) in kinds().into_iter().enumerate() {
+        let run = |after, lost: Option<usize>| {
+            let (_, configs) = kinds().swap_remove(number);
+            let mut pair = sleeping(configs, after).pair(11);
+            let mut sent = 0;
+            pair.rule = Box::new(move |direction, _, datagram| {
+                sent += usize::from(direction == Direction::ToClient);
+                match direction {
+                    Direction::ToClient if Some(sent) == lost => vec![],
+                    _ => testkit::pair::pass(datagram),
+                }
+            });
+            pair.run_for(Duration::from_millis(500));
+            let slept = pair.server.sleeping_connections() == 1;
+            let sent = pair.log.iter().filter(|(to, _)| *to == Direction::ToClient).count();
+            pair.run_for(Duration::from_secs(100));
+            pair.assert_connected();
+            assert!(pair.client.is_acknowledged(), "{kind}");
+            pair.client_send(b"up");
+            pair.server_send(b"down");
+            pair.run_for(Duration::from_secs(10));
+            assert_eq!(pair.at_server.data, [b"up"], "{kind}");
+            assert_eq!(pair.at_client.data, [b"down"], "{kind}");
+            (slept, sent, pair.log)
+        };
+        let (slept, last, _) = run(after, None);
+        assert!(slept, "{kind}: within the lifetime of the handshake's keys");
+        let (asleep, awake) = (run(after, Some(last)), run(None, Some(last)));
+        assert!(asleep.0 && !awake.0, "{kind}");
+        assert!(asleep.2 == awake.2, "{kind}: datagrams differ");
+    }
+}
+
+/// A program that keeps connections of its own lets them sleep between their events.
+#[test]
+fn a_connection_without_an_endpoint_sleeps() {
+    for (kind, mut configs) in kinds() {
+        // Clients that may still be given tickets stay awake.
+        configs.client.settings.resumption = false;
+        let mut pair = configs.pair(12);
+        pair.connect().assert_connected();
+        pair.run_for(Duration::from_secs(1));
+        for round in 0..5_u8 {
+            let placeholder = Connection::client(
+                Configs::new().client.config(),
+                server_address(),
+                pair.now,
+                Random::insecure(13),
+            );
+            let awake = Box::new(std::mem::replace(&mut pair.client, placeholder));
+            let before = format!("{:?} {:?}", awake.negotiated(), awake.stats());
+            let asleep = match awake.fall_asleep() {
+                Ok(asleep) => asleep,
+                Err(awake) => panic!("{kind}: {awake:?}"),
+            };
+            pair.client = *asleep.wake();
+            assert_eq!(format!("{:?} {:?}", pair.client.negotiated(), pair.client.stats()), before);
+            pair.client_send(&[round]);
+            pair.server_send(&[round]);
+            pair.run_for(Duration::from_secs(100));
+        }
+        assert_eq!(pair.at_server.data.concat(), [0, 1, 2, 3, 4], "{kind}");
+        assert_eq!(pair.at_client.data.concat(), [0, 1, 2, 3, 4], "{kind}");
+        // A handshake keeps an association awake.
+        let begun = Connection::client(
+            Configs::new().client.config(),
+            server_address(),
+            pair.now,
+            Random::insecure(14),
+        );
+        assert!(Box::new(begun).fall_asleep().is_err());
+    }
 }

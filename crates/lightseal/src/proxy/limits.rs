@@ -355,7 +355,7 @@ struct Rates<K> {
     interval: Option<Duration>,
     /// When a key will have all of its events back. A key that is absent has them.
     full_at: HashMap<K, Instant>,
-    /// The same for all keys for which there is no room.
+    /// When all the keys for which there is no room, taken together, will have their events back.
     others_full_at: Instant,
     purged_at: Option<Instant>,
 }

@@ -111,7 +111,7 @@ impl fmt::Display for SourcePrefix {
 #[derive(Debug)]
 pub(crate) struct SourceAddresses {
     prefix: SourcePrefix,
-    /// Who has an address. Empty in a large prefix, where no two identities meet.
+    /// The identity that has an address. Empty in a large prefix, where no two identities meet.
     owners: HashMap<IpAddr, Arc<str>>,
 }
 

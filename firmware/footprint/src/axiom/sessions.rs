@@ -27,9 +27,10 @@ use lightseal_dtls::Settings;
 /// The client's ends of associations. Every handshake has the same randomness, so one transcript
 /// serves all of them.
 #[cfg(feature = "client")]
-pub(crate) struct Sessions {
+pub(crate) struct Sessions<E = Client> {
     config: Arc<lightseal_dtls::ClientConfig>,
-    clients: Vec<Client>,
+    new: fn(Arc<lightseal_dtls::ClientConfig>) -> E,
+    clients: Vec<E>,
     transcript: Reader,
 }
 
@@ -37,16 +38,24 @@ pub(crate) struct Sessions {
 impl Sessions {
     /// No sessions yet.
     pub(crate) fn new(settings: fn() -> Settings) -> Self {
+        Self::of(Client::new, settings)
+    }
+}
+
+#[cfg(feature = "client")]
+impl<E: End> Sessions<E> {
+    /// No sessions yet, whose ends are made by this function.
+    fn of(new: fn(Arc<lightseal_dtls::ClientConfig>) -> E, settings: fn() -> Settings) -> Self {
         let config = settings::client(settings());
-        Self { config, clients: Vec::new(), transcript: Reader::open() }
+        Self { config, new, clients: Vec::new(), transcript: Reader::open() }
     }
 
     /// Adds a session, and the response that arrives in it. It is preceded by a request in the
     /// session, if there is one.
     pub(crate) fn add(&mut self, request: Option<&[u8]>, buffer: &mut Buffer) {
-        let Self { config, clients, transcript } = self;
+        let Self { config, new, clients, transcript } = self;
         transcript.rewind();
-        measured("session", || clients.push(Client::new(Arc::clone(config))));
+        measured("session", || clients.push(new(Arc::clone(config))));
         let Some(client) = clients.last_mut() else { return };
         shake_hands(("session", Kind::FromServer), client, transcript, buffer);
         if let Some(request) = request {
@@ -57,7 +66,7 @@ impl Sessions {
 }
 
 #[cfg(feature = "client")]
-impl Sender for Sessions {
+impl<E: End> Sender for Sessions<E> {
     fn request(&mut self, _: &mut Buffer) {}
 
     fn peer(&mut self, _: usize, buffer: &mut Buffer) {
@@ -70,6 +79,15 @@ impl Sender for Sessions {
 pub fn sender(settings: fn() -> Settings) -> ! {
     heap::start();
     send(Sessions::new(settings), usize::from(settings::SESSIONS))
+}
+
+/// As [`sender`], with sessions that sleep between their events.
+#[cfg(all(feature = "client", feature = "sleep"))]
+pub fn sender_asleep(settings: fn() -> Settings) -> ! {
+    use crate::client::SleepingClient;
+    heap::start();
+    let sessions = Sessions::of(SleepingClient::new, settings);
+    send(sessions, usize::from(settings::SESSIONS))
 }
 
 /// The server's end of an association.

@@ -5,8 +5,10 @@
 //! from which the association is made again when somebody uses it.
 //!
 //! An association can sleep when nothing waits to be sent, acknowledged, reassembled or taken by the
-//! application, and no timer runs but that of [`Liveness`](super::liveness). Shared tags keep it
-//! awake: they join each record to those before it.
+//! application, and no timer runs but that of [`Liveness`](super::liveness) and that of replaced
+//! epochs, whose receiving secrets it keeps: a peer that repeats its last flight is answered. In DTLS
+//! 1.2 it also keeps its own last flight, which nobody acknowledges. Shared tags keep it awake: they
+//! join each record to those before it.
 
 use super::form::{read_addresses, read_negotiated, write_addresses, write_negotiated};
 use super::ids::Ids;
@@ -30,6 +32,8 @@ use crate::record::{ConnectionId, NumberLength, ReceiveEpoch, SecurityLevel, Sen
 use crate::stats::Stats;
 use crate::timer::{Retransmission, Timer};
 use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 use lightseal_aggregation::Scheme;
@@ -40,12 +44,19 @@ use zeroize::Zeroizing;
 /// The most bytes that an association is written into. One that takes more, because its identities
 /// are long, stays awake.
 const MOST_BYTES: usize = 2048;
+/// The bytes for which there is room at first.
+const ROOM: usize = 512;
 
 /// Why the bytes of an association can be read.
 const WRITTEN_HERE: &str = "an association reads the bytes that it has written";
 
-/// An association that sleeps.
-pub(crate) struct Asleep {
+/// An association that sleeps: it takes a fraction of the memory of a [`Connection`], and can do
+/// nothing before [`wake`](Self::wake).
+///
+/// An [`Endpoint`](crate::Endpoint) lets its associations sleep by itself
+/// ([`Settings::sleep_after`](crate::Settings)). This type is for programs that keep connections of
+/// their own, such as a device with many sessions and little memory. It needs the feature `sleep`.
+pub struct SleepingConnection {
     role: Role,
     rng: Random,
     keys: Keys,
@@ -71,6 +82,7 @@ pub(super) struct ReadOnly {
 }
 
 /// What an association is made for.
+#[derive(Clone, Copy)]
 enum Purpose {
     /// It is only read: it has no keys, and draws no random numbers.
     Reading,
@@ -91,7 +103,7 @@ impl Connection {
         let searches = |mtu: &PathSearch| !mtu.is_idle();
         self.is_quiet()
             && self.ending == Ending::Open
-            && self.timers.only(Timer::Liveness)
+            && self.timers.only(&[Timer::Liveness, Timer::OldEpoch])
             && self.taken.is_none()
             && self.held.bytes() == 0
             && self.notices.is_empty()
@@ -99,7 +111,7 @@ impl Connection {
             && self.early.is_empty()
             && self.early_data.get().is_none()
             && self.incoming.is_empty()
-            && self.channel.flight.is_done()
+            && (self.channel.flight.is_done() || self.is_12())
             && self.key_update.is_at_rest()
             && self.updates.is_over()
             && self.path.is_settled()
@@ -111,11 +123,27 @@ impl Connection {
 
     /// How long nobody has used the association when it is to fall asleep.
     pub(crate) fn sleep_after(&self) -> Option<Duration> {
-        self.settings().sleep_after.filter(|_| parts::Sleep::INCLUDED.is_some())
+        self.settings().sleep_after()
+    }
+
+    /// Lets the association sleep, if it has nothing to do. Its host wakes it to send on it, for each
+    /// datagram from its peer, and at the time that [`Output::WakeAt`](crate::Output) named last.
+    ///
+    /// Awake again, it derives its keys anew: a key block takes some eight HMACs. An association may
+    /// sleep as soon as its handshake is acknowledged and its events are taken, unless
+    /// [`Settings::sleep_after`](crate::Settings) is `None`: it then keeps no secret of the
+    /// handshake, and is awake until it has erased the keys that follow from it.
+    ///
+    /// # Errors
+    /// Returns the association if something waits to be sent, acknowledged, or taken by the
+    /// application, if a timer runs that cannot wait, and always if its records share tags.
+    #[cfg(feature = "sleep")]
+    pub fn fall_asleep(mut self: Box<Self>) -> Result<SleepingConnection, Box<Self>> {
+        self.sleep().ok_or(self)
     }
 
     /// Lets the association sleep; `None` if it cannot. The connection must not be used afterwards.
-    pub(crate) fn sleep(&mut self) -> Option<Asleep> {
+    pub(crate) fn sleep(&mut self) -> Option<SleepingConnection> {
         let Stage::Established(established) = &self.stage else { return None };
         let keys = match &established.keys {
             EstablishedKeys::Dtls12(keys) if keys.refusal == RenegotiationRefusal::None => {
@@ -131,13 +159,11 @@ impl Connection {
             data_overhead: send.largest_data_overhead(NumberLength::Two),
             security_level: receive.security_level(),
         };
-        let mut buffer = Zeroizing::new([0; MOST_BYTES]);
-        let mut w = Writer::new(&mut *buffer);
-        if !self.can_sleep() || !self.write(established, &mut w).ok()? {
+        if !self.can_sleep() {
             return None;
         }
-        Some(Asleep {
-            bytes: Zeroizing::new(w.written().into()),
+        Some(SleepingConnection {
+            bytes: self.written(established)?,
             role: self.role.clone(),
             rng: core::mem::replace(&mut self.channel.rng, Random::from_seed([0; 32])),
             keys,
@@ -150,20 +176,35 @@ impl Connection {
         })
     }
 
+    /// What [`write`](Self::write) writes; `None` if that is not all, or too long.
+    fn written(&self, established: &Established) -> Option<Zeroizing<Box<[u8]>>> {
+        let mut room = ROOM;
+        while room <= MOST_BYTES {
+            let mut buffer = Zeroizing::new(vec![0; room]);
+            let mut w = Writer::new(&mut buffer);
+            match self.write(established, &mut w) {
+                Ok(true) => return Some(Zeroizing::new(w.written().into())),
+                Ok(false) => return None,
+                Err(BufferFull) => room *= 2,
+            }
+        }
+        None
+    }
+
     /// Writes what is kept of an association that sleeps. Returns whether that is all of it.
     ///
     /// ```text
     /// | statistics | negotiated parameters | addresses | times | numbers of handshake messages
-    /// | limits | connection IDs | epochs | secrets | progress of both epochs |
+    /// | last flight | limits | connection IDs | epochs | secrets | progress of all epochs |
     /// ```
     ///
-    /// The secrets are those of both directions and the exporter's, in DTLS 1.2 the master secret and
-    /// the randoms of both ends.
+    /// The secrets are those of the sending epoch, the exporter's, and of the receiving epochs; in DTLS
+    /// 1.2 the master secret and the randoms of both ends.
     fn write(&self, established: &Established, w: &mut Writer<'_>) -> Result<bool, BufferFull> {
         let Established { keys, negotiated, offered } = established;
         let channel = &self.channel;
         let [send] = channel.send.all() else { return Ok(false) };
-        let [receive] = channel.receive.all() else { return Ok(false) };
+        let receive = channel.receive.all();
         if !offered.is_empty() || negotiated.send.aggregates() || negotiated.receive.aggregates() {
             return Ok(false);
         }
@@ -171,12 +212,13 @@ impl Connection {
         write_negotiated(negotiated, w)?;
         write_addresses(self.path.to, w)?;
         w.varint(self.now.as_micros())?;
-        w.varint(self.timers.deadline(Timer::Liveness).as_micros())?;
+        self.write_deadline(Timer::Liveness, w)?;
+        self.write_deadline(Timer::OldEpoch, w)?;
         self.retransmission.write(w)?;
         self.finished.write(w)?;
         self.key_update.write(w)?;
         self.incoming.write(w)?;
-        w.varint(channel.flight.next_number().into())?;
+        channel.flight.write_saved(w)?;
         w.varint(channel.plaintext_next)?;
         w.varint(channel.record_limit as u64)?;
         w.varint(channel.receive_limit as u64)?;
@@ -184,24 +226,46 @@ impl Connection {
         w.vec8(|w| w.bytes(&self.cid))?;
         channel.own_ids.write(w)?;
         w.varint(send.epoch())?;
-        w.varint(receive.epoch())?;
+        w.u8(receive.len() as u8)?;
+        receive.iter().try_for_each(|receive| w.varint(receive.epoch()))?;
         match keys {
             EstablishedKeys::Dtls12(keys) => {
                 w.bytes(keys.master.as_bytes())?;
                 w.bytes(&keys.client_random)?;
                 w.bytes(&keys.server_random)?;
             }
-            EstablishedKeys::Dtls13 { send, receive, exporter, .. } => {
+            EstablishedKeys::Dtls13 { send, receive: newest, exporter, .. } => {
                 w.bytes(send.as_bytes())?;
-                w.bytes(receive.as_bytes())?;
                 w.bytes(exporter.as_bytes())?;
+                let Some((_, replaced)) = receive.split_last() else { return Ok(false) };
+                for replaced in replaced {
+                    let secret = channel.replaced_secret(replaced.epoch());
+                    let Some(secret) = secret else { return Ok(false) };
+                    w.bytes(secret.as_bytes())?;
+                }
+                w.bytes(newest.as_bytes())?;
             }
         }
-        Ok(send.write_progress(w)? & receive.write_progress(w)?)
+        let mut complete = send.write_progress(w)?;
+        for receive in receive {
+            complete &= receive.write_progress(w)?;
+        }
+        Ok(complete)
+    }
+
+    /// Writes when a timer expires: zero if it is not set.
+    fn write_deadline(&self, timer: Timer, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.varint(self.timers.deadline(timer).as_micros().wrapping_add(1))
+    }
+
+    /// Reads what [`write_deadline`](Self::write_deadline) has written.
+    fn read_deadline(&mut self, timer: Timer, r: &mut Reader<'_>) -> Result<(), DecodeError> {
+        self.timers.set(timer, Instant::from_micros(r.varint()?.wrapping_sub(1)));
+        Ok(())
     }
 }
 
-impl Asleep {
+impl SleepingConnection {
     /// The counters of the association.
     pub(crate) fn stats(&self) -> Stats {
         Stats::read(&mut Reader::new(&self.bytes)).expect(WRITTEN_HERE)
@@ -219,8 +283,13 @@ impl Asleep {
         self.read(Purpose::Reading).expect(WRITTEN_HERE)
     }
 
+    /// The association, awake.
+    pub fn wake(mut self) -> Box<Connection> {
+        self.awaken()
+    }
+
     /// The association, awake. Nothing may be made of `self` afterwards.
-    pub(crate) fn wake(&mut self) -> Box<Connection> {
+    pub(crate) fn awaken(&mut self) -> Box<Connection> {
         let mut connection = self.read(Purpose::Waking).expect(WRITTEN_HERE);
         core::mem::swap(&mut connection.channel.rng, &mut self.rng);
         connection
@@ -248,32 +317,37 @@ impl Asleep {
         connection.stats.restore(stats);
         connection.path.to = to;
         connection.timers.stop_all();
-        connection.timers.set(Timer::Liveness, Instant::from_micros(r.varint()?));
+        connection.read_deadline(Timer::Liveness, &mut r)?;
+        connection.read_deadline(Timer::OldEpoch, &mut r)?;
         connection.retransmission = Retransmission::read(&mut r)?;
         connection.finished.read(&mut r)?;
         connection.key_update.read(&mut r)?;
         connection.incoming = Reassembly::read(&mut r)?;
         let Connection { channel, cid, stage, .. } = &mut *connection;
-        channel.flight = Flight::after(r.varint()? as u32);
+        channel.flight = Flight::read_saved(&mut r)?;
         channel.plaintext_next = r.varint()?;
         channel.record_limit = r.varint()? as usize;
         channel.receive_limit = r.varint()? as usize;
         channel.send_cid = ConnectionId::read(&mut r)?;
         *cid = ConnectionId::read(&mut r)?;
         channel.own_ids = OwnIds::read(&mut r)?;
-        let epochs = (r.varint()?, r.varint()?);
-        let epochs = matches!(purpose, Purpose::Waking).then_some(epochs);
-        let keys = self.keys(channel, &negotiated, epochs, &mut r)?;
-        if epochs.is_some() {
+        let send_epoch = r.varint()?;
+        let receive_epochs =
+            (0..r.u8()?).map(|_| r.varint()).collect::<Result<Vec<_>, DecodeError>>()?;
+        let epochs = (send_epoch, &receive_epochs[..]);
+        let keys = self.keys(channel, &negotiated, purpose, epochs, &mut r)?;
+        if matches!(purpose, Purpose::Waking) {
             channel.send.newest().map_or(Ok(()), |send| send.read_progress(&mut r))?;
-            channel.receive.newest_mut().map_or(Ok(()), |receive| receive.read_progress(&mut r))?;
+            for receive in channel.receive.all_mut() {
+                receive.read_progress(&mut r)?;
+            }
             r.finish()?;
         }
-        *stage = Stage::Established(Established {
+        *stage = Stage::Established(Box::new(Established {
             keys,
             negotiated,
             offered: OfferedSchemes::default(),
-        });
+        }));
         connection.ids = self.ids.clone();
         connection.liveness = self.liveness.clone();
         connection.mtu = self.mtu.clone();
@@ -285,20 +359,21 @@ impl Asleep {
         Ok(connection)
     }
 
-    /// Reads the secrets, and for these epochs (of sending and receiving) installs the keys that follow
-    /// from them.
+    /// Reads the secrets, and for an association that wakes up installs the keys of these epochs (of
+    /// sending and receiving) that follow from them.
     fn keys(
         &self,
         channel: &mut Channel,
         negotiated: &Negotiated,
-        epochs: Option<(u64, u64)>,
+        purpose: Purpose,
+        (send_epoch, receive_epochs): (u64, &[u64]),
         r: &mut Reader<'_>,
     ) -> Result<EstablishedKeys, DecodeError> {
         match &self.keys {
             Keys::Dtls12 { suite, session } => {
                 let master = MasterSecret12::from_bytes(suite.hash, r.array()?);
                 let (client_random, server_random) = (r.array()?, r.array()?);
-                if epochs.is_some() {
+                if matches!(purpose, Purpose::Waking) {
                     let keys = master.keys(suite, &client_random, &server_random);
                     let (send, receive) = match self.role {
                         Role::Client(..) => (keys.client, keys.server),
@@ -327,12 +402,18 @@ impl Asleep {
             Keys::Dtls13 { suite } => {
                 let len = suite.hash.algorithm().output_len();
                 let send = TrafficSecret::new(suite.hash, r.take(len)?);
-                let receive = TrafficSecret::new(suite.hash, r.take(len)?);
                 let exporter = ExporterSecret::new(suite.hash, r.take(len)?);
-                if let Some((send_epoch, receive_epoch)) = epochs {
-                    channel.install_sending(send_epoch, suite, (&send, Scheme::Plain));
-                    channel.install_receiving(receive_epoch, suite, (&receive, Scheme::Plain));
-                }
+                let receive = match purpose {
+                    Purpose::Waking => {
+                        channel.install_sending(send_epoch, suite, (&send, Scheme::Plain));
+                        channel.install_all_receiving(suite, receive_epochs, r)?
+                    }
+                    Purpose::Reading => {
+                        // The newest secret is the last one.
+                        r.take(len * receive_epochs.len().saturating_sub(1))?;
+                        TrafficSecret::new(suite.hash, r.take(len)?)
+                    }
+                };
                 let resumption = PartState::EMPTY;
                 Ok(EstablishedKeys::Dtls13 { suite, send, receive, exporter, resumption })
             }
@@ -340,8 +421,10 @@ impl Asleep {
     }
 }
 
-impl fmt::Debug for Asleep {
+impl fmt::Debug for SleepingConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asleep").field("bytes", &self.bytes.len()).finish_non_exhaustive()
+        f.debug_struct("SleepingConnection")
+            .field("bytes", &self.bytes.len())
+            .finish_non_exhaustive()
     }
 }

@@ -79,7 +79,7 @@ impl Connection {
     /// Writes the state. Returns whether that was possible.
     fn write_state(&self, clean: bool, w: &mut Writer<'_>) -> Result<bool, BufferFull> {
         let Stage::Established(established) = &self.stage else { return Ok(false) };
-        let Established { keys, negotiated, .. } = established;
+        let Established { keys, negotiated, .. } = &**established;
         let Some(key_check) = self.persistence.get().and_then(|saved| saved.key_check) else {
             return Ok(false);
         };
@@ -120,7 +120,7 @@ impl Connection {
                 w.bytes(send.as_bytes())?;
                 w.bytes(exporter.as_bytes())?;
                 if let [(old, _), _] = receive[..] {
-                    let Some(old) = channel.kept_secret(old) else { return Ok(false) };
+                    let Some(old) = channel.replaced_secret(old) else { return Ok(false) };
                     w.bytes(old.as_bytes())?;
                 }
                 w.bytes(newest.as_bytes())?;
@@ -142,7 +142,7 @@ impl Connection {
             epoch => epoch >= APPLICATION_EPOCH && !newest.is_used(),
         });
         let Some(old) = old else { return Some(vec![saved(newest)]) };
-        match self.channel.kept_secret(old.epoch()) {
+        match self.channel.replaced_secret(old.epoch()) {
             Some(_) => Some(vec![saved(old), saved(newest)]),
             None => (old.epoch() == HANDSHAKE_EPOCH).then(|| vec![saved(newest)]),
         }
@@ -269,7 +269,7 @@ fn read(
     persistence.key_check = Some(key_check);
     let to = read_addresses(&mut r)?;
     let mut channel = Channel::new(rng, role.settings(), 0, 0);
-    channel.keep_secrets(part);
+    channel.keep_replaced_secrets();
     let incoming = Reassembly::read(&mut r)?;
     let mut connection = Connection::new(role, to.peer, now, channel, incoming);
     connection.timers.stop_all();
@@ -352,13 +352,8 @@ fn read_epochs(
         let exporter = ExporterSecret::new(suite.hash, r.take(len)?);
         let channel = &mut connection.channel;
         channel.install_sending(send_epoch, suite, (&send, Scheme::Plain));
-        let mut newest = None;
-        for (epoch, _) in &epochs {
-            let receive = TrafficSecret::new(suite.hash, r.take(len)?);
-            channel.install_receiving(*epoch, suite, (&receive, Scheme::Plain));
-            newest = Some(receive);
-        }
-        let receive = newest.ok_or(DecodeError::Short)?;
+        let numbers: Vec<_> = epochs.iter().map(|(epoch, _)| *epoch).collect();
+        let receive = channel.install_all_receiving(suite, &numbers, r)?;
         let resumption = PartState::EMPTY;
         EstablishedKeys::Dtls13 { suite, send, receive, exporter, resumption }
     };
@@ -366,7 +361,7 @@ fn read_epochs(
         epoch.succeed(progress, longest);
     }
     let offered = OfferedSchemes::default();
-    connection.stage = Stage::Established(Established { keys, negotiated, offered });
+    connection.stage = Stage::Established(Box::new(Established { keys, negotiated, offered }));
     Ok(())
 }
 

@@ -95,7 +95,7 @@ impl WaitCertificate {
         message: &Message,
     ) -> Result<State, Fault> {
         let kind = self.kinds.server;
-        let body = compression::expand(&settings.certificate_compression, message)?;
+        let body = compression::expand(settings.accepted_compressions(), message)?;
         let certificate = read_certificate(&body, kind)?;
         if certificate.entries.is_empty() {
             return Err(DecodeError::Invalid("empty list of certificates").into());

@@ -205,7 +205,7 @@ impl WaitFinished {
             let alpn = self.negotiated.application_protocol().unwrap_or_default().to_vec();
             agreed.set(part, Agreed { suite: self.suite.id, owner, alpn });
         }
-        let established = Established {
+        let established = Box::new(Established {
             keys: EstablishedKeys::Dtls13 {
                 suite: self.suite,
                 send: send_secret,
@@ -218,7 +218,7 @@ impl WaitFinished {
                 (self.negotiated.receive, &settings.aggregation.receive),
             ),
             negotiated: self.negotiated,
-        };
+        });
         let flight = Box::new(LastFlight {
             transcript: self.transcript,
             client: self.client,
@@ -242,12 +242,15 @@ pub(in crate::handshake) struct LastFlight {
     master: MasterSecret,
     /// What tickets of the server will carry on.
     agreed: PartState<parts::Resumption, Agreed>,
-    established: Established,
+    established: Box<Established>,
 }
 
 impl LastFlight {
     /// Sends the client's Finished: the handshake is complete.
-    pub(in crate::handshake) fn finish(mut self: Box<Self>, channel: &mut Channel) -> Established {
+    pub(in crate::handshake) fn finish(
+        mut self: Box<Self>,
+        channel: &mut Channel,
+    ) -> Box<Established> {
         let finished = self.client.finished_key().verify_data(&self.transcript.hash());
         channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
         let mut established = self.established;

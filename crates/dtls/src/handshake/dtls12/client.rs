@@ -413,7 +413,7 @@ impl WaitFinished {
         mut self: Box<Self>,
         channel: &mut Channel,
         message: &Message,
-    ) -> Result<Established, Fault> {
+    ) -> Result<Box<Established>, Fault> {
         if self.gives_ticket {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }

@@ -199,7 +199,7 @@ impl KeysInstalled {
         matches!(self.owner, Owner::Psk(_))
     }
 
-    fn established(self) -> Established {
+    fn established(self) -> Box<Established> {
         let Hellos {
             part,
             suite,
@@ -220,7 +220,7 @@ impl KeysInstalled {
             id: self.session_id,
             ticket: self.ticket,
         };
-        Established {
+        Box::new(Established {
             offered: OfferedSchemes::default(),
             keys: EstablishedKeys::Dtls12(OfPart::new(
                 part,
@@ -251,6 +251,6 @@ impl KeysInstalled {
                 certificates,
                 protocol: self.protocol,
             },
-        }
+        })
     }
 }

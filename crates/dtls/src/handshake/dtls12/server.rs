@@ -254,7 +254,7 @@ impl WaitFinished {
         mut self: Box<Self>,
         channel: &mut Channel,
         message: &Message,
-    ) -> Result<Established, Fault> {
+    ) -> Result<Box<Established>, Fault> {
         self.keyed.check_finished(message)?;
         channel.flight.complete();
         if let Some(tickets) = self.tickets {

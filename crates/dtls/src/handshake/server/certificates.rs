@@ -96,7 +96,7 @@ impl WaitCertificate {
         channel: &mut Channel,
         message: &Message,
     ) -> Result<State, Fault> {
-        let body = compression::expand(&settings.certificate_compression, message)?;
+        let body = compression::expand(settings.accepted_compressions(), message)?;
         let certificate = read_certificate(&body, self.kind)?;
         absorb(&mut self.flight.transcript, message.kind, &message.body);
         // The client answers our flight, so it has all of it.
