@@ -136,8 +136,10 @@ fn a_good_configuration_is_checked() {
         return;
     }
     assert_eq!(code, Some(0), "{text}");
-    let good = format!("plant-a: LAN {lan}, 1 peer; no problem found");
-    assert!(text.contains(&good), "{text}");
+    // What it warns of depends on the machine: a firewall, or another program at its port.
+    assert!(text.contains(&format!("plant-a: LAN {lan}, 1 peer; ")), "{text}");
+    assert!(!text.contains("error: "), "{text}");
+    assert_eq!(text.contains("; no problem found"), !text.contains("warning: "), "{text}");
     let (text, code) = prints(&["gateway", "check", "--json", &file]);
     assert_eq!(code, Some(0));
     let json: Value = serde_json::from_str(&text).unwrap();
