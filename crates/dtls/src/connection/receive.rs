@@ -8,14 +8,14 @@ use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit, Misbehaviour};
 use crate::handshake::reassembly::{ClearMessages, Message, Offered};
 use crate::handshake::{Progress, State};
-use crate::messages::{Alert, Fragment, RecordNumber, ack};
+use crate::messages::{Alert, Fragment, RecordNumber};
 use crate::parts::{self, Part};
 use crate::record::epochs::{APPLICATION_EPOCH, EARLY_EPOCH, EPOCH_12, carries_data};
 use crate::record::outcomes::{Inner, OpenedRecord, Outcomes};
 use crate::record::receive_buffer::{Origin, Slot};
 use crate::record::{ConnectionId, Header12, ReceiveEpoch, RecordId, UnifiedHeader};
 use crate::timer::Timer;
-use crate::tuning::{ACK_PATIENCE, HANDSHAKE_KEYS_LIFETIME};
+use crate::tuning::HANDSHAKE_KEYS_LIFETIME;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_core::{AddressPair, Decode, Instant, Reader};
@@ -487,66 +487,6 @@ impl Connection {
         self.stage.state().is_some_and(State::expects_clear)
     }
 
-    /// Whether the peer understands ACKs: not in DTLS 1.2, and unknown until the peer has chosen
-    /// the version.
-    fn acknowledges(&self) -> bool {
-        match self.stage.state() {
-            Some(State::WaitServerHello(_, state)) => state.is_retried(),
-            _ => self.stage.version() == Some(ProtocolVersion::Dtls13),
-        }
-    }
-
-    /// Schedules the ACK of what was just received in `epoch` (RFC 9147, section 7.1).
-    #[inline(never)]
-    fn schedule_ack(&mut self, epoch: u64) {
-        let flight = self.channel.flight.unsent_epoch();
-        if epoch < APPLICATION_EPOCH && flight.is_some_and(|unsent| unsent < APPLICATION_EPOCH) {
-            // The flight that answers acknowledges it implicitly.
-            self.acks.clear();
-            self.timers.stop(Timer::Acknowledge);
-        } else if self.is_established() {
-            // No flight will acknowledge it.
-            let delay = self.settings().ack_delay;
-            if epoch < APPLICATION_EPOCH || delay.is_zero() {
-                self.acks.make_due();
-                self.timers.stop(Timer::Acknowledge);
-            } else {
-                self.timers.set_at_most(Timer::Acknowledge, self.now + delay);
-            }
-        } else {
-            // The rest of the peer's flight may still be on its way.
-            self.timers.set_at_most(
-                Timer::Acknowledge,
-                self.now + self.retransmission.timeout() / ACK_PATIENCE,
-            );
-        }
-    }
-
-    /// Answers a retransmission of what the peer sent in `epoch`: our answer got lost. A burst of
-    /// retransmissions gets one answer.
-    ///
-    /// A flight of the handshake is answered by our flight, a later message only by an ACK.
-    #[inline(never)]
-    fn answer_repetition(&mut self, epoch: u64) {
-        let ready = self.now >= self.retransmission.allowed_from();
-        let flight = self.channel.flight.epoch();
-        if epoch < APPLICATION_EPOCH && flight.is_some_and(|ours| ours < APPLICATION_EPOCH) {
-            self.acks.clear();
-            if self.may_repeat_flight() && self.channel.flight.unsent_epoch().is_none() {
-                self.channel.flight.resend();
-                self.stats.sent(|sent| sent.retransmissions += 1);
-                self.retransmission.sent(self.now);
-            }
-        } else if ready && self.settings().ack_delay.is_zero() {
-            self.acks.make_due();
-            self.retransmission.sent(self.now);
-        } else {
-            let delayed = self.now + self.settings().ack_delay;
-            let at = delayed.max(self.retransmission.allowed_from());
-            self.timers.set_at_most(Timer::Acknowledge, at);
-        }
-    }
-
     /// Whether the handshake waits for the answer to a lookup of a DTLS 1.2 client's PSK, or for
     /// this end's own [`SigningKey`](crate::crypto::SigningKey).
     pub(crate) fn awaits_answer(&self) -> bool {
@@ -677,53 +617,5 @@ impl Connection {
             }
         }
         self.report_loss();
-    }
-
-    /// Processes a plaintext ACK, which anybody can send.
-    ///
-    /// It is used only by a client that knows from a HelloRetryRequest that the server speaks DTLS
-    /// 1.3, and only as a hint: records that it does not name are retransmitted at once, and
-    /// records that it names are still retransmitted when the timer expires. A server does not need
-    /// one: its ServerHello is acknowledged under keys.
-    #[inline(never)]
-    fn acknowledged_in_clear(&mut self, content: &[u8]) -> Result<(), Fault> {
-        let records = ack::read(content)?;
-        let state = self.stage.state();
-        let retried = matches!(state, Some(State::WaitServerHello(_, state)) if state.is_retried());
-        if retried && self.may_repeat_flight() && self.channel.flight.resend_unnamed(records) {
-            self.stats.sent(|sent| sent.retransmissions += 1);
-            self.retransmission.sent(self.now);
-        }
-        Ok(())
-    }
-
-    #[inline(never)]
-    fn acknowledged(&mut self, epoch: u64, content: &[u8]) -> Result<(), Fault> {
-        let mut news = false;
-        // During the handshake an ACK counts only for records that are protected no better than
-        // itself. Later each direction counts its epochs separately (RFC 9147, section 7).
-        let reach = if epoch < APPLICATION_EPOCH { epoch } else { u64::MAX };
-        for record in ack::read(content)?.filter(|record| record.epoch <= reach) {
-            let new = self.channel.flight.acknowledge(record);
-            if new {
-                self.followed(record);
-            }
-            news |= new;
-        }
-        if !news {
-            return Ok(());
-        }
-        if self.channel.flight.is_done() {
-            self.measure_path();
-            self.flight_acknowledged();
-        } else {
-            // Parts of the flight are missing: they are retransmitted without waiting for the timer
-            // (section 7.2).
-            if self.channel.flight.resend_missing(self.now) {
-                self.stats.sent(|sent| sent.retransmissions += 1);
-            }
-            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout());
-        }
-        Ok(())
     }
 }
