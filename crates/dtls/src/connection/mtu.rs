@@ -239,8 +239,9 @@ impl Connection {
         let settings = self.settings();
         match self.negotiated() {
             Some(agreed) => {
-                agreed.return_routability
-                    && self.channel.send.peek().is_some_and(SendEpoch::can_pad)
+                let sending = || self.channel.send.peek().is_some_and(SendEpoch::can_pad);
+                let can_pad = self.read_only.get().map_or_else(sending, |of| of.can_pad);
+                agreed.return_routability && can_pad
             }
             None => settings.connection_ids.are_negotiated() && settings.return_routability,
         }

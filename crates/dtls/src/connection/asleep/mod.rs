@@ -77,6 +77,8 @@ pub struct SleepingConnection {
 pub(super) struct ReadOnly {
     /// The largest overhead in bytes of application data that is sent, for any record number.
     pub(super) data_overhead: usize,
+    /// Whether records that are sent can be padded.
+    pub(super) can_pad: bool,
     /// The security level of data that is received.
     pub(super) security_level: SecurityLevel,
 }
@@ -157,6 +159,7 @@ impl Connection {
         let (send, receive) = (self.channel.send.peek()?, self.channel.receive.newest()?);
         let read_only = ReadOnly {
             data_overhead: send.largest_data_overhead(NumberLength::Two),
+            can_pad: send.can_pad(),
             security_level: receive.security_level(),
         };
         if !self.can_sleep() {
