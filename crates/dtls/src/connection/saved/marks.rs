@@ -88,8 +88,8 @@ impl SavedAssociation {
         Self { marks, state }
     }
 
-    /// The same state with these marks, where a host has not stored it yet when the association asks
-    /// for marks alone.
+    /// This saved association with newer marks. A host needs it that has not stored the state yet when
+    /// the association asks it to store marks alone.
     #[must_use]
     pub fn with(self, marks: Marks) -> Self {
         Self { marks, ..self }
