@@ -178,6 +178,66 @@ impl Persistence {
         self.adopted.is_some_and(|adopted| adopted.dormant)
     }
 
+    /// Decides whether a write is due, and how many numbers it reserves. `next` is the next record
+    /// number of the sending epoch.
+    fn begin_write(&mut self, now: Instant, revision: Revision, later: Later, next: u64) -> bool {
+        let (top, durable) = (self.top, self.durable);
+        let changed = durable.is_none_or(|durable| durable.revision != revision);
+        let looks = core::mem::take(&mut self.look);
+        let rests = looks && core::mem::replace(&mut self.used, (next, top)) == (next, top);
+        // An idle association reserves nothing before it has to.
+        let (ahead, delivered) = match self.idle && !changed {
+            true => (RECORDS_OF_DATAGRAM, 0),
+            false => (self.sending.count / 2, self.delivering.count / 2),
+        };
+        let (mut send, mut deliver) = (false, false);
+        if let Some(Written { marks, .. }) = durable {
+            send = changed || next + ahead.max(RECORDS_OF_DATAGRAM) > marks.send_below;
+            let wanted = (top.0, top.1 + delivered);
+            deliver = wanted > (marks.deliver_epoch, marks.deliver_below);
+        }
+        let stale = durable.is_some_and(|durable| looks && durable.later != later);
+        let lowers = rests && !self.idle;
+        if !(changed || send || deliver || stale || lowers) {
+            return false;
+        }
+        if send || deliver {
+            self.idle = false;
+        } else if rests {
+            self.idle = true;
+        }
+        if send {
+            self.sending.renew(now);
+        }
+        if deliver {
+            self.delivering.renew(now);
+        }
+        true
+    }
+
+    /// The marks of the next write, which reserve numbers from `next` on.
+    fn next_marks(&mut self, revision: Revision, next: u64, is_12: bool) -> Marks {
+        let (send_ahead, deliver_ahead) = match self.idle {
+            true => (LEAST_RESERVE, 0),
+            false => (self.sending.count, self.delivering.count),
+        };
+        let (deliver_epoch, deliver_below) = match self.top.max(self.floor) {
+            // Nothing was delivered yet.
+            (0, _) => (revision.receive_epoch, 0),
+            delivered => delivered,
+        };
+        self.version += 1;
+        let send_below = next + send_ahead.max(RECORDS_OF_DATAGRAM * 2);
+        Marks {
+            version: self.version,
+            send_epoch: revision.send_epoch,
+            send_below,
+            deliver_epoch,
+            deliver_below: deliver_below + deliver_ahead,
+            skipped: if is_12 { 0 } else { self.skipped + (send_below - next) },
+        }
+    }
+
     /// Whether what is durable includes this state, and reserves the numbers before `next` and
     /// `top`. A write that may or may not have reached the store counts only as far as both allow.
     fn covers(&self, revision: Revision, next: u64, top: (u64, u64)) -> bool {
@@ -280,64 +340,16 @@ impl Connection {
             return None;
         }
         let (revision, later, next) = (self.revision(), self.later(), self.next_number());
-        let now = self.now;
-        let is_12 = self.is_12();
+        let (now, is_12) = (self.now, self.is_12());
         let persistence = self.persistence.get_mut()?;
-        let (part, top) = (persistence.part, persistence.top);
-        let durable = persistence.durable;
-        let changed = durable.is_none_or(|durable| durable.revision != revision);
-        let looks = core::mem::take(&mut persistence.look);
-        let rests = looks && core::mem::replace(&mut persistence.used, (next, top)) == (next, top);
-        // An idle association reserves nothing before it has to.
-        let (ahead, delivered) = match persistence.idle && !changed {
-            true => (RECORDS_OF_DATAGRAM, 0),
-            false => (persistence.sending.count / 2, persistence.delivering.count / 2),
-        };
-        let (mut send, mut deliver) = (false, false);
-        if let Some(Written { marks, .. }) = durable {
-            send = changed || next + ahead.max(RECORDS_OF_DATAGRAM) > marks.send_below;
-            let wanted = (top.0, top.1 + delivered);
-            deliver = wanted > (marks.deliver_epoch, marks.deliver_below);
-        }
-        let stale = durable.is_some_and(|durable| looks && durable.later != later);
-        let lowers = rests && !persistence.idle;
-        if !(changed || send || deliver || stale || lowers) {
+        let (part, durable) = (persistence.part, persistence.durable);
+        if !persistence.begin_write(now, revision, later, next) {
             return None;
         }
-        if send || deliver {
-            persistence.idle = false;
-        }
-        if send {
-            persistence.sending.renew(now);
-        }
-        if deliver {
-            persistence.delivering.renew(now);
-        }
-        if rests && !send && !deliver {
-            persistence.idle = true;
-        }
-        let (send_ahead, deliver_ahead) = match persistence.idle {
-            true => (LEAST_RESERVE, 0),
-            false => (persistence.sending.count, persistence.delivering.count),
-        };
-        let (deliver_epoch, deliver_below) = match top.max(persistence.floor) {
-            // Nothing was delivered yet.
-            (0, _) => (revision.receive_epoch, 0),
-            delivered => delivered,
-        };
-        persistence.version += 1;
-        let send_below = next + send_ahead.max(RECORDS_OF_DATAGRAM * 2);
-        let marks = Marks {
-            version: persistence.version,
-            send_epoch: revision.send_epoch,
-            send_below,
-            deliver_epoch,
-            deliver_below: deliver_below + deliver_ahead,
-            skipped: if is_12 { 0 } else { persistence.skipped + (send_below - next) },
-        };
+        let marks = persistence.next_marks(revision, next, is_12);
         persistence.pending = Some(Written { marks, revision, later });
-        let same = durable.is_some_and(|durable| !changed && durable.later == later);
-        let state = if same { None } else { self.state(false) };
+        let is_same = |durable: Written| durable.revision == revision && durable.later == later;
+        let state = if durable.is_some_and(is_same) { None } else { self.state(false) };
         Some((part, Box::new(SavedAssociation::of(marks, state))))
     }
 
