@@ -225,7 +225,7 @@ pub(super) const PROFILES: [Profile; 2] = [
     Profile { name: "fast", flags: "" },
 ];
 
-/// The Rust target of the board.
+/// The Rust target of the board, which the settings of `firmware/` choose: the folder of its builds.
 const TARGET: &str = "thumbv7m-none-eabi";
 
 /// The folder of builds of another work tree.
@@ -252,7 +252,7 @@ pub(super) fn build(
     let sets: BTreeSet<_> = images.iter().map(set).collect();
     for (package, features) in sets {
         let mut build = cargo(&["build", "--quiet", "--package", package, "--features", features]);
-        build.args(["--profile", profile.name, "--target", TARGET, "--target-dir"]).arg(&target);
+        build.args(["--profile", profile.name, "--target-dir"]).arg(&target);
         let of_set = images.iter().filter(|image| set(image) == (package, features));
         build.args(of_set.flat_map(|image| ["--bin", image.name]));
         build.env("RUSTFLAGS", format!("{SYMBOLS} {} {}", frames::FLAG, profile.flags));
