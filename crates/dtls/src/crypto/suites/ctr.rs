@@ -29,6 +29,9 @@ where
     }
 }
 
+/// Whether integers of 128 bits are cheap: they take two registers, not four and a loop of shifts.
+const WIDE_REGISTERS: bool = cfg!(target_pointer_width = "64");
+
 /// Generates counter blocks.
 pub(crate) struct Counter {
     /// The first counter block; its last 4 bytes are replaced by `next`.
@@ -44,8 +47,13 @@ impl Counter {
 
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Block {
-        let prefix = u128::from_be_bytes(self.block) >> 32 << 32;
-        let block = (prefix | u128::from(self.next)).to_be_bytes();
+        let block = if WIDE_REGISTERS {
+            let prefix = u128::from_be_bytes(self.block) >> 32 << 32;
+            (prefix | u128::from(self.next)).to_be_bytes()
+        } else {
+            self.block[12..].copy_from_slice(&self.next.to_be_bytes());
+            self.block
+        };
         self.next = self.next.wrapping_add(1);
         block
     }
@@ -55,7 +63,7 @@ impl Counter {
 /// that ciphers use, in the middle of CBC-MAC's chain. Small ones have no such registers.
 #[inline(always)]
 pub(crate) fn xored(a: Block, b: Block) -> Block {
-    if cfg!(target_pointer_width = "64") {
+    if WIDE_REGISTERS {
         core::array::from_fn(|i| a[i] ^ b[i])
     } else {
         (u128::from_ne_bytes(a) ^ u128::from_ne_bytes(b)).to_ne_bytes()
@@ -65,6 +73,9 @@ pub(crate) fn xored(a: Block, b: Block) -> Block {
 /// `bytes`, at most 16, padded with zeros.
 #[inline(always)]
 pub(crate) fn padded(bytes: &[u8]) -> Block {
+    if !WIDE_REGISTERS {
+        return padded_by_copy(bytes);
+    }
     if let Some(block) = bytes.first_chunk() {
         return *block;
     }
@@ -82,25 +93,42 @@ pub(crate) fn padded(bytes: &[u8]) -> Block {
     number.to_le_bytes()
 }
 
+/// As [`padded`], in the least code.
+fn padded_by_copy(bytes: &[u8]) -> Block {
+    let mut block = Block::default();
+    block.iter_mut().zip(bytes).for_each(|(place, byte)| *place = *byte);
+    block
+}
+
 /// Writes as much of `block` as `out`, at most 16 bytes, has room for.
 #[inline(always)]
 pub(crate) fn put(out: &mut [u8], block: Block) {
     let (len, number) = (out.len(), u128::from_le_bytes(block));
-    if let Some(high) = out.last_chunk_mut() {
+    if !WIDE_REGISTERS {
+        put_by_copy(out, block);
+    } else if let Some(high) = out.last_chunk_mut() {
         *high = ((number >> (8 * (len - 8))) as u64).to_le_bytes();
         out[..8].copy_from_slice(&block[..8]);
     } else if let Some(high) = out.last_chunk_mut() {
         *high = ((number >> (8 * (len - 4))) as u32).to_le_bytes();
         out[..4].copy_from_slice(&block[..4]);
     } else {
-        out.iter_mut().zip(block).for_each(|(out, byte)| *out = byte);
+        put_by_copy(out, block);
     }
+}
+
+/// As [`put`], in the least code.
+fn put_by_copy(out: &mut [u8], block: Block) {
+    out.iter_mut().zip(block).for_each(|(out, byte)| *out = byte);
 }
 
 /// The first `len` bytes of `block`, fewer than 16, and zeros.
 #[inline(always)]
 pub(crate) fn truncated(block: Block, len: usize) -> Block {
-    (u128::from_le_bytes(block) & ((1 << (8 * len)) - 1)).to_le_bytes()
+    match WIDE_REGISTERS {
+        true => (u128::from_le_bytes(block) & ((1 << (8 * len)) - 1)).to_le_bytes(),
+        false => padded_by_copy(&block[..len]),
+    }
 }
 
 /// The encryption of `block`.
@@ -184,9 +212,13 @@ mod tests {
             let mut expected = [0; 16];
             expected[..len].copy_from_slice(&block[..len]);
             assert_eq!(padded(&block[..len]), expected, "{len}");
+            assert_eq!(padded_by_copy(&block[..len]), expected, "{len}");
             let mut out = [0; 18];
             put(&mut out[1..][..len], block);
             assert_eq!((out[0], &out[1..17], out[17]), (0, &expected[..], 0), "{len}");
+            let mut copied = [0; 18];
+            put_by_copy(&mut copied[1..][..len], block);
+            assert_eq!(copied, out, "{len}");
             assert!(len == 16 || truncated(block, len) == expected, "{len}");
         }
     }
