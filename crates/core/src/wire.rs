@@ -303,12 +303,19 @@ impl<'a> Writer<'a> {
         let at = self.len;
         self.reserve(N)?;
         let result = content(self)?;
-        let length = (self.len - at - N) as u64;
-        if length >> (8 * N) != 0 {
+        self.fill_in(at, N)?;
+        Ok(result)
+    }
+
+    /// Fills in the length prefix of `n` bytes at `at`, at most 3. It is a function for itself, so
+    /// that small devices have it once and not for each content.
+    fn fill_in(&mut self, at: usize, n: usize) -> Result<(), BufferFull> {
+        let length = self.len - at - n;
+        if length >> (8 * n) != 0 {
             return Err(BufferFull);
         }
-        self.buf[at..at + N].copy_from_slice(&length.to_be_bytes()[8 - N..]);
-        Ok(result)
+        self.buf[at..at + n].copy_from_slice(&(length as u32).to_be_bytes()[4 - n..]);
+        Ok(())
     }
 }
 

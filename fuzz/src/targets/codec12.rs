@@ -51,6 +51,7 @@ fn hellos(input: &[u8]) {
         assert!(id.len() <= 32);
         let again = bytes_of(|w| {
             let block = |w: &mut Writer<'_>| write_block(hello.extensions, w);
+            let suites = |w: &mut Writer<'_>| suites.clone().try_for_each(|suite| w.u16(suite));
             write_client_hello(w, hello.random, id, cookie, suites, block)
         });
         assert!(same_hello(&again, input));

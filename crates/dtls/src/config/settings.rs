@@ -485,10 +485,16 @@ impl Settings {
 
     /// The suites of DTLS 1.2 in order of preference; none if that version is not enabled.
     pub(crate) fn suites_12(&self) -> impl Iterator<Item = &'static CipherSuite12> + Clone + '_ {
-        let spoken =
-            parts::Dtls12::INCLUDED.is_some() && self.versions.contains(&ProtocolVersion::Dtls12);
-        let suites = self.suites.iter().filter(move |_| spoken);
-        suites.filter_map(|id| self.provider.suite_12(*id))
+        (0..).map_while(|at| self.suite_12(at))
+    }
+
+    /// The suite at a place in [`suites_12`](Self::suites_12). Callers have only the call of this
+    /// function, not an iterator of their own type each, which takes flash.
+    fn suite_12(&self, at: usize) -> Option<&'static CipherSuite12> {
+        parts::Dtls12::INCLUDED?;
+        let spoken = self.versions.contains(&ProtocolVersion::Dtls12);
+        let suites = self.suites.iter().filter(|_| spoken);
+        suites.filter_map(|id| self.provider.suite_12(*id)).nth(at)
     }
 
     /// The suites of DTLS 1.2 of an end with these credentials, in order of preference.
@@ -511,16 +517,22 @@ impl Settings {
     /// The suites of DTLS 1.3 in order of preference. If aggregation is wanted, suites that can
     /// aggregate come first.
     pub(crate) fn ordered_suites(&self) -> impl Iterator<Item = &'static CipherSuite> + Clone + '_ {
+        (0..).map_while(|at| self.ordered_suite(at))
+    }
+
+    /// The suite at a place in [`ordered_suites`](Self::ordered_suites), as [`suite_12`](Self::suite_12).
+    fn ordered_suite(&self, at: usize) -> Option<&'static CipherSuite> {
         let wanted = self.aggregation.is_wanted();
         let spoken = self.versions.contains(&ProtocolVersion::Dtls13);
-        let suites = move || {
-            let suites = self.suites.iter().filter(move |_| spoken);
+        let suites = || {
+            let suites = self.suites.iter().filter(|_| spoken);
             suites.filter_map(|id| self.provider.suite(*id))
         };
         let (mut first, mut rest) = (preferable(), preferable());
         suites()
-            .filter(move |suite| wanted && first(suite))
-            .chain(suites().filter(move |suite| !(wanted && rest(suite))))
+            .filter(|suite| wanted && first(suite))
+            .chain(suites().filter(|suite| !(wanted && rest(suite))))
+            .nth(at)
     }
 }
 

@@ -344,23 +344,20 @@ impl WaitServerHello {
                 .map_or(0, |(offered, verifier)| offered_len(settings, offered, verifier));
         let mut body = alloc::vec![0; room];
         let mut w = Writer::new(&mut body);
-        let renegotiation = offer_12.map(|_| EMPTY_RENEGOTIATION_INFO_SCSV);
         let grease = Grease::new(settings, &self.random);
-        let suites = settings
-            .ordered_suites()
-            .filter(|suite| {
-                !parts::Sha384::IS_INCLUDED
+        let suites = |w: &mut Writer<'_>| {
+            Grease::write(grease, List::Suites, w)?;
+            for suite in settings.ordered_suites() {
+                if !parts::Sha384::IS_INCLUDED
                     || offer_13.is_some_and(|offer| offer.fits(&self.certificates, suite))
-            })
-            .map(|suite| suite.id.0)
-            .chain(
-                offer_12
-                    .into_iter()
-                    .flat_map(|offer| offer.suites(settings))
-                    .map(|suite| suite.id.0),
-            )
-            .chain(renegotiation);
-        let suites = grease.map(|grease| grease.value(List::Suites)).into_iter().chain(suites);
+                {
+                    w.u16(suite.id.0)?;
+                }
+            }
+            let Some(offer) = offer_12 else { return Ok(()) };
+            offer.suites(settings).try_for_each(|suite| w.u16(suite.id.0))?;
+            w.u16(EMPTY_RENEGOTIATION_INFO_SCSV)
+        };
         let ecdhe_12 = offer_12.is_some_and(|offer| offer.offers_ecdhe(settings));
         let mut binders_at = None;
         write_client_hello(&mut w, &self.random, session_id, cookie_12, suites, |w| {

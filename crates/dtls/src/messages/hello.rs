@@ -54,26 +54,21 @@ impl<'a> Decode<'a> for ClientHello<'a> {
     }
 }
 
-/// Writes a ClientHello; `extensions` appends its extensions. Session ID and cookie are those of
-/// DTLS 1.2.
+/// Writes a ClientHello; `suites` appends its cipher suites, 16 bits each, and `extensions` its
+/// extensions. Session ID and cookie are those of DTLS 1.2.
 pub fn write_client_hello(
     w: &mut Writer<'_>,
     random: &[u8; 32],
     session_id: &[u8],
     cookie: &[u8],
-    suites: impl Iterator<Item = u16>,
+    suites: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     extensions: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
 ) -> Result<(), BufferFull> {
     w.u16(LEGACY_VERSION)?;
     w.bytes(random)?;
     w.vec8(|w| w.bytes(session_id))?;
     w.vec8(|w| w.bytes(cookie))?;
-    w.vec16(|w| {
-        for suite in suites {
-            w.u16(suite)?;
-        }
-        Ok(())
-    })?;
+    w.vec16(suites)?;
     w.vec8(|w| w.u8(0))?; // legacy_compression_methods: null
     w.vec16(extensions)
 }
@@ -179,9 +174,14 @@ mod tests {
     fn client_hello_round_trip_and_every_cut() {
         let mut buf = [0; 256];
         let mut w = Writer::new(&mut buf);
-        write_client_hello(&mut w, &[7; 32], b"id", b"", [0x1301].into_iter(), |w| {
-            write_extension(w, ExtensionType::COOKIE, |w| w.bytes(b"xyz"))
-        })
+        write_client_hello(
+            &mut w,
+            &[7; 32],
+            b"id",
+            b"",
+            |w| w.u16(0x1301),
+            |w| write_extension(w, ExtensionType::COOKIE, |w| w.bytes(b"xyz")),
+        )
         .unwrap();
         let bytes = w.finish();
         let hello = ClientHello::decode(bytes).unwrap();
