@@ -27,6 +27,8 @@ impl Instant {
     }
 
     /// Time elapsed since `earlier`, zero if that lies in the future.
+    // It divides numbers of 64 bits, which small devices do in software: they have it once.
+    #[cfg_attr(target_pointer_width = "32", inline(never))]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
@@ -40,6 +42,7 @@ pub const fn micros(duration: Duration) -> u64 {
 impl Add<Duration> for Instant {
     type Output = Self;
 
+    #[cfg_attr(target_pointer_width = "32", inline(never))]
     fn add(self, rhs: Duration) -> Self {
         Self(self.0.saturating_add(micros(rhs)))
     }

@@ -172,6 +172,7 @@ impl Nanos {
         self.0.get() - 1
     }
 
+    #[cfg_attr(target_pointer_width = "32", inline(never))]
     const fn duration(self) -> Duration {
         match self.0 {
             NonZeroU64::MAX => Duration::MAX,
@@ -182,6 +183,7 @@ impl Nanos {
 
 /// Nanoseconds; `u64::MAX` for what is longer than 584 years. ([`Duration::as_nanos`] computes with
 /// 128 bits, which small processors do at length.)
+#[cfg_attr(target_pointer_width = "32", inline(never))]
 const fn nanos(duration: Duration) -> u64 {
     let seconds = duration.as_secs().saturating_mul(1_000_000_000);
     seconds.saturating_add(duration.subsec_nanos() as u64)
@@ -294,7 +296,7 @@ impl Retransmission {
 
     /// Doubles the timeout, up to `most`.
     pub(crate) fn back_off(&mut self, most: Duration) {
-        self.timeout = Nanos::of(self.timeout().saturating_mul(2).min(most));
+        self.timeout = Nanos::new(self.timeout.get().saturating_mul(2).min(nanos(most)));
     }
 }
 

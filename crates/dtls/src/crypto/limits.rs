@@ -272,12 +272,19 @@ fn nearest<const N: usize>(counts: [(u64, u64); N]) -> KeyState {
     if counts.iter().fold(true, |fresh, (used, limit)| fresh & (*used < limit / 2)) {
         return KeyState::Fresh;
     }
-    let state = |(used, limit): (u64, u64)| match used {
+    nearest_when_due(&counts)
+}
+
+/// As [`nearest`], for any number of counts.
+#[cold]
+#[inline(never)]
+fn nearest_when_due(counts: &[(u64, u64)]) -> KeyState {
+    let state = |(used, limit): &(u64, u64)| match used {
         _ if used >= limit => KeyState::Exhausted,
-        _ if used >= limit.div_ceil(2) => KeyState::UpdateDue,
+        _ if *used >= limit.div_ceil(2) => KeyState::UpdateDue,
         _ => KeyState::Fresh,
     };
-    counts.into_iter().map(state).max().unwrap_or(KeyState::Fresh)
+    counts.iter().map(state).max().unwrap_or(KeyState::Fresh)
 }
 
 /// The usage counters of one key under which a member both seals and opens.
