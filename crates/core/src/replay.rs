@@ -49,23 +49,40 @@ impl ReplayWindow {
             return true;
         }
         let age = self.next - 1 - number;
-        age < WINDOW && self.seen >> age & 1 == 0
+        // Single bytes, because small processors shift numbers of 128 bits at length.
+        age < WINDOW && self.seen.to_le_bytes()[age as usize / 8] >> (age % 8) & 1 == 0
     }
 
     /// Marks `number` as accepted. Numbers older than the window are ignored.
     pub const fn commit(&mut self, number: u64) {
         if number >= self.next {
             let ahead = number - self.next + 1;
-            self.seen = if ahead < WINDOW { self.seen << ahead | 1 } else { 1 };
+            self.seen = if ahead < WINDOW { moved(self.seen, ahead) | 1 } else { 1 };
             // The number after u64::MAX cannot be represented; engines end an epoch long before.
             self.next = number.saturating_add(1);
         } else {
             let age = self.next - 1 - number;
             if age < WINDOW {
-                self.seen |= 1 << age;
+                let mut seen = self.seen.to_le_bytes();
+                seen[age as usize / 8] |= 1 << (age % 8);
+                self.seen = u128::from_le_bytes(seen);
             }
         }
     }
+}
+
+/// `seen << ahead`. The numbers of most records follow each other.
+const fn moved(seen: u128, ahead: u64) -> u128 {
+    if cfg!(target_pointer_width = "64") { seen << ahead } else { moved_in_steps(seen, ahead) }
+}
+
+/// As [`moved`], in little code where a register has fewer bits.
+const fn moved_in_steps(mut seen: u128, mut ahead: u64) -> u128 {
+    while ahead > 0 {
+        seen <<= 1;
+        ahead -= 1;
+    }
+    seen
 }
 
 #[cfg(test)]
@@ -84,6 +101,14 @@ mod tests {
             window.commit(next + 2);
             assert!(window.check(next + 1) && !window.check(next + 2));
             assert!((0..next).all(|number| !window.check(number)), "{next}");
+        }
+    }
+
+    #[test]
+    fn a_window_moves_alike_on_all_processors() {
+        let seen = 0x8000_0000_0000_0001_f000_0000_0000_0005;
+        for ahead in 0..WINDOW {
+            assert_eq!(moved_in_steps(seen, ahead), seen << ahead, "{ahead}");
         }
     }
 

@@ -77,7 +77,8 @@ impl AggregationPolicy {
 
     /// Whether any scheme other than plain tags is accepted in either direction.
     pub fn is_wanted(&self) -> bool {
-        self.to_send().chain(self.to_receive()).any(Scheme::aggregates)
+        (parts::SharedSending::IS_INCLUDED || parts::SharedReceiving::IS_INCLUDED)
+            && self.to_send().chain(self.to_receive()).any(Scheme::aggregates)
     }
 
     /// The accepted schemes under which this build can send.
