@@ -11,7 +11,7 @@ use crate::handshake::{Progress, State};
 use crate::messages::{Alert, Fragment, RecordNumber};
 use crate::parts::{self, Part};
 use crate::record::epochs::{APPLICATION_EPOCH, EARLY_EPOCH, EPOCH_12, carries_data};
-use crate::record::outcomes::{Inner, OpenedRecord, Outcomes};
+use crate::record::outcomes::{Inner, Outcomes};
 use crate::record::receive_buffer::{Origin, Slot};
 use crate::record::{ConnectionId, Header12, ReceiveEpoch, RecordId, UnifiedHeader};
 use crate::timer::Timer;
@@ -45,7 +45,8 @@ impl Arrival {
 /// A record of DTLS 1.3 that was opened, and what is known of its epoch then.
 struct OpenedOf<'a> {
     epoch: u64,
-    record: OpenedRecord<'a>,
+    /// The record, if it is authentic and the connection has to act on it.
+    inner: Option<Inner<'a>>,
     key_state: KeyState,
     /// Whether any record of the epoch was authenticated.
     used: bool,
@@ -206,18 +207,18 @@ impl Connection {
         record: &mut [u8],
         arrival: &mut Arrival,
     ) -> Result<bool, Fault> {
-        let opened = match self.open_record(header, record, arrival.way) {
+        let outcomes = &mut Outcomes::default();
+        let opened = match self.open_record(header, record, &arrival.way, outcomes) {
             Ok(opened) => opened,
             Err(Unopened { go_on }) => return Ok(go_on),
         };
-        let OpenedOf { epoch, record: mut opened, key_state, used, settled } = opened;
-        let outcomes = &mut opened.outcomes;
+        let OpenedOf { epoch, inner, key_state, used, settled } = opened;
         if used {
             self.aggregation_in_use(epoch);
         }
         self.adapt();
         let checked = self.check_forgeries(outcomes);
-        let result = match opened.inner {
+        let result = match inner {
             Some(inner) if checked.is_ok() => self.authenticated(epoch, inner, outcomes, arrival),
             _ => Ok(()),
         };
@@ -250,7 +251,8 @@ impl Connection {
         &mut self,
         header: UnifiedHeader,
         record: &'a mut [u8],
-        way: AddressPair,
+        way: &AddressPair,
+        outcomes: &mut Outcomes,
     ) -> Result<OpenedOf<'a>, Unopened> {
         let Some(epoch) = self.channel.receive.by_bits(header.epoch_bits) else {
             let rejected = self.is_rejected_early(header.epoch_bits);
@@ -270,20 +272,22 @@ impl Connection {
         let own_id = ConnectionId::new(own_id).filter(|_| has_own_id);
         // Without a connection ID and a local address, a record changes neither the address to
         // which the peer is answered nor the address from which it is.
-        let origin = (own_id.is_some() || way.local.is_some()).then_some(Origin { way, own_id });
+        let has_origin = own_id.is_some() || way.local.is_some();
+        let origin = || has_origin.then_some(Origin { way: *way, own_id });
         let shares_tags = epoch.shares_tags();
         if shares_tags {
-            self.held.begin(origin);
+            self.held.begin(origin());
         }
         let (number, expected) = (epoch.epoch(), epoch.expected());
-        let opened = epoch.open(header, record, &mut self.held);
+        let inner = epoch.open_into(header, record, &mut self.held, outcomes);
         let (key_state, used) = (epoch.key_state(), epoch.is_used());
         let settled = epoch.is_settled();
         // The peer's address follows the record that has been verified, not the record whose tag
         // verified it.
-        let newest = match &opened.inner {
+        let newest = match &inner {
             _ if shares_tags => self.held.newest(),
-            inner => inner.as_ref().map(|inner| (inner.number, origin)),
+            Some(inner) if has_origin => Some((inner.number, origin())),
+            _ => None,
         };
         if let Some((newest, Some(origin))) = newest
             && newest >= expected
@@ -298,7 +302,7 @@ impl Connection {
             }
             self.answer_from_where_asked(origin.way);
         }
-        Ok(OpenedOf { epoch: number, record: opened, key_state, used, settled })
+        Ok(OpenedOf { epoch: number, inner, key_state, used, settled })
     }
 
     /// Counts what became of records.

@@ -243,14 +243,25 @@ impl ReceiveEpoch {
         record: &'a mut [u8],
         held: &mut ReceiveBuffer,
     ) -> OpenedRecord<'a> {
-        let mut opened = OpenedRecord { inner: None, outcomes: Outcomes::default() };
-        let outcomes = &mut opened.outcomes;
-        if let RecordProtection::Dtls13(opening) = &mut self.layout
-            && is_usable(&self.tally, outcomes)
-        {
-            opened.inner = opening.open(header, record, held, &mut self.tally, outcomes);
+        let mut outcomes = Outcomes::default();
+        let inner = self.open_into(header, record, held, &mut outcomes);
+        OpenedRecord { inner, outcomes }
+    }
+
+    /// As [`Self::open`], where the outcomes are added up in place: they are large.
+    pub(crate) fn open_into<'a>(
+        &mut self,
+        header: UnifiedHeader,
+        record: &'a mut [u8],
+        held: &mut ReceiveBuffer,
+        outcomes: &mut Outcomes,
+    ) -> Option<Inner<'a>> {
+        match &mut self.layout {
+            RecordProtection::Dtls13(opening) if is_usable(&self.tally, outcomes) => {
+                opening.open(header, record, held, &mut self.tally, outcomes)
+            }
+            _ => None,
         }
-        opened
     }
 
     /// As [`Self::open`], for a record of DTLS 1.2.
