@@ -205,6 +205,7 @@ fn what_is_not_an_association_is_not_restored() {
         for marks in [
             Marks { send_epoch: marks.send_epoch + 1, ..marks },
             Marks { send_below: 1 << 60, ..marks },
+            Marks { version: u64::MAX, ..marks },
             Marks { deliver_epoch: marks.deliver_epoch + 1, ..marks },
         ] {
             let error = restored(&SavedAssociation::new(marks, state.to_vec()));
