@@ -50,9 +50,9 @@ pub struct Plan {
 /// What the judge finds wrong.
 #[derive(Clone, Debug)]
 pub struct Wrong {
-    /// Its kind.
+    /// What kind of fault it is.
     pub fault: Fault,
-    /// What it is, and the plan with which it comes again.
+    /// What happened, and the plan with which it happens again.
     pub what: String,
 }
 
