@@ -153,11 +153,14 @@ fn lightseal(program: &str, service: SocketAddr, dir: &TempDir) -> Carrier {
 /// Two processes of nginx that pass datagrams on, one after the other; `None` if it is not
 /// installed.
 fn nginx(service: SocketAddr, dir: &TempDir) -> Option<Carrier> {
-    let program = ["/usr/sbin/nginx", "/usr/local/sbin/nginx"];
-    let program = program.into_iter().find(|program| Path::new(program).exists())?;
-    let modules = "/usr/lib/nginx/modules/ngx_stream_module.so";
-    let load = match Path::new(modules).exists() {
-        true => format!("load_module {modules};"),
+    // It is in a folder that users often do not have in their PATH.
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
+    let mut programs = path.split(':').map(|folder| Path::new(folder).join("nginx"));
+    let program = programs.find(|program| program.is_file())?;
+    // Debian has the module in a package of its own.
+    let module = program.parent()?.parent()?.join("lib/nginx/modules/ngx_stream_module.so");
+    let load = match module.is_file() {
+        true => format!("load_module {};", module.display()),
         false => String::new(),
     };
     let free = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -175,7 +178,7 @@ fn nginx(service: SocketAddr, dir: &TempDir) -> Option<Carrier> {
             ),
         );
         let child =
-            Command::new(program).args(["-c", &config]).stdin(Stdio::null()).spawn().ok()?;
+            Command::new(&program).args(["-c", &config]).stdin(Stdio::null()).spawn().ok()?;
         children.push(child);
         next = entry;
     }
