@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "linux")]
+#[expect(clippy::disallowed_methods, reason = "it measures programs in real time")]
 #[path = "proxy_speed/linux.rs"]
 mod linux;
 
