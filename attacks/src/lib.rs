@@ -14,6 +14,7 @@
 //! - [`histories`]: groups whose members join, leave, crash and miss messages;
 //! - [`clones`]: copies of devices, made from their tokens or their stored state;
 //! - [`noise`]: arbitrary bytes sent to members of groups and their controller;
+//! - [`restarts`]: processes that end at any point, and the associations that go on;
 //! - [`strangers`]: attackers without a key against handshakes and associations;
 //! - [`tunnel`]: the MACsec gateway under observation, forgery, floods and loss;
 //! - [`altering`]: an attacker in front of a real peer, such as an emulated board;
@@ -40,6 +41,7 @@ pub mod noise;
 mod onpath;
 mod parallel;
 pub mod peer_with_keys;
+pub mod restarts;
 pub mod rivals;
 pub mod setup;
 pub mod strangers;

@@ -5,8 +5,8 @@ use attacks::forgery::{self, ATTACKS, SCHEMES};
 use attacks::masks::MaskCase;
 use attacks::setup::Setup;
 use attacks::{
-    clones, cuts, drops, fleet, histories, injection, junk, noise, rivals, strangers, tunnel,
-    updates,
+    clones, cuts, drops, fleet, histories, injection, junk, noise, restarts, rivals, strangers,
+    tunnel, updates,
 };
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -75,6 +75,15 @@ enum Campaign {
         /// Number of changes of the scheme
         #[arg(long, default_value_t = 1000)]
         count: u64,
+    },
+    /// Associations whose processes end at random points and go on from what they had written ahead
+    Restarts {
+        /// Number of runs
+        #[arg(long, default_value_t = 10_000)]
+        count: u64,
+        /// In place of random points, try every point of a short run, or every n-th
+        #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
+        every_point: Option<usize>,
     },
     /// Groups whose members join, leave, are evicted, crash and miss datagrams
     Histories {
@@ -206,6 +215,7 @@ fn main() {
         }
         Campaign::Strangers { count } => strangers(seed, count),
         Campaign::Updates { count } => updates(seed, count),
+        Campaign::Restarts { count, every_point } => restarts(seed, count, every_point),
         Campaign::Histories { count } => histories(seed, count),
         Campaign::Clones { copied, count } => group_clones(seed, copied, count),
         Campaign::Noise { count } => group_noise(seed, count),
@@ -317,6 +327,25 @@ fn updates(seed: u64, count: u64) -> Value {
         "retransmissions": report.retransmissions,
         "seconds": report.seconds,
         "closed": report.closed.map(|reason| reason.to_string()),
+    })
+}
+
+fn restarts(seed: u64, count: u64, every_point: Option<usize>) -> Value {
+    let totals = match every_point {
+        Some(stride) => restarts::every_point(seed, stride.max(1)),
+        None => restarts::random(seed, count),
+    };
+    json!({
+        "runs": totals.runs,
+        "kills": totals.kills,
+        "restored": totals.restored,
+        "delivered": totals.delivered,
+        "records": totals.records,
+        "numbers": totals.numbers,
+        "payloads": totals.payloads,
+        "handshakes": totals.handshakes,
+        "silences": totals.silences,
+        "failures": totals.failures,
     })
 }
 

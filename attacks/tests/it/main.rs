@@ -7,5 +7,6 @@ mod histories;
 mod hostile;
 mod injection;
 mod noise;
+mod restarts;
 mod tunnel;
 mod updates;

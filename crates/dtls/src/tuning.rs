@@ -296,6 +296,9 @@ pub const RECORDS_OF_DATAGRAM: u64 = 32;
 /// association is given up: a peer that has received none of the records since still finds the right
 /// number from 16 bits, which tell 2^15 apart.
 pub const MOST_SKIPPED: u64 = 1 << 14;
+/// The highest version of a saved association that is restored. An association writes a few times a
+/// second at most, so that none ever gets near, and counting on from here does not overflow.
+pub const MOST_VERSION: u64 = 1 << 62;
 /// How long what may be saved later waits, and how long an association does nothing when the numbers
 /// that it has reserved are given back.
 pub const SAVE_INTERVAL: Duration = Duration::from_secs(1);

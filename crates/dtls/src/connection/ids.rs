@@ -265,6 +265,11 @@ impl Connection {
         Ok(())
     }
 
+    /// The number of spare IDs that the peer gave.
+    pub(super) fn spare_ids(&self) -> usize {
+        self.ids.get().map_or(0, |ids| ids.spare.len())
+    }
+
     /// Changes to the next spare ID, if there is one.
     pub(super) fn use_spare_id(&mut self) {
         if let Some(cid) = self.ids.get_mut().and_then(|ids| ids.spare.pop_front()) {

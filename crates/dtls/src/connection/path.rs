@@ -319,7 +319,9 @@ impl Connection {
         // more than that there.
         let much =
             candidate.sent + overhead + PathMessage::LEN > AMPLIFICATION * candidate.received;
-        let interval = PATH_CHALLENGE_INTERVAL.max(self.retransmission.timeout() * 2);
+        // What went to the old address was not answered, which says nothing about the new one.
+        let timeout = self.retransmission.timeout().min(self.settings().initial_timeout);
+        let interval = PATH_CHALLENGE_INTERVAL.max(timeout * 2);
         self.timers.set(Timer::PathChallenge, self.now + interval);
         if much {
             return None;

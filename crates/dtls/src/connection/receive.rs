@@ -395,10 +395,9 @@ impl Connection {
                 }
                 Ok(())
             }
-            // What says where the peer is, or how many records it receives, may be repeated.
-            ContentType::RETURN_ROUTABILITY_CHECK | ContentType::LOSS_REPORT
-                if self.may_repeat(epoch, number) =>
-            {
+            // A repeated path message does nothing: a challenge is answered to where it came from, and
+            // no response has a cookie of a predecessor.
+            ContentType::LOSS_REPORT if self.may_repeat(epoch, number) => {
                 outcomes.refused += 1;
                 Ok(())
             }

@@ -1,6 +1,6 @@
 //! Gateways with raw keys of other kinds and with certificates.
 
-use crate::tunnel::{PATIENCE, Site, sites, until_it_crosses};
+use crate::tunnel::{PATIENCE, Site, restart, sites, until_it_crosses};
 use lightseal_gateway_host::config::Config;
 use lightseal_gateway_host::status::PeerStatus;
 use rcgen::{
@@ -203,11 +203,9 @@ fn a_gateway_changes_its_credential_and_keeps_its_name_and_its_place() {
         sites[0].reload(&revoking);
         until_down(&sites[0], "the peer's certificate was revoked");
         // Back to the keys of before: a gateway may have another kind of credential.
-        sites[0].stop();
-        sites[1].stop();
         let [a, b] = plain;
         (sites[0].config, sites[1].config) = (a, b);
-        sites.iter_mut().for_each(Site::start);
+        restart(&mut sites);
         until_it_crosses(&mut sites, 0, &mut pn, 100);
     });
 }

@@ -11,10 +11,11 @@
 //! - they do not exchange payloads in the end.
 
 mod observer;
+mod observer12;
 
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{
-    ClientConfig, Endpoint, Event, Handle, Marks, SavedAssociation, ServerConfig,
+    ClientConfig, Endpoint, Event, Handle, Marks, SavedAssociation, ServerConfig, Settings,
 };
 use lightseal_net::delay_line::DelayLine;
 use observer::Observer;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::pair::{Configs, client_address, server_address};
+use observer::Secrets;
 
 /// The client and the server.
 pub const ENDS: [usize; 2] = [0, 1];
@@ -41,6 +43,56 @@ pub struct Plan {
     pub kills: Vec<u64>,
     /// Whether the network loses, repeats and delays datagrams.
     pub faults: bool,
+    /// Whether the client's address changes. Then both ends need connection IDs.
+    pub moves: bool,
+}
+
+/// What the judge finds wrong.
+#[derive(Clone, Debug)]
+pub struct Wrong {
+    /// What kind of fault it is.
+    pub fault: Fault,
+    /// What happened, and the plan with which it happens again.
+    pub what: String,
+}
+
+/// The kinds of what is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// An end has sealed two records under one number of one epoch.
+    Number,
+    /// A payload was delivered twice, or nobody had sent it.
+    Payload,
+    /// Another handshake was needed.
+    Handshake,
+    /// What an end sends is not delivered in the end.
+    Silence,
+    /// An end has done something else that it must not do.
+    Other,
+}
+
+impl Wrong {
+    fn new(fault: Fault, what: impl Into<String>) -> Self {
+        Self { fault, what: what.into() }
+    }
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+/// Reads the key logs of both ends, so that an observer can read their datagrams.
+#[derive(Clone, Debug, Default)]
+pub struct Watch(Arc<Secrets>);
+
+impl Watch {
+    /// The settings of an end that writes ahead and is watched.
+    pub fn watch(&self, settings: &mut Settings) {
+        settings.write_ahead = true;
+        settings.key_log = Some(self.0.clone());
+    }
 }
 
 /// What came of a run in which the judge found nothing wrong.
@@ -77,6 +129,8 @@ struct Write {
 struct End {
     engine: Option<Endpoint>,
     handle: Option<Handle>,
+    /// The association that the store has, or is about to have.
+    row: Option<Handle>,
     durable: Option<(Marks, Vec<u8>)>,
     writes: VecDeque<Write>,
     starts_at: Option<Instant>,
@@ -87,14 +141,14 @@ struct End {
 }
 
 struct Packet {
-    to: usize,
+    to: SocketAddr,
     from: SocketAddr,
     datagram: Vec<u8>,
 }
 
 /// What an engine has given out.
 enum Given {
-    Datagram(Vec<u8>),
+    Datagram(SocketAddr, Vec<u8>),
     Save(Handle, SavedAssociation),
     Data(Vec<u8>),
     Connected(Handle),
@@ -109,40 +163,43 @@ pub struct World {
     now: Instant,
     rng: Random,
     configs: (Arc<ClientConfig>, Arc<ServerConfig>),
+    /// Where the client is reached.
+    client_at: SocketAddr,
     ends: [End; 2],
     network: DelayLine<Packet>,
     observer: Observer,
     report: Report,
     next_payload: u64,
-    /// How often a process began with nothing saved.
-    attempts: usize,
     calm: bool,
 }
 
-fn address(end: usize) -> SocketAddr {
-    if end == CLIENT { client_address() } else { server_address() }
-}
-
 impl World {
-    /// A world whose client has begun to connect. The configurations choose one cipher suite with
-    /// SHA-256.
+    /// A world whose client has begun to connect.
     pub fn new(mut configs: Configs, plan: Plan) -> Self {
-        let client = &configs.client.settings;
-        let (version, cid) = (client.versions[0], configs.server.settings.connection_ids);
-        let suites = &client.suites;
-        let suite = suites.iter().find_map(|id| client.provider.suite(*id)).expect("a suite");
-        let cid_len = match cid {
+        let watch = Watch::default();
+        for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+            watch.watch(settings);
+        }
+        Self::between(&watch, configs.client.config(), configs.server.config(), plan)
+    }
+
+    /// As [`Self::new`], with configurations that `watch` has made ready. They choose one version and
+    /// one cipher suite with SHA-256.
+    pub fn between(
+        watch: &Watch,
+        client: Arc<ClientConfig>,
+        server: Arc<ServerConfig>,
+        plan: Plan,
+    ) -> Self {
+        let cid_len = match server.settings().connection_ids {
             lightseal_dtls::ConnectionIds::Bytes(len) => len.into(),
             _ => 0,
         };
-        let (observer, secrets) = Observer::new(suite, version, cid_len);
-        for settings in [&mut configs.client.settings, &mut configs.server.settings] {
-            settings.write_ahead = true;
-            settings.key_log = Some(secrets.clone());
-        }
+        let observer = Observer::new(&watch.0, client.settings(), cid_len);
         let end = || End {
             engine: None,
             handle: None,
+            row: None,
             durable: None,
             writes: VecDeque::new(),
             starts_at: Some(Instant::from_micros(1_000_000)),
@@ -154,13 +211,13 @@ impl World {
             now: Instant::from_micros(1_000_000),
             rng: Random::insecure(plan.seed),
             plan,
-            configs: (configs.client.config(), configs.server.config()),
+            client_at: client_address(),
+            configs: (client, server),
             ends: [end(), end()],
             network: DelayLine::new(),
             observer,
             report: Report::default(),
             next_payload: 0,
-            attempts: 0,
             calm: false,
         }
     }
@@ -169,15 +226,16 @@ impl World {
     ///
     /// # Errors
     /// Returns what the judge found wrong.
-    pub fn run(mut self) -> Result<Report, String> {
-        self.play().map_err(|wrong| {
-            format!("{wrong}\nat {:?} after {:?}\nin {:?}", self.now, self.report, self.plan)
+    pub fn run(mut self) -> Result<Report, Wrong> {
+        self.play().map_err(|Wrong { fault, what }| {
+            let Self { now, report, plan, .. } = &self;
+            Wrong::new(fault, format!("{what}\nat {now:?} after {report:?}\nin {plan:?}"))
         })?;
         self.report.records = self.observer.records;
         Ok(self.report)
     }
 
-    fn play(&mut self) -> Result<(), String> {
+    fn play(&mut self) -> Result<(), Wrong> {
         self.run_for(Duration::from_millis(500))?;
         for _ in 0..self.plan.actions {
             self.act()?;
@@ -192,7 +250,8 @@ impl World {
         }
         let bare = self.ends.iter().any(|end| end.was_bare);
         if self.report.handshakes != 1 && !bare {
-            return Err(format!("{} handshakes", self.report.handshakes));
+            let handshakes = format!("{} handshakes", self.report.handshakes);
+            return Err(Wrong::new(Fault::Handshake, handshakes));
         }
         let sent: u64 = self.ends.iter().map(|end| end.sent.len() as u64).sum();
         self.report.lost = sent - self.report.delivered;
@@ -200,9 +259,15 @@ impl World {
     }
 
     /// Payloads of an end arrive again: in DTLS 1.2 after those that were given up.
-    fn echo(&mut self, end: usize) -> Result<(), String> {
+    fn echo(&mut self, end: usize) -> Result<(), Wrong> {
         let peer = 1 - end;
-        for _ in 0..400 {
+        let mut rounds = 0;
+        while rounds < 400 {
+            rounds += u32::from(self.ends.iter().all(|end| end.engine.is_some()));
+            // A server that has forgotten where the client is hears it first.
+            if end == SERVER && self.plan.moves {
+                self.send(CLIENT)?;
+            }
             let id = self.send(end)?;
             self.run_for(Duration::from_millis(500))?;
             if id.is_some_and(|id| self.ends[peer].received.contains(&id)) {
@@ -210,13 +275,14 @@ impl World {
             }
         }
         let counted = self.ends[peer].engine.as_ref().map(Endpoint::totals);
-        Err(format!("what {end} sends is not delivered: {counted:?}"))
+        let silence = format!("what {end} sends is not delivered: {counted:?}");
+        Err(Wrong::new(Fault::Silence, silence))
     }
 
-    fn act(&mut self) -> Result<(), String> {
+    fn act(&mut self) -> Result<(), Wrong> {
         let end = self.rng.below(2) as usize;
         let now = self.now;
-        match self.rng.below(10) {
+        match self.rng.below(if self.plan.moves { 11 } else { 10 }) {
             0..=5 => {
                 for _ in 0..=self.rng.below(3) {
                     self.send(end)?;
@@ -228,6 +294,14 @@ impl World {
                 for _ in 0..40 {
                     self.send(end)?;
                 }
+                return Ok(());
+            }
+            10 => {
+                // A NAT forgets the client, and gives it another port. A handshake does not survive that.
+                if self.ends.iter().any(|end| end.durable.is_none()) {
+                    return Ok(());
+                }
+                self.client_at.set_port(self.client_at.port().wrapping_add(1).max(1024));
                 return Ok(());
             }
             action => {
@@ -247,7 +321,7 @@ impl World {
     }
 
     /// Sends a payload that nobody has sent before; returns its number.
-    fn send(&mut self, end: usize) -> Result<Option<u64>, String> {
+    fn send(&mut self, end: usize) -> Result<Option<u64>, Wrong> {
         let (id, now) = (self.next_payload, self.now);
         let room = if self.rng.below(2) == 0 { 0 } else { 1500 };
         let mut buf = [0; 1500];
@@ -259,8 +333,8 @@ impl World {
         let Ok(sent) = sent else { return Ok(None) };
         self.next_payload += 1;
         self.ends[end].sent.insert(id);
-        if let lightseal_core::Sent::Datagram { len, .. } = sent {
-            self.transmit(end, &buf[..len])?;
+        if let lightseal_core::Sent::Datagram { len, to } = sent {
+            self.transmit(end, to.peer, &buf[..len])?;
         }
         self.poll(end)?;
         Ok(Some(id))
@@ -312,7 +386,7 @@ impl World {
     }
 
     /// A process begins, with what its store has.
-    fn start(&mut self, end: usize) -> Result<(), String> {
+    fn start(&mut self, end: usize) -> Result<(), Wrong> {
         let (client, server) = self.configs.clone();
         let seed = self.rng.fork();
         let mut engine = match end {
@@ -320,7 +394,6 @@ impl World {
             _ => Endpoint::server(server, seed),
         };
         let durable = self.ends[end].durable.clone();
-        self.attempts += usize::from(durable.is_none());
         let handle = match durable {
             Some((marks, state)) => {
                 let saved = SavedAssociation::new(marks, state);
@@ -329,32 +402,34 @@ impl World {
                     _ => engine.restore(self.now, &saved),
                 };
                 self.report.restored += 1;
-                Some(restored.map_err(|error| format!("{end} restores: {error}"))?)
+                let wrong = |error| format!("{end} restores: {error}");
+                Some(restored.map_err(|error| Wrong::new(Fault::Handshake, wrong(error)))?)
             }
             None if end == CLIENT => {
                 let handle = engine.connect(self.now, client, server_address());
-                Some(handle.map_err(|error| error.to_string())?)
+                Some(handle.map_err(|error| Wrong::new(Fault::Other, error.to_string()))?)
             }
             None => None,
         };
         let this = &mut self.ends[end];
         (this.engine, this.handle, this.starts_at) = (Some(engine), handle, None);
+        this.row = handle.filter(|_| this.durable.is_some());
         self.poll(end)
     }
 
-    fn transmit(&mut self, end: usize, datagram: &[u8]) -> Result<(), String> {
+    fn transmit(&mut self, end: usize, to: SocketAddr, datagram: &[u8]) -> Result<(), Wrong> {
         if self.point(end) {
             return Ok(());
         }
-        let association = self.attempts;
-        self.observer.sent(end, association, datagram)?;
+        self.observer.sent(end, datagram)?;
         let mut copies = 1;
         if self.plan.faults && !self.calm {
             copies = [1, 1, 1, 1, 1, 1, 0, 2][self.rng.below(8) as usize];
         }
         for _ in 0..copies {
             let jitter = if self.plan.faults { self.rng.below(15) } else { 0 };
-            let packet = Packet { to: 1 - end, from: address(end), datagram: datagram.to_vec() };
+            let from = if end == CLIENT { self.client_at } else { server_address() };
+            let packet = Packet { to, from, datagram: datagram.to_vec() };
             self.network.push(self.now + Duration::from_millis(5 + jitter), packet);
         }
         self.point(end);
@@ -362,14 +437,25 @@ impl World {
     }
 
     /// Takes what an engine gives out.
-    fn poll(&mut self, end: usize) -> Result<(), String> {
+    fn poll(&mut self, end: usize) -> Result<(), Wrong> {
         loop {
             match self.next_given(end) {
                 None | Some(Given::Rests(_)) => return Ok(()),
-                Some(Given::Datagram(datagram)) => self.transmit(end, &datagram)?,
+                Some(Given::Datagram(to, datagram)) => self.transmit(end, to, &datagram)?,
                 Some(Given::Save(handle, saved)) => {
                     if self.point(end) {
                         return Ok(());
+                    }
+                    // A newer handshake takes the row. The older association, of which the client knows
+                    // nothing any more, is forgotten: its writes find no row.
+                    let this = &mut self.ends[end];
+                    if saved.marks.version == 1 && this.row.is_none_or(|row| row < handle) {
+                        this.row = Some(handle);
+                    } else if this.row != Some(handle) {
+                        if let Some(engine) = &mut this.engine {
+                            engine.forget(handle);
+                        }
+                        continue;
                     }
                     let delay = |rng: &mut Random| Duration::from_millis(1 + rng.below(8));
                     let outage = if self.plan.faults && self.rng.below(40) == 0 { 3000 } else { 0 };
@@ -382,13 +468,14 @@ impl World {
                     if self.point(end) {
                         return Ok(());
                     }
+                    let wrong = |what: String| Wrong::new(Fault::Payload, what);
                     let id = data.try_into().map(u64::from_be_bytes);
-                    let id = id.map_err(|_| "a payload of another length")?;
+                    let id = id.map_err(|data| wrong(format!("payload {data:?} was not sent")))?;
                     if !self.ends[1 - end].sent.contains(&id) {
-                        return Err(format!("payload {id} was not sent"));
+                        return Err(wrong(format!("payload {id} was not sent")));
                     }
                     if !self.ends[end].received.insert(id) {
-                        return Err(format!("payload {id} was delivered twice"));
+                        return Err(wrong(format!("payload {id} was delivered twice")));
                     }
                     self.report.delivered += 1;
                     self.point(end);
@@ -399,7 +486,9 @@ impl World {
                 }
                 Some(Given::Closed) => {
                     if end == CLIENT {
-                        // A new handshake: whoever had saved the old association has lost it.
+                        // A new handshake: whoever had saved the old association has lost it. Without
+                        // the ACK of its Finished a client has saved nothing.
+                        self.ends[end].was_bare |= self.ends[end].durable.is_none();
                         self.ends[end].durable = None;
                         self.ends[end].engine = None;
                         self.ends[end].writes.clear();
@@ -415,7 +504,7 @@ impl World {
         let this = &mut self.ends[end];
         let mut buf = [0; 2048];
         Some(match this.engine.as_mut()?.poll_output(&mut buf) {
-            Output::Datagram { payload, .. } => Given::Datagram(payload.to_vec()),
+            Output::Datagram { to, payload } => Given::Datagram(to, payload.to_vec()),
             Output::Event(event) => match event.event {
                 Event::Save(saved) => Given::Save(event.handle, *saved),
                 Event::Data(data) => Given::Data(data.to_vec()),
@@ -448,7 +537,7 @@ impl World {
     ///
     /// # Errors
     /// Returns what the judge found wrong.
-    pub fn run_for(&mut self, duration: Duration) -> Result<(), String> {
+    pub fn run_for(&mut self, duration: Duration) -> Result<(), Wrong> {
         let until = self.now + duration;
         for _ in 0..2_000_000 {
             let due = ENDS.map(|end| self.next_of(end));
@@ -459,6 +548,12 @@ impl World {
             };
             self.now = self.now.max(next);
             if let Some((_, Packet { to, from, mut datagram })) = self.network.pop_due(self.now) {
+                let to = match to {
+                    to if to == server_address() => SERVER,
+                    to if to == self.client_at => CLIENT,
+                    // The client was there once.
+                    _ => continue,
+                };
                 if self.ends[to].engine.is_none() || self.point(to) {
                     continue;
                 }
@@ -475,11 +570,11 @@ impl World {
                 self.pass(end)?;
             }
         }
-        Err("the ends never rest".into())
+        Err(Wrong::new(Fault::Other, "the ends never rest"))
     }
 
     /// What is due at an end happens.
-    fn pass(&mut self, end: usize) -> Result<(), String> {
+    fn pass(&mut self, end: usize) -> Result<(), Wrong> {
         let now = self.now;
         if self.ends[end].starts_at.is_some_and(|at| at <= now) {
             return self.start(end);
@@ -516,7 +611,7 @@ impl World {
     ///
     /// # Errors
     /// Returns what the judge found wrong.
-    pub fn restart_often(mut self, end: usize, times: u32) -> Result<Report, String> {
+    pub fn restart_often(mut self, end: usize, times: u32) -> Result<Report, Wrong> {
         self.run_for(Duration::from_secs(5))?;
         for _ in 0..times {
             self.kill(end);

@@ -1,36 +1,65 @@
 //! What an observer who has all keys sees: whether an end seals two records under one nonce.
 
+use super::observer12::{Master, Observer12};
+use super::{CLIENT, Fault, SERVER, Wrong};
 use lightseal_core::Reader;
-use lightseal_dtls::KeyLog;
-use lightseal_dtls::ProtocolVersion;
-use lightseal_dtls::Scheme;
-use lightseal_dtls::crypto::{CipherSuite, Sha256, TrafficSecret};
-use lightseal_dtls::record::epochs::{APPLICATION_EPOCH, EPOCH_12};
+use lightseal_dtls::crypto::{CipherSuite, CipherSuite12, Sha256, TrafficSecret};
+use lightseal_dtls::record::epochs::APPLICATION_EPOCH;
 use lightseal_dtls::record::{Header12, ReceiveBuffer, ReceiveEpoch, UnifiedHeader};
-use std::collections::BTreeSet;
+use lightseal_dtls::{KeyLog, ProtocolVersion, Scheme, Settings};
 use std::sync::{Arc, Mutex};
 
-/// The traffic secrets of all handshakes, by the end that sends under them.
+/// The secrets of all handshakes.
 #[derive(Debug, Default)]
-pub(super) struct Secrets(Mutex<Vec<(usize, Vec<u8>)>>);
+struct Logged {
+    /// Traffic secrets of DTLS 1.3, by the end that sends under them.
+    traffic: Vec<(usize, Vec<u8>)>,
+    masters: Vec<Master>,
+}
+
+/// The secrets of all handshakes, as both ends log them.
+#[derive(Debug, Default)]
+pub(super) struct Secrets(Mutex<Logged>);
 
 impl KeyLog for Secrets {
     fn log(&self, line: &str) {
-        let end = match line.split(' ').next() {
-            Some("CLIENT_TRAFFIC_SECRET_0") => 0,
-            Some("SERVER_TRAFFIC_SECRET_0") => 1,
+        let hex = |text: &str| -> Vec<u8> {
+            let digit = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+            let bytes: Option<_> = text.as_bytes().chunks_exact(2).map(digit).collect();
+            bytes.expect("a key log has hexadecimal numbers")
+        };
+        let fields: Vec<_> = line.split(' ').collect();
+        let [label, random, secret] = fields[..] else {
+            panic!("a key log's line has three fields")
+        };
+        let mut all = self.0.lock().expect("nobody panics with the log");
+        let end = match label {
+            "CLIENT_TRAFFIC_SECRET_0" => CLIENT,
+            "SERVER_TRAFFIC_SECRET_0" => SERVER,
+            "CLIENT_RANDOM" => {
+                let length = "a random value and a master secret";
+                let master =
+                    (hex(random).try_into().expect(length), hex(secret).try_into().expect(length));
+                if !all.masters.contains(&master) {
+                    all.masters.push(master);
+                }
+                return;
+            }
             _ => return,
         };
-        let hex = line.rsplit(' ').next().unwrap_or_default().as_bytes();
-        let digits = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let secret: Option<Vec<u8>> = hex.chunks_exact(2).map(digits).collect();
-        let mut all = self.0.lock().expect("nobody panics with the log");
-        let entry = (end, secret.expect("a key log has hexadecimal secrets"));
+        let entry = (end, hex(secret));
         // Both ends log each secret.
-        if !all.contains(&entry) {
-            all.push(entry);
+        if !all.traffic.contains(&entry) {
+            all.traffic.push(entry);
         }
     }
+}
+
+/// The suite that both ends choose.
+#[derive(Clone, Copy)]
+enum Suite {
+    Dtls12(&'static CipherSuite12),
+    Dtls13(&'static CipherSuite),
 }
 
 /// The epochs of one end in one association.
@@ -43,62 +72,51 @@ struct Sender {
 
 /// Reads all datagrams in the order in which an end sends them.
 pub(super) struct Observer {
-    suite: &'static CipherSuite,
-    version: ProtocolVersion,
+    suite: Suite,
     cid_len: usize,
     secrets: Arc<Secrets>,
     read: usize,
     senders: [Vec<Sender>; 2],
-    /// The records of DTLS 1.2, whose numbers are in clear: end, association, epoch and number.
-    clear: BTreeSet<(usize, usize, u64)>,
+    older: Observer12,
     /// The number of protected records of the newest handshake's epochs that were read.
     pub(super) records: u64,
 }
 
 impl Observer {
-    pub(super) fn new(
-        suite: &'static CipherSuite,
-        version: ProtocolVersion,
-        cid_len: usize,
-    ) -> (Self, Arc<Secrets>) {
-        let secrets = Arc::new(Secrets::default());
-        let observer = Self {
+    pub(super) fn new(secrets: &Arc<Secrets>, settings: &Settings, cid_len: usize) -> Self {
+        let Settings { suites, provider, versions, .. } = settings;
+        let suite = match versions[..] {
+            [ProtocolVersion::Dtls12] => {
+                Suite::Dtls12(suites.iter().find_map(|id| provider.suite_12(*id)).expect("a suite"))
+            }
+            _ => Suite::Dtls13(suites.iter().find_map(|id| provider.suite(*id)).expect("a suite")),
+        };
+        Self {
             suite,
-            version,
             cid_len,
-            secrets: Arc::clone(&secrets),
+            secrets: Arc::clone(secrets),
             read: 0,
             senders: [Vec::new(), Vec::new()],
-            clear: BTreeSet::new(),
+            older: Observer12::default(),
             records: 0,
-        };
-        (observer, secrets)
+        }
     }
 
-    /// An end sends a datagram. `association` counts the attempts at a handshake.
-    pub(super) fn sent(
-        &mut self,
-        end: usize,
-        association: usize,
-        datagram: &[u8],
-    ) -> Result<(), String> {
+    /// An end sends a datagram.
+    pub(super) fn sent(&mut self, end: usize, datagram: &[u8]) -> Result<(), Wrong> {
         let mut rest = datagram;
         while let Some(first) = rest.first() {
             let cid_len = self.cid_len;
             let (len, result) = if UnifiedHeader::begins_with(*first) {
-                let header = UnifiedHeader::read(&mut Reader::new(rest), cid_len)
-                    .map_err(|error| error.to_string())?;
+                let header =
+                    UnifiedHeader::read(&mut Reader::new(rest), cid_len).map_err(unreadable)?;
                 let body = header.length.map(usize::from);
                 let len = body.map_or(rest.len(), |body| header.header_len() + body);
                 (len, self.record(end, header, &rest[..len]))
             } else {
-                let header = Header12::read(rest, cid_len).map_err(|error| error.to_string())?;
+                let header = Header12::read(rest, cid_len).map_err(unreadable)?;
                 let len = header.len + usize::from(header.body);
-                let protected = u64::from(header.epoch) == EPOCH_12;
-                let is_new = !protected || self.clear.insert((end, association, header.number));
-                self.records += u64::from(protected);
-                let number = header.number;
-                (len, if is_new { Ok(()) } else { Err(format!("record {number} sent twice")) })
+                (len, self.record12(end, &header, &rest[..len]))
             };
             result?;
             rest = &rest[len..];
@@ -106,24 +124,35 @@ impl Observer {
         Ok(())
     }
 
-    fn learn(&mut self) {
+    fn record12(&mut self, end: usize, header: &Header12, record: &[u8]) -> Result<(), Wrong> {
+        // The hellos of DTLS 1.3 have the older form.
+        let Suite::Dtls12(suite) = self.suite else { return Ok(()) };
         let secrets = self.secrets.0.lock().expect("nobody panics with the log");
-        for (end, secret) in &secrets[self.read..] {
+        let protected = self.older.record(end, suite, &secrets.masters, header, record)?;
+        self.records += u64::from(protected);
+        Ok(())
+    }
+
+    fn learn(&mut self, suite: &'static CipherSuite) {
+        let secrets = self.secrets.0.lock().expect("nobody panics with the log");
+        for (end, secret) in &secrets.traffic[self.read..] {
             let secret = TrafficSecret::new(&Sha256, secret);
-            let first = ReceiveEpoch::new(APPLICATION_EPOCH, self.suite, Scheme::Plain, &secret);
+            let first = ReceiveEpoch::new(APPLICATION_EPOCH, suite, Scheme::Plain, &secret);
             let held = ReceiveBuffer::new(1 << 20);
             self.senders[*end].push(Sender { secret, epochs: vec![first], held });
         }
-        self.read = secrets.len();
+        self.read = secrets.traffic.len();
     }
 
-    fn record(&mut self, end: usize, header: UnifiedHeader, record: &[u8]) -> Result<(), String> {
-        assert_eq!(self.version, ProtocolVersion::Dtls13);
-        self.learn();
+    fn record(&mut self, end: usize, header: UnifiedHeader, record: &[u8]) -> Result<(), Wrong> {
+        let Suite::Dtls13(suite) = self.suite else {
+            return Err(unreadable("a record of another version"));
+        };
+        self.learn(suite);
         for sender in self.senders[end].iter_mut().rev() {
             let next = sender.secret.next();
             let number = APPLICATION_EPOCH + sender.epochs.len() as u64;
-            let mut following = ReceiveEpoch::new(number, self.suite, Scheme::Plain, &next);
+            let mut following = ReceiveEpoch::new(number, suite, Scheme::Plain, &next);
             let newest = sender.epochs.len();
             let known = sender.epochs.iter_mut().enumerate().rev();
             for (at, epoch) in std::iter::once((newest, &mut following)).chain(known) {
@@ -133,12 +162,15 @@ impl Observer {
                 let mut copy = record.to_vec();
                 let opened = epoch.open(header, &mut copy, &mut sender.held);
                 if opened.outcomes.replayed > 0 {
-                    return Err(format!("a record of epoch {} repeats a number", epoch.epoch()));
+                    let epoch = epoch.epoch();
+                    let what = format!("a record of epoch {epoch} repeats a number");
+                    return Err(Wrong::new(Fault::Number, what));
                 }
                 if opened.inner.is_some() {
                     self.records += 1;
                     if at + 1 < newest {
-                        return Err(format!("a record of epoch {} after the next", epoch.epoch()));
+                        let what = format!("a record of epoch {} after the next", epoch.epoch());
+                        return Err(Wrong::new(Fault::Other, what));
                     }
                     if at == newest {
                         sender.secret = next;
@@ -152,6 +184,13 @@ impl Observer {
             // The handshake's epoch, in which no association that was saved sends.
             return Ok(());
         }
-        Err(format!("nobody can read a record of epoch bits {}", header.epoch_bits))
+        Err(unreadable(format_args!(
+            "nobody can read a record of epoch bits {}",
+            header.epoch_bits
+        )))
     }
+}
+
+fn unreadable(why: impl std::fmt::Display) -> Wrong {
+    Wrong::new(Fault::Other, why.to_string())
 }

@@ -31,6 +31,7 @@ use crate::config::session::{KEY_CHECK, PskOwner};
 use crate::credential::PeerKey;
 use crate::messages::RecordNumber;
 use crate::parts::{self, Part, PartState};
+use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12};
 use crate::record::{ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::{
@@ -100,13 +101,15 @@ struct Written {
 }
 
 /// What changes whenever a part of the state changes that must be durable before any output: each
-/// handshake message in either direction and each epoch changes one of these numbers.
+/// handshake message in either direction, each epoch, and each change to a spare connection ID, after
+/// which the peer forgets the ID before, changes one of these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Revision {
     send_epoch: u64,
     receive_epoch: u64,
     next_out: u32,
     next_in: u32,
+    spare_ids: usize,
 }
 
 /// What may be written later.
@@ -215,15 +218,16 @@ impl Persistence {
         true
     }
 
-    /// The marks of the next write, which reserve numbers from `next` on.
-    fn next_marks(&mut self, revision: Revision, next: u64, is_12: bool) -> Marks {
+    /// The marks of the next write, which reserve numbers from `next` on. `oldest` is the oldest epoch in
+    /// which the peer may send payloads.
+    fn next_marks(&mut self, revision: Revision, next: u64, oldest: u64, is_12: bool) -> Marks {
         let (send_ahead, deliver_ahead) = match self.idle {
             true => (LEAST_RESERVE, 0),
             false => (self.sending.count, self.delivering.count),
         };
         let (deliver_epoch, deliver_below) = match self.top.max(self.floor) {
-            // Nothing was delivered yet.
-            (0, _) => (revision.receive_epoch, 0),
+            // Nothing was delivered yet. The peer may not have the ACK of its KeyUpdate.
+            (0, _) => (oldest, 0),
             delivered => delivered,
         };
         self.version += 1;
@@ -295,6 +299,7 @@ impl Connection {
             receive_epoch: self.channel.receive.newest().map_or(0, ReceiveEpoch::epoch),
             next_out: self.channel.flight.next_number(),
             next_in: self.incoming.taken(),
+            spare_ids: self.spare_ids(),
         }
     }
 
@@ -346,7 +351,8 @@ impl Connection {
         if !persistence.begin_write(now, revision, later, next) {
             return None;
         }
-        let marks = persistence.next_marks(revision, next, is_12);
+        let oldest = later.oldest.max(if is_12 { EPOCH_12 } else { APPLICATION_EPOCH });
+        let marks = persistence.next_marks(revision, next, oldest, is_12);
         persistence.pending = Some(Written { marks, revision, later });
         let is_same = |durable: Written| durable.revision == revision && durable.later == later;
         let state = if durable.is_some_and(is_same) { None } else { self.state(false) };

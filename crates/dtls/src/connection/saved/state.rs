@@ -32,7 +32,7 @@ use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, HANDSHAKE_EPOCH};
 use crate::record::own_ids::OwnIds;
 use crate::record::{ConnectionId, ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
-use crate::tuning::{HANDSHAKE_KEYS_LIFETIME, MOST_RESERVE, MOST_SKIPPED};
+use crate::tuning::{HANDSHAKE_KEYS_LIFETIME, MOST_RESERVE, MOST_SKIPPED, MOST_VERSION};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -201,6 +201,7 @@ impl Connection {
             || marks.deliver_epoch > newest
             || marks.send_below > most
             || marks.deliver_below > most
+            || marks.version > MOST_VERSION
         {
             return Err(DecodeError::Invalid("marks of a saved association").into());
         }

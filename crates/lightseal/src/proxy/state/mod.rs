@@ -31,7 +31,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
-use store::{Change, PeerHash, Row, RowId, Save, Store};
+use store::{Change, MOST_ROW_ID, PeerHash, Row, RowId, Save, Store};
 use writer::{Confirm, Writer};
 
 /// How long a proxy that ends waits for its last writes.
@@ -79,7 +79,9 @@ impl OpenState {
         let (mut refused, mut next) = (Vec::new(), 0);
         let sizes = self.store.load(|row| {
             let Row { id, saved, service_port, peer, chain } = row;
-            next = next.max(id.saturating_add(1));
+            if id <= MOST_ROW_ID {
+                next = next.max(id + 1);
+            }
             let restored = saved.ok_or(Refused::for_good(DAMAGED)).and_then(|saved| {
                 self.judge(chain.as_deref()).map_err(Refused::for_now)?;
                 restore(&saved, service_port)
@@ -196,32 +198,29 @@ impl State {
         service_port: u16,
         confirms: Option<(Handle, u64)>,
     ) {
-        let mut chain = None;
         let is_new = !self.rows.contains_key(&handle);
         if is_new {
-            let peer;
-            (peer, chain) = self.peer(agreed);
+            let peer = self.peer(agreed);
             self.rows.insert(handle, RowOf { id: self.next, peer: peer.map(Box::new) });
             self.next += 1;
         }
         let Some(RowOf { id, peer }) = self.rows.get(&handle) else { return };
         let (id, peer) = (*id, peer.as_deref().copied());
-        let save = Save { saved, service_port, peer, chain, is_new };
+        let save = Save { saved, service_port, peer, is_new };
         self.writer.change(id, Change::Save(save), confirms);
     }
 
-    /// The peer of an association that is new in the store, if it has presented a chain; and the
-    /// chain, if it is not in the store.
-    fn peer(&mut self, agreed: &Negotiated) -> (Option<PeerHash>, Option<Vec<u8>>) {
-        let (Some(key), Some(verifier)) = (agreed.peer_key(), &self.verifier) else {
-            return (None, None);
-        };
+    /// The peer of an association that is new in the store, if it has presented a chain now or
+    /// before. A new chain is written with the association.
+    fn peer(&mut self, agreed: &Negotiated) -> Option<PeerHash> {
+        let (key, verifier) = (agreed.peer_key()?, self.verifier.as_ref()?);
         let hash = peer_hash(key);
-        let chain = verifier.take(key).map(|evidence| evidence.to_bytes());
-        if chain.is_some() {
+        if let Some(evidence) = verifier.take(key)
+            && self.writer.chain(hash, evidence.to_bytes())
+        {
             self.peers.insert(hash);
         }
-        (self.peers.contains(&hash).then_some(hash), chain)
+        self.peers.contains(&hash).then_some(hash)
     }
 
     /// Removes an association that has ended.

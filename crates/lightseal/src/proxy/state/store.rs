@@ -20,7 +20,7 @@ use redb::{
     Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
     WriteTransaction,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,8 +47,13 @@ const META_FORMER: &str = "former place";
 
 /// The number of an association in the store. None is used twice in one run.
 pub(super) type RowId = u64;
+/// The highest number that a row may have: far above what a store ever counts to, and far below what
+/// cannot be counted on from. A row with a higher one is damaged.
+pub(super) const MOST_ROW_ID: RowId = 1 << 62;
 /// A hash of a peer's key and name.
 pub(super) type PeerHash = [u8; 32];
+/// What a peer has presented ([`Evidence`](lightseal_pki::Evidence) as bytes).
+pub(super) type Chain = Vec<u8>;
 
 /// An association from the store.
 #[derive(Debug)]
@@ -60,7 +65,7 @@ pub(super) struct Row {
     pub(super) service_port: u16,
     /// Its peer, if it had presented a chain, and the chain.
     pub(super) peer: Option<PeerHash>,
-    pub(super) chain: Option<Vec<u8>>,
+    pub(super) chain: Option<Chain>,
 }
 
 /// A change of a row.
@@ -77,8 +82,6 @@ pub(super) struct Save {
     pub(super) service_port: u16,
     /// The peer, if it has presented a chain in this run or an earlier one.
     pub(super) peer: Option<PeerHash>,
-    /// The chain, if it is new.
-    pub(super) chain: Option<Vec<u8>>,
     /// Whether the row is not in the store yet.
     pub(super) is_new: bool,
 }
@@ -258,7 +261,9 @@ impl Store {
             let id = id.value();
             sizes.rows += 1;
             let sealed = states.get(id)?;
-            let read = sealed.and_then(|sealed| self.read_row(id, mark.value(), sealed.value()));
+            let read = sealed
+                .filter(|_| id <= MOST_ROW_ID)
+                .and_then(|sealed| self.read_row(id, mark.value(), sealed.value()));
             let Some((saved, service_port, peer)) = read else {
                 each(Row { id, saved: None, service_port: 0, peer: None, chain: None });
                 continue;
@@ -301,17 +306,27 @@ impl Store {
         Some((saved, u16::from_be_bytes(*port), peer))
     }
 
-    /// Writes changes in one transaction.
+    /// Writes changes and chains in one transaction.
     ///
     /// # Errors
     ///
-    /// See [`StoreError`]. Then either all changes are in effect or none.
-    pub(super) fn write(&self, changes: &[(RowId, &Change)]) -> Result<(), StoreError> {
+    /// See [`StoreError`]. Then either everything is in effect or nothing.
+    pub(super) fn write<'a>(
+        &self,
+        changes: impl Iterator<Item = (RowId, &'a Change)>,
+        chains: &BTreeMap<PeerHash, Chain>,
+    ) -> Result<(), StoreError> {
         self.transact(|transaction| {
+            if !chains.is_empty() {
+                let mut table = transaction.open_table(CHAINS)?;
+                for (peer, chain) in chains {
+                    table.insert(peer, &chain[..])?;
+                }
+            }
             let mut marks = transaction.open_table(MARKS)?;
             let mut states = transaction.open_table(STATES)?;
             for (id, change) in changes {
-                let Change::Save(Save { saved, service_port, peer, chain, .. }) = change else {
+                let Change::Save(Save { saved, service_port, peer, .. }) = change else {
                     marks.remove(id)?;
                     states.remove(id)?;
                     continue;
@@ -323,12 +338,9 @@ impl Store {
                     plain.push(peer.is_some().into());
                     plain.extend_from_slice(peer.as_ref().map_or(&[], |peer| &peer[..]));
                     plain.extend_from_slice(state);
-                    let sealed = self.key.seal(*id, &plain);
+                    let sealed = self.key.seal(id, &plain);
                     let sealed = sealed.map_err(|_| StoreError::Damaged("no randomness"))?;
                     states.insert(id, &sealed[..])?;
-                }
-                if let (Some(peer), Some(chain)) = (peer, chain) {
-                    transaction.open_table(CHAINS)?.insert(peer, &chain[..])?;
                 }
             }
             Ok(())

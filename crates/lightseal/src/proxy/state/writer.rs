@@ -3,10 +3,11 @@
 //! Changes that arrive while one transaction is under way go into the next one, so that a busy proxy
 //! makes few large transactions, and a quiet one answers at once. What was not written was not
 //! confirmed, and an association does nothing that depends on it: when the disk is full, associations
-//! wait. Meanwhile the last change of each association waits here, and nothing of those that have
-//! come and gone.
+//! wait. Meanwhile the last change of each association waits here, and of those that have come and
+//! gone only what their peers presented, which later associations of the same peers may not present
+//! again.
 
-use super::store::{Change, RowId, Save, Store};
+use super::store::{Chain, Change, PeerHash, RowId, Save, Store};
 use lightseal_dtls::Handle;
 use lightseal_owner_only::database::StoreError;
 use std::collections::BTreeMap;
@@ -24,6 +25,9 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// The most confirmations in one call, which holds the engine's lock.
 const MOST_CONFIRMATIONS: usize = 256;
+
+/// The most chains of certificates that wait. A chain takes some kilobytes at most.
+const MOST_CHAINS: usize = 16_384;
 
 /// Confirms what was written: associations and the versions of their writes.
 pub(super) type Confirm = Box<dyn Fn(&[(Handle, u64)]) + Send>;
@@ -45,6 +49,8 @@ type Asked = (Change, Option<(Handle, u64)>);
 struct Pending {
     /// The last change of each row.
     changes: BTreeMap<RowId, Asked>,
+    /// The chain that each peer presented last.
+    chains: BTreeMap<PeerHash, Chain>,
     /// They are answered when all changes are written.
     flushes: Vec<Sender<()>>,
     /// Nothing follows.
@@ -52,6 +58,15 @@ struct Pending {
 }
 
 impl Pending {
+    /// Adds what a peer has presented. Returns `false` if too many chains wait already.
+    fn add_chain(&mut self, peer: PeerHash, chain: Chain) -> bool {
+        let has_room = self.chains.len() < MOST_CHAINS || self.chains.contains_key(&peer);
+        if has_room {
+            self.chains.insert(peer, chain);
+        }
+        has_room
+    }
+
     /// Adds a change, which takes the place of one of the same row.
     fn add(&mut self, id: RowId, (change, confirms): Asked) {
         let change = match (self.changes.remove(&id), change) {
@@ -62,19 +77,38 @@ impl Pending {
         self.changes.insert(id, (change, confirms));
     }
 
-    /// The first changes, as many as one transaction has.
-    fn take(&mut self) -> BTreeMap<RowId, Asked> {
+    /// What one transaction has: all chains, and the first changes. No row is written before the
+    /// chain of its peer.
+    fn take(&mut self) -> Batch {
         let rest = match self.changes.keys().nth(MOST_CHANGES).copied() {
             Some(first) => self.changes.split_off(&first),
             None => BTreeMap::new(),
         };
-        std::mem::replace(&mut self.changes, rest)
+        let changes = std::mem::replace(&mut self.changes, rest);
+        Batch { changes, chains: std::mem::take(&mut self.chains) }
+    }
+}
+
+/// What is written in one transaction.
+#[derive(Debug)]
+struct Batch {
+    changes: BTreeMap<RowId, Asked>,
+    chains: BTreeMap<PeerHash, Chain>,
+}
+
+impl Batch {
+    fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.chains.is_empty()
+    }
+
+    fn write(&self, store: &Store) -> Result<(), StoreError> {
+        store.write(self.changes.iter().map(|(id, (change, _))| (*id, change)), &self.chains)
     }
 }
 
 impl Change {
     /// This change, where `former` was not written: its state is still to be written if this change
-    /// has none, and so is its chain.
+    /// has none.
     fn in_place_of(self, former: Self) -> Self {
         match (self, former) {
             (Self::Save(new), Self::Save(former)) => {
@@ -84,8 +118,7 @@ impl Change {
                 } else {
                     Box::new(former.saved.with(new.saved.marks))
                 };
-                let chain = new.chain.or(former.chain);
-                Self::Save(Save { saved, chain, is_new: former.is_new, ..new })
+                Self::Save(Save { saved, is_new: former.is_new, ..new })
             }
             (new, _) => new,
         }
@@ -132,6 +165,14 @@ impl Writer {
         self.shared.work.notify_one();
     }
 
+    /// Asks for a chain to be written, before any change that follows. Returns `false` if too many
+    /// wait already: it is not written then.
+    pub(super) fn chain(&self, peer: PeerHash, chain: Chain) -> bool {
+        let added = self.shared.lock().add_chain(peer, chain);
+        self.shared.work.notify_one();
+        added
+    }
+
     /// Whether nothing will be written any more.
     pub(super) fn has_ended(&self) -> bool {
         self.thread.is_finished()
@@ -165,13 +206,16 @@ impl Thread {
         let shared = Arc::clone(&self.shared);
         loop {
             let is_idle = |pending: &mut Pending| {
-                pending.changes.is_empty() && pending.flushes.is_empty() && !pending.is_last
+                pending.changes.is_empty()
+                    && pending.chains.is_empty()
+                    && pending.flushes.is_empty()
+                    && !pending.is_last
             };
             let waited = shared.work.wait_while(shared.lock(), is_idle);
             let mut pending = waited.unwrap_or_else(PoisonError::into_inner);
-            let (changes, is_last) = (pending.take(), pending.is_last);
+            let (batch, is_last) = (pending.take(), pending.is_last);
             drop(pending);
-            if changes.is_empty() {
+            if batch.is_empty() {
                 let flushes = std::mem::take(&mut shared.lock().flushes);
                 for answer in flushes {
                     let _ = answer.send(());
@@ -181,10 +225,11 @@ impl Thread {
                 }
                 continue;
             }
-            if !self.write(&changes, is_last) {
+            if !self.write(&batch, is_last) {
                 return;
             }
-            let confirms: Vec<_> = changes.values().filter_map(|(_, confirms)| *confirms).collect();
+            let confirms: Vec<_> =
+                batch.changes.values().filter_map(|(_, confirms)| *confirms).collect();
             for some in confirms.chunks(MOST_CONFIRMATIONS) {
                 (self.confirm)(some);
             }
@@ -193,13 +238,12 @@ impl Thread {
 
     /// Writes until it succeeds. The last changes of a proxy that ends are tried once, and a disk that
     /// loses what it was given is not trusted again. Returns whether they are written.
-    fn write(&mut self, changes: &BTreeMap<RowId, Asked>, is_last: bool) -> bool {
-        let changes: Vec<_> = changes.iter().map(|(id, (change, _))| (*id, change)).collect();
+    fn write(&mut self, batch: &Batch, is_last: bool) -> bool {
         let mut failing_since = None;
         loop {
             let written = match failing_since {
-                None => self.store.write(&changes),
-                Some(_) => self.store.reopen().and_then(|()| self.store.write(&changes)),
+                None => batch.write(&self.store),
+                Some(_) => self.store.reopen().and_then(|()| batch.write(&self.store)),
             };
             let Err(error) = written else { break };
             let may_pass = lacks_room(&error);
@@ -222,7 +266,7 @@ impl Thread {
             tracing::warn!("--state: written again, after {seconds:.1} s");
             self.counters.fails.store(false, Relaxed);
         }
-        self.counters.changes.fetch_add(changes.len() as u64, Relaxed);
+        self.counters.changes.fetch_add(batch.changes.len() as u64, Relaxed);
         self.counters.transactions.fetch_add(1, Relaxed);
         true
     }
@@ -258,7 +302,7 @@ mod tests {
             skipped: 0,
         };
         let saved = Box::new(SavedAssociation::new(marks, vec![version as u8]));
-        Change::Save(Save { saved, service_port: 7, peer: None, chain: None, is_new })
+        Change::Save(Save { saved, service_port: 7, peer: None, is_new })
     }
 
     #[test]
@@ -267,7 +311,7 @@ mod tests {
         pending.add(3, (save(1, true), None));
         pending.add(3, (save(2, false), None));
         let taken = pending.take();
-        let Change::Save(save) = &taken[&3].0 else { panic!("a save") };
+        let Change::Save(save) = &taken.changes[&3].0 else { panic!("a save") };
         assert_eq!((save.saved.marks.version, save.saved.state()), (2, Some(&[2][..])));
         assert!(save.is_new);
     }
@@ -282,7 +326,37 @@ mod tests {
         assert!(pending.changes.is_empty());
         pending.add(7, (save(9, false), None));
         pending.add(7, (Change::Remove, None));
-        assert!(matches!(pending.take()[&7].0, Change::Remove), "an earlier run has written it");
+        assert!(
+            matches!(pending.take().changes[&7].0, Change::Remove),
+            "an earlier run has written it"
+        );
+    }
+
+    #[test]
+    fn what_a_peer_presented_is_written_even_if_its_association_has_gone() {
+        let mut pending = Pending::default();
+        assert!(pending.add_chain([1; 32], vec![1]));
+        pending.add(3, (save(1, true), None));
+        pending.add(3, (Change::Remove, None));
+        let taken = pending.take();
+        assert!(taken.changes.is_empty() && !taken.is_empty());
+        assert_eq!(taken.chains[&[1; 32]], [1]);
+        assert!(pending.take().is_empty());
+    }
+
+    #[test]
+    fn a_bounded_number_of_chains_waits() {
+        let mut pending = Pending::default();
+        let peer = |number: usize| {
+            let mut peer = [0; 32];
+            peer[..8].copy_from_slice(&number.to_be_bytes());
+            peer
+        };
+        assert!((0..MOST_CHAINS).all(|number| pending.add_chain(peer(number), vec![1])));
+        assert!(!pending.add_chain(peer(MOST_CHAINS), vec![1]));
+        assert!(pending.add_chain(peer(0), vec![2]), "a peer's newer chain takes no more room");
+        assert_eq!(pending.take().chains[&peer(0)], [2]);
+        assert!(pending.add_chain(peer(MOST_CHAINS), vec![1]));
     }
 
     #[test]
@@ -290,7 +364,7 @@ mod tests {
         let mut pending = Pending::default();
         let all = MOST_CHANGES as u64 + 3;
         (0..all).for_each(|id| pending.add(id, (Change::Remove, None)));
-        assert_eq!((pending.take().len(), pending.take().len()), (MOST_CHANGES, 3));
+        assert_eq!((pending.take().changes.len(), pending.take().changes.len()), (MOST_CHANGES, 3));
         assert!(pending.take().is_empty());
     }
 }
