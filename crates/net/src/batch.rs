@@ -67,7 +67,7 @@ impl ReceiveBatch {
         self.arrived.get(index).map(|(addresses, _)| *addresses)
     }
 
-    /// The payload of a datagram; empty if there are not so many datagrams.
+    /// The payload of a datagram; empty if `index` is beyond the last datagram.
     pub fn payload(&mut self, index: usize) -> &mut [u8] {
         let range = self.arrived.get(index).map(|(_, range)| range.clone());
         self.bytes.get_mut(range.unwrap_or_default()).unwrap_or_default()
@@ -221,8 +221,8 @@ impl SendBatch {
         true
     }
 
-    /// Forgets the datagrams and begins again with one of `len` bytes, which lies `at` so many bytes
-    /// behind the beginning of the room.
+    /// Forgets the datagrams and begins again with one of `len` bytes, which lies in the room at the
+    /// offset `at`.
     pub(crate) fn begin_with(&mut self, at: usize, len: usize, addresses: AddressPair) {
         let start = self.len + at;
         self.buf.copy_within(start..start + len, 0);

@@ -320,7 +320,7 @@ impl<E: Engine, H: EngineHost<E>> Batch<'_, E, H> {
 
 /// What an engine wants next, besides an event.
 enum Next {
-    /// A datagram of `len` bytes, which lies `at` so many bytes behind the beginning of the room.
+    /// A datagram of `len` bytes, which lies in the room at the offset `at`.
     Datagram {
         at: usize,
         len: usize,
@@ -380,8 +380,8 @@ impl<E: Engine, H: EngineHost<E>> Inner<E, H> {
         self.host.flush(now);
     }
 
-    /// Adds a datagram of `len` bytes to the batch, which lies `at` so many bytes behind the beginning
-    /// of its room. If it does not fit those of the batch, they are sent before.
+    /// Adds a datagram of `len` bytes to the batch, which lies in its room at the offset `at`. If it
+    /// does not go the way of the datagrams of the batch, they are sent before.
     fn add(&mut self, socket: &AddressedSocket, at: usize, len: usize, addresses: AddressPair) {
         if at == 0 && self.sending.takes(len, addresses) {
             self.sending.add(len, addresses);

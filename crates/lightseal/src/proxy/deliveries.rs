@@ -1,5 +1,5 @@
-//! Messages on their way to applications or to the service. Those that go from one socket to one
-//! address leave together, when the datagrams that arrived together have been handled.
+//! Messages on their way to applications or to the service. Messages from one socket to one address
+//! leave together, when the datagrams that arrived together have been handled.
 
 use super::counters::Totals;
 use lightseal_core::AddressPair;
