@@ -282,7 +282,7 @@ impl World {
     fn act(&mut self) -> Result<(), Wrong> {
         let end = self.rng.below(2) as usize;
         let now = self.now;
-        match self.rng.below(if self.plan.moves { 11 } else { 10 }) {
+        match self.rng.below(if self.plan.moves { 12 } else { 11 }) {
             0..=5 => {
                 for _ in 0..=self.rng.below(3) {
                     self.send(end)?;
@@ -297,6 +297,10 @@ impl World {
                 return Ok(());
             }
             10 => {
+                self.stop(end);
+                return Ok(());
+            }
+            11 => {
                 // A NAT forgets the client, and gives it another port. A handshake does not survive that.
                 if self.ends.iter().any(|end| end.durable.is_none()) {
                     return Ok(());
@@ -366,6 +370,23 @@ impl World {
         this.was_bare |= this.durable.is_none();
         let pause = [1, 20, 700, 5000, 90_000][self.rng.below(5) as usize];
         this.starts_at = Some(self.now + Duration::from_millis(pause));
+    }
+
+    /// The process of an end is stopped: it writes everything, saves its association if nothing is
+    /// under way, and ends.
+    fn stop(&mut self, end: usize) {
+        let this = &mut self.ends[end];
+        let Some((engine, handle)) = this.engine.as_mut().zip(this.handle) else { return };
+        let saved = engine.save(self.now, handle);
+        for write in core::mem::take(&mut self.ends[end].writes) {
+            if !write.landed {
+                self.land(end, &write.saved);
+            }
+        }
+        if let Some(Ok(saved)) = saved {
+            self.land(end, &saved);
+        }
+        self.kill(end);
     }
 
     /// A store accepts a write if it has the one before.

@@ -303,6 +303,17 @@ impl Connection {
         }
     }
 
+    /// The newest epoch in which the peer has sent, or else the oldest in which it may send payloads, and
+    /// the number after its highest record there. A newer epoch may have keys here alone: the peer
+    /// changes to it when it has the ACK of its KeyUpdate.
+    #[cfg(feature = "persistence")]
+    fn heard(&self) -> (u64, u64) {
+        let least = if self.is_12() { EPOCH_12 } else { APPLICATION_EPOCH };
+        let mut epochs = self.channel.receive.all().iter().filter(|epoch| epoch.epoch() >= least);
+        let used = epochs.clone().rfind(|epoch| epoch.is_used());
+        used.or_else(|| epochs.next()).map_or((0, 0), |epoch| (epoch.epoch(), epoch.expected()))
+    }
+
     fn later(&self) -> Later {
         let receive = self.channel.receive.all();
         let newest = receive.last().map(ReceiveEpoch::for_successor);
@@ -428,14 +439,12 @@ impl Connection {
             return Err(SaveError::Busy);
         }
         let key_check = self.key_check().ok_or(SaveError::UnknownKey)?;
-        let revision = self.revision();
-        let expected = self.channel.receive.newest().map_or(0, ReceiveEpoch::expected);
+        let (revision, heard) = (self.revision(), self.heard());
         let persistence =
             self.persistence.get_or_insert_with(part, || Persistence::new(part, false));
         persistence.key_check = Some(key_check);
         persistence.version += 1;
-        let newest = (revision.receive_epoch, expected);
-        let (deliver_epoch, deliver_below) = newest.max(persistence.top).max(persistence.floor);
+        let (deliver_epoch, deliver_below) = heard.max(persistence.top).max(persistence.floor);
         let (version, skipped) = (persistence.version, persistence.skipped);
         let renews = persistence.adopted.is_some_and(|adopted| adopted.dormant && adopted.renews);
         let marks = Marks {
