@@ -29,6 +29,8 @@ pub(crate) const GROUPS: Program = Program::example("lightseal-lab", "groups");
 pub(crate) const ASSOCIATIONS: Program = Program::example("testkit", "associations");
 /// Exchanges and streams with shared tags in virtual time.
 pub(crate) const PACE: Program = Program::example("testkit", "pace");
+/// Two proxies under load, beside nginx.
+pub(crate) const PROXY_SPEED: Program = Program::example("testkit", "proxy_speed");
 /// Hours of associations in virtual time.
 pub(crate) const LIVENESS: Program = Program::example("testkit", "liveness");
 /// Records that are sealed, opened and taken, and nothing else.

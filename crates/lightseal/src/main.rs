@@ -65,6 +65,12 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.context("cannot start")
     };
+    // A proxy works on one thread: with others, each datagram that arrives would wake one thread to
+    // notice it and a second one to handle it, which costs more than handling it.
+    let one_thread = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.context("cannot start")
+    };
     let done = match cli.command {
         Command::Psk { identity, out } => keygen::psk(&identity, out.as_ref()),
         Command::Keygen(command) => keygen::run(&command),
@@ -72,17 +78,17 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Manual(command) => command.run(Cli::command(), &["lab"]),
         Command::Impair(args) => runtime()?.block_on(impair::run(&args)),
         Command::Proxy(ProxyCommand::Client(args)) => {
-            runtime()?.block_on(proxy::command::client(&args))
+            one_thread()?.block_on(proxy::command::client(&args))
         }
         Command::Proxy(ProxyCommand::Server(args)) => {
-            runtime()?.block_on(proxy::command::server(&args))
+            one_thread()?.block_on(proxy::command::server(&args))
         }
         Command::Proxy(ProxyCommand::StateKey { file }) => proxy::state::StateKey::make(&file),
         Command::Proxy(ProxyCommand::Status(args)) => {
-            runtime()?.block_on(proxy::status_command::run(&args))
+            one_thread()?.block_on(proxy::status_command::run(&args))
         }
         Command::Proxy(ProxyCommand::Drain(args)) => {
-            runtime()?.block_on(proxy::drain_command::run(&args))
+            one_thread()?.block_on(proxy::drain_command::run(&args))
         }
         Command::SClient(args) => {
             return runtime()?.block_on(diagnose::client::run(&args, cli.log.quiet));

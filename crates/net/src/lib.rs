@@ -5,7 +5,8 @@
 //! - [`impairment`]: seeded loss, bursts, delay, reordering, duplication,
 //!   corruption and rate limits, for virtual time and sockets alike;
 //! - [`blocking`]: one engine over one `std` UDP socket;
-//! - `tokio` (feature `tokio`): one engine over one asynchronous UDP socket;
+//! - `tokio` (feature `tokio`): one engine over one asynchronous UDP socket; `batch`: datagrams that
+//!   are received or sent in one system call;
 //! - `socket` (feature `tokio`): sockets with room for bursts, which answer from the address at
 //!   which a datagram arrived; `multicast`: the sockets of a group's members; `address` and
 //!   `interface`: addresses as users write them, and interfaces by name; `names`: hosts whose
@@ -49,6 +50,8 @@
 
 #[cfg(feature = "tokio")]
 pub mod address;
+#[cfg(feature = "tokio")]
+pub mod batch;
 pub mod blocking;
 pub mod clock;
 pub mod delay_line;

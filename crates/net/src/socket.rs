@@ -1,5 +1,6 @@
 //! UDP sockets with room for bursts, which answer from the address at which a datagram arrived.
 
+use crate::batch::{ReceiveBatch, SendBatch};
 use crate::blocking::is_loss;
 use lightseal_core::AddressPair;
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
@@ -170,9 +171,22 @@ fn any_address(peer: SocketAddr) -> IpAddr {
 #[derive(Debug)]
 pub struct AddressedSocket {
     socket: UdpSocket,
-    /// State for reading and setting addresses. `None` if the socket is bound to one address, or
-    /// the system does not support it.
+    /// State for batches, and for reading and setting addresses; `None` if the system does not
+    /// support them.
     state: Option<UdpSocketState>,
+    /// Whether the socket is bound to all addresses of the host, so that addresses are read and set.
+    has_all: bool,
+    /// Whether the socket is connected to one peer.
+    connected: bool,
+}
+
+/// What became of a [`SendBatch`].
+#[derive(Debug)]
+pub struct BatchSent {
+    /// The number of datagrams that the system has taken.
+    pub sent: usize,
+    /// Why the system has not taken the datagram behind those. Nothing was tried behind that one.
+    pub error: Option<io::Error>,
 }
 
 impl AddressedSocket {
@@ -181,8 +195,14 @@ impl AddressedSocket {
         let has_all = socket.local_addr().is_ok_and(|local| local.ip().is_unspecified());
         // On a system without support, answers leave from the address that the routing table
         // chooses.
-        let state = has_all.then(|| tell_addresses(&socket).ok()).flatten();
-        Self { socket, state }
+        let state = tell_addresses(&socket);
+        let connected = socket.peer_addr().is_ok();
+        Self { socket, state: state.ok(), has_all, connected }
+    }
+
+    /// Whether the system receives several datagrams in one call, and sends several as one message.
+    pub fn has_batches(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.max_gso_segments() > 1)
     }
 
     /// The socket itself.
@@ -196,7 +216,7 @@ impl AddressedSocket {
     ///
     /// Errors of the socket, above all [`io::ErrorKind::WouldBlock`].
     pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, AddressPair)> {
-        let Some(state) = &self.state else {
+        let Some(state) = self.state.as_ref().filter(|_| self.has_all) else {
             let (len, peer) = self.socket.try_recv_from(buf)?;
             return Ok((len, AddressPair::to(peer)));
         };
@@ -208,6 +228,104 @@ impl AddressedSocket {
         })?;
         let [RecvMeta { addr: peer, len, dst_ip, .. }] = meta;
         Ok((len, AddressPair { peer, local: dst_ip.filter(may_be_source) }))
+    }
+
+    /// Receives all datagrams that wait, as many as the batch holds, in one system call where the
+    /// system has one. Nothing is received if none waits.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the socket, also those that an earlier datagram has caused. `WouldBlock` is none.
+    pub fn try_receive(&self, batch: &mut ReceiveBatch) -> io::Result<()> {
+        let addresses = |meta: &RecvMeta| AddressPair {
+            peer: meta.addr,
+            local: meta.dst_ip.filter(|local| self.has_all && may_be_source(local)),
+        };
+        let receive = |rooms: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]| {
+            let mut count = 0;
+            let Some(state) = &self.state else {
+                let room = rooms.first_mut().map(|room| &mut **room);
+                let (len, from) = self.socket.try_recv_from(room.unwrap_or_default())?;
+                if let Some(meta) = meta.first_mut() {
+                    (meta.addr, meta.len, meta.stride, count) = (from, len, len, 1);
+                }
+                return Ok(count);
+            };
+            let received = self.socket.try_io(Interest::READABLE, || {
+                count = state.recv(UdpSockRef::from(&self.socket), rooms, meta)?;
+                // If there were fewer than fit, the next call would only say that it would have to
+                // wait. This notes it without that call. The runtime ignores it if another datagram
+                // has arrived meanwhile.
+                let all = count < rooms.len();
+                if all { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            });
+            match received {
+                Err(error) if count == 0 => Err(error),
+                _ => Ok(count),
+            }
+        };
+        match batch.fill(receive, addresses) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Sends the datagrams of a batch, as one message where the system takes one, until it does not
+    /// take one of them. `skip` is the number of datagrams that are left out at the front.
+    pub fn try_send_batch(&self, batch: &SendBatch, skip: usize) -> BatchSent {
+        let Some(addresses) = batch.addresses() else { return BatchSent { sent: 0, error: None } };
+        let segment = batch.segment();
+        let contents = batch.contents().get(skip * segment..).unwrap_or_default();
+        let count = batch.count().saturating_sub(skip);
+        if count > 1 {
+            match self.try_send_segments(contents, segment, addresses) {
+                Ok(()) => return BatchSent { sent: count, error: None },
+                // The error may belong to an earlier datagram.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_loss(&error) => {
+                    return BatchSent { sent: 0, error: Some(error) };
+                }
+                // The route may not support it, or the datagrams are too long for it.
+                Err(_) => {}
+            }
+        }
+        for (sent, datagram) in batch.datagrams(skip).enumerate() {
+            if let Err(error) = self.try_send_to(datagram, addresses) {
+                return BatchSent { sent, error: Some(error) };
+            }
+        }
+        BatchSent { sent: count, error: None }
+    }
+
+    /// Sends datagrams of `segment` bytes as one message.
+    fn try_send_segments(
+        &self,
+        contents: &[u8],
+        segment: usize,
+        AddressPair { peer, local }: AddressPair,
+    ) -> io::Result<()> {
+        let state = self.state.as_ref().filter(|state| state.max_gso_segments() > 1);
+        let state = state.ok_or(io::ErrorKind::Unsupported)?;
+        let transmit = Transmit {
+            destination: peer,
+            ecn: None,
+            contents,
+            segment_size: Some(segment),
+            src_ip: local.filter(|_| self.has_all),
+        };
+        self.try_write(|| state.try_send(UdpSockRef::from(&self.socket), &transmit))
+    }
+
+    /// Has `send` send something. The runtime takes a new socket for full until it has looked at it:
+    /// nobody would send again what is refused then at a connected socket, so the runtime is asked
+    /// only if that has no room.
+    fn try_write(&self, send: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        let first = if self.connected { send() } else { Err(io::ErrorKind::WouldBlock.into()) };
+        match first {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.socket.try_io(Interest::WRITABLE, send)
+            }
+            done => done,
+        }
     }
 
     /// Does what [`try_recv_from`](Self::try_recv_from) does, for a task that is woken when a
@@ -253,6 +371,17 @@ impl AddressedSocket {
         self.socket.readable().await.map(|()| false)
     }
 
+    /// The error that a datagram which was sent earlier has caused, if there is one: after
+    /// [`readable`](Self::readable) has returned `true`, for a socket that gets no reports.
+    pub fn take_error(&self) -> Option<io::Error> {
+        let taken = self.socket.try_io(Interest::ERROR, || match self.socket.take_error()? {
+            Some(error) => Err(error),
+            // This ends the readiness.
+            None => Err::<(), _>(io::ErrorKind::WouldBlock.into()),
+        });
+        taken.err().filter(|error| error.kind() != io::ErrorKind::WouldBlock)
+    }
+
     /// Reads the network's reports about datagrams that did not arrive, if [`report_unreachable`]
     /// has turned them on. Returns their number. Anybody can forge such reports.
     pub fn take_reports(&self) -> usize {
@@ -285,8 +414,18 @@ impl AddressedSocket {
     ///
     /// Errors of the socket, above all [`io::ErrorKind::WouldBlock`].
     pub fn try_send_to(&self, payload: &[u8], way: AddressPair) -> io::Result<()> {
-        let (Some(state), Some(local)) = (&self.state, way.local) else {
-            return self.socket.try_send_to(payload, way.peer).map(drop);
+        let unaddressed = || {
+            let socket = socket2::SockRef::from(&self.socket);
+            self.try_write(|| {
+                let sent = match self.connected {
+                    true => socket.send(payload),
+                    false => socket.send_to(payload, &way.peer.into()),
+                };
+                sent.map(drop)
+            })
+        };
+        let (Some(state), Some(local), true) = (&self.state, way.local, self.has_all) else {
+            return unaddressed();
         };
         let transmit = Transmit {
             destination: way.peer,
@@ -295,13 +434,9 @@ impl AddressedSocket {
             segment_size: None,
             src_ip: Some(local),
         };
-        let sent = self.socket.try_io(Interest::WRITABLE, || {
-            state.try_send(UdpSockRef::from(&self.socket), &transmit)
-        });
+        let sent = self.try_write(|| state.try_send(UdpSockRef::from(&self.socket), &transmit));
         match sent {
-            Err(error) if is_about_source(&error) => {
-                self.socket.try_send_to(payload, way.peer).map(drop)
-            }
+            Err(error) if is_about_source(&error) => unaddressed(),
             sent => sent,
         }
     }

@@ -4,19 +4,28 @@
 //! transmits. Any other task calls the engine through [`Driver::call`], and
 //! passes payloads to it through [`Driver::send`]; what the engine wants to
 //! send leaves within the call. No datagram is copied into a queue, and none
-//! needs an allocation.
+//! needs an allocation. Buffers belong to threads, not to drivers.
+//!
+//! Datagrams are received in batches, and the lock is taken once for each batch. What the engine
+//! sends meanwhile leaves when the batch ends: datagrams of one length to one peer as one message.
 
 use crate::Clock;
-use crate::blocking::{DATAGRAM_BYTES, is_loss};
-use crate::socket::{AddressedSocket, is_report, receive_batch};
+use crate::batch::{ReceiveBatch, SendBatch};
+use crate::blocking::is_loss;
+use crate::socket::{AddressedSocket, is_report};
 use ::tokio::net::UdpSocket;
 use ::tokio::sync::Notify;
 use ::tokio::time::{Instant as TokioInstant, sleep_until};
 use core::pin::pin;
 use core::time::Duration;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Sent};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
+
+/// The shortest room that an engine is lent for a datagram before the others of a batch are sent: the
+/// longest datagram that engines are usually configured to send, with a margin.
+const LEAST_ROOM: usize = 16_384;
 
 /// How far in the future a timer lies that is not set.
 const NEVER: Duration = Duration::from_secs(86_400);
@@ -33,6 +42,12 @@ pub trait EngineHost<E: Engine>: Send {
     fn drained(&mut self, now: Instant, engine: &mut E) -> bool {
         let _ = (now, engine);
         false
+    }
+
+    /// Called when a batch of datagrams has been handled: what the host has kept in order to send it
+    /// together is to be sent now. Like [`event`](Self::event) it is called under the engine's lock.
+    fn flush(&mut self, now: Instant) {
+        let _ = now;
     }
 
     /// Called when the network reports that a datagram did not arrive (ICMP), if the socket was
@@ -73,16 +88,16 @@ pub struct Driver<E, H> {
     socket: AddressedSocket,
     clock: Clock,
     wake_runner: Notify,
-    datagram_bytes: usize,
 }
 
 #[derive(Debug)]
 struct Inner<E, H> {
     engine: E,
     host: H,
-    buf: Vec<u8>,
-    /// A datagram for which the socket had no room.
-    blocked_datagram: Option<(AddressPair, Vec<u8>)>,
+    /// The datagrams of the batch that is being handled.
+    sending: SendBatch,
+    /// Datagrams for which the socket had no room, oldest first.
+    blocked: VecDeque<(AddressPair, Vec<u8>)>,
     wake: Option<Instant>,
     /// The time until which the running task sleeps.
     sleeps_until: Option<Instant>,
@@ -96,8 +111,8 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
         let inner = Inner {
             engine,
             host,
-            buf: vec![0; DATAGRAM_BYTES],
-            blocked_datagram: None,
+            sending: SendBatch::new(),
+            blocked: VecDeque::new(),
             wake: None,
             sleeps_until: None,
             counters: SocketCounters::default(),
@@ -105,22 +120,17 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
         let inner = Mutex::new(inner);
         let wake_runner = Notify::new();
         let socket = AddressedSocket::new(socket);
-        Self { inner, socket, clock, wake_runner, datagram_bytes: DATAGRAM_BYTES }
-    }
-
-    /// Limits the buffers to datagrams of at most `bytes` bytes, which saves memory in programs
-    /// with many drivers. Longer datagrams are truncated when they arrive, and cannot be sent.
-    #[must_use]
-    pub fn with_buffers(mut self, bytes: usize) -> Self {
-        self.datagram_bytes = bytes;
-        let inner = self.inner.get_mut().expect("an engine that panicked cannot go on");
-        inner.buf = vec![0; bytes];
-        self
+        Self { inner, socket, clock, wake_runner }
     }
 
     /// The socket.
     pub const fn socket(&self) -> &UdpSocket {
         self.socket.get_ref()
+    }
+
+    /// Whether the system receives and sends several datagrams in one call.
+    pub fn has_batches(&self) -> bool {
+        self.socket.has_batches()
     }
 
     /// The engine's clock.
@@ -154,33 +164,28 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
         &self,
         seal: impl FnOnce(&mut E, &mut H, Instant, &mut [u8]) -> Result<Sent, X>,
     ) -> Result<(), X> {
+        self.batch(|batch| batch.send(seal))
+    }
+
+    /// Calls the engine several times under one lock, and sends what results from all of it.
+    pub fn batch<R>(&self, work: impl FnOnce(&mut Batch<'_, E, H>) -> R) -> R {
         let mut inner = self.lock();
         let now = self.clock.now();
-        let Inner { engine, host, buf, blocked_datagram, counters, .. } = &mut *inner;
-        let room = if blocked_datagram.is_none() { buf.as_mut_slice() } else { &mut [] };
-        let sent = seal(engine, host, now, room);
-        if let Ok(Sent::Datagram { len, to }) = &sent {
-            let payload = buf.get(..*len).unwrap_or_default();
-            if !counters.send(&self.socket, payload, *to) {
-                *blocked_datagram = Some((*to, payload.to_vec()));
-            }
-        }
+        let result = work(&mut Batch { inner: &mut inner, socket: &self.socket, now });
         self.finish(inner, now);
-        sent.map(|_| ())
+        result
     }
 
     /// Transmits what the engine wants to send after a call, and wakes the task that runs the
     /// driver if it has to act earlier than it knows.
     fn finish(&self, mut inner: MutexGuard<'_, Inner<E, H>>, now: Instant) {
         inner.drain(&self.socket, now);
+        inner.flush(&self.socket, now);
         let wakes_earlier = match (inner.wake, inner.sleeps_until) {
             (Some(wake), Some(sleeps_until)) => wake < sleeps_until,
             (wake, sleeps_until) => wake.is_some() && sleeps_until.is_none(),
         };
-        if wakes_earlier
-            || inner.blocked_datagram.is_some()
-            || inner.host.is_finished(&inner.engine)
-        {
+        if wakes_earlier || !inner.blocked.is_empty() || inner.host.is_finished(&inner.engine) {
             self.wake_runner.notify_one();
         }
     }
@@ -195,14 +200,15 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
     /// Errors of the socket, except reports that the peer is unreachable: on datagrams they count
     /// as losses.
     pub async fn run(&self) -> io::Result<()> {
-        let mut buf = vec![0; self.datagram_bytes];
         let mut timer = pin!(sleep_until(TokioInstant::now() + NEVER));
         let mut armed = None;
         loop {
             let blocked = {
                 let mut inner = self.lock();
-                inner.drain(&self.socket, self.clock.now());
-                if inner.blocked_datagram.is_none() && inner.host.is_finished(&inner.engine) {
+                let now = self.clock.now();
+                inner.drain(&self.socket, now);
+                inner.flush(&self.socket, now);
+                if inner.blocked.is_empty() && inner.host.is_finished(&inner.engine) {
                     return Ok(());
                 }
                 // If a deadline moved to a later time, this is noticed when the old one passes.
@@ -216,20 +222,21 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
                     timer.as_mut().reset(at);
                 }
                 inner.sleeps_until = armed;
-                inner.blocked_datagram.is_some()
+                !inner.blocked.is_empty()
             };
             ::tokio::select! {
                 reports = self.socket.readable() => {
                     if reports? {
                         self.take_reports();
                     }
-                    self.receive(&mut buf)?;
+                    self.receive()?;
                 }
                 () = &mut timer, if armed.is_some() => {
                     let now = self.clock.now();
                     let mut inner = self.lock();
                     inner.engine.handle_timeout(now);
                     inner.drain(&self.socket, now);
+                    inner.flush(&self.socket, now);
                     armed = None;
                 }
                 () = self.wake_runner.notified() => {}
@@ -245,23 +252,31 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
             let Inner { engine, host, .. } = &mut *inner;
             host.unreachable(now, engine);
             inner.drain(&self.socket, now);
+            inner.flush(&self.socket, now);
         }
     }
 
-    fn receive(&self, buf: &mut [u8]) -> io::Result<()> {
-        // Other tasks can lock the engine between two batches.
-        let mut inner = self.lock();
-        receive_batch(
-            buf,
-            |buf| self.socket.try_recv_from(buf),
-            |addresses, datagram| {
+    fn receive(&self) -> io::Result<()> {
+        ReceiveBatch::with(|batch| {
+            match self.socket.try_receive(batch) {
+                // What an earlier datagram has caused counts as a loss.
+                Err(error) if is_loss(&error) || is_report(&error) => return Ok(()),
+                done => done?,
+            }
+            // Other tasks can lock the engine between two batches.
+            let mut inner = self.lock();
+            for at in 0..batch.len() {
+                let Some(addresses) = batch.addresses(at) else { break };
+                let datagram = batch.payload(at);
                 inner.counters.received += 1;
                 inner.counters.received_bytes += datagram.len() as u64;
                 let now = self.clock.now();
                 inner.engine.handle_datagram_on(now, addresses, datagram);
                 inner.drain(&self.socket, now);
-            },
-        )
+            }
+            inner.flush(&self.socket, self.clock.now());
+            Ok(())
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<E, H>> {
@@ -269,45 +284,171 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
     }
 }
 
+/// A [`Driver`] that is locked for several calls.
+#[derive(Debug)]
+pub struct Batch<'a, E, H> {
+    inner: &'a mut Inner<E, H>,
+    socket: &'a AddressedSocket,
+    now: Instant,
+}
+
+impl<E: Engine, H: EngineHost<E>> Batch<'_, E, H> {
+    /// Does what [`Driver::send`] does; what results from it is sent with the batch.
+    ///
+    /// # Errors
+    ///
+    /// The error of `seal`.
+    pub fn send<X>(
+        &mut self,
+        seal: impl FnOnce(&mut E, &mut H, Instant, &mut [u8]) -> Result<Sent, X>,
+    ) -> Result<(), X> {
+        let Self { inner, socket, now } = self;
+        if !inner.sending.is_empty() && inner.sending.room().len() < LEAST_ROOM {
+            inner.transmit(socket);
+        }
+        let Inner { engine, host, sending, blocked, .. } = &mut **inner;
+        let room = if blocked.is_empty() { sending.room() } else { &mut [] };
+        let sent = seal(engine, host, *now, room)?;
+        match sent {
+            Sent::Datagram { len, to } => inner.add(socket, 0, len, to),
+            // The engine sends what waits before it sends more.
+            Sent::Queued => inner.drain(socket, *now),
+        }
+        Ok(())
+    }
+}
+
+/// What an engine wants next, besides an event.
+enum Next {
+    /// A datagram of `len` bytes, which lies in the room at the offset `at`.
+    Datagram {
+        at: usize,
+        len: usize,
+        addresses: AddressPair,
+    },
+    Room(usize),
+    Wake(Option<Instant>),
+}
+
 impl<E: Engine, H: EngineHost<E>> Inner<E, H> {
+    /// Has the engine put what it wants to send into the batch, and handles its events.
     fn drain(&mut self, socket: &AddressedSocket, now: Instant) {
-        if let Some((addresses, payload)) = &self.blocked_datagram {
-            if !self.counters.send(socket, payload, *addresses) {
-                return;
-            }
-            self.blocked_datagram = None;
+        if !self.unblock(socket) {
+            return;
         }
         loop {
-            let (wake, needed) = match self.engine.poll_output_on(&mut self.buf) {
+            let room = self.sending.room();
+            let start = room.as_ptr().addr();
+            let next = match self.engine.poll_output_on(room) {
                 (Output::Datagram { to: peer, payload }, local) => {
-                    let addresses = AddressPair { peer, local };
-                    if !self.counters.send(socket, payload, addresses) {
-                        self.blocked_datagram = Some((addresses, payload.to_vec()));
-                        return;
-                    }
-                    continue;
+                    let len = payload.len();
+                    // An empty payload may be anywhere.
+                    let at = if len == 0 { 0 } else { payload.as_ptr().addr() - start };
+                    Next::Datagram { at, len, addresses: AddressPair { peer, local } }
                 }
                 (Output::Event(event), _) => {
                     self.host.event(now, event);
                     continue;
                 }
-                (Output::BufferTooSmall { needed }, _) => (None, needed),
-                (Output::WakeAt(at), _) => (Some(at), 0),
-                (Output::Idle, _) => (None, 0),
+                (Output::BufferTooSmall { needed }, _) => Next::Room(needed),
+                (Output::WakeAt(at), _) => Next::Wake(Some(at)),
+                (Output::Idle, _) => Next::Wake(None),
             };
-            if needed > 0 {
-                self.buf.resize(needed, 0);
-                continue;
+            match next {
+                Next::Datagram { at, len, addresses } => self.add(socket, at, len, addresses),
+                Next::Room(needed) => {
+                    self.transmit(socket);
+                    self.sending.grow(needed);
+                }
+                Next::Wake(wake) => {
+                    if !self.host.drained(now, &mut self.engine) {
+                        self.wake = wake;
+                        return;
+                    }
+                }
             }
-            if !self.host.drained(now, &mut self.engine) {
-                self.wake = wake;
+            if !self.blocked.is_empty() {
                 return;
             }
         }
     }
+
+    /// Sends what the batch has, and lets the host do so too.
+    fn flush(&mut self, socket: &AddressedSocket, now: Instant) {
+        self.transmit(socket);
+        self.sending.clear();
+        self.host.flush(now);
+    }
+
+    /// Adds a datagram of `len` bytes to the batch, which lies in its room at the offset `at`. If it
+    /// does not go the way of the datagrams of the batch, they are sent before.
+    fn add(&mut self, socket: &AddressedSocket, at: usize, len: usize, addresses: AddressPair) {
+        if at == 0 && self.sending.takes(len, addresses) {
+            self.sending.add(len, addresses);
+            return;
+        }
+        self.send_batch(socket);
+        self.sending.begin_with(at, len, addresses);
+    }
+
+    /// Sends the datagrams of the batch.
+    fn transmit(&mut self, socket: &AddressedSocket) {
+        self.send_batch(socket);
+        self.sending.forget();
+    }
+
+    /// Sends the datagrams of the batch, or keeps a copy of those for which the socket has no room.
+    fn send_batch(&mut self, socket: &AddressedSocket) {
+        let (mut done, count) = (0, self.sending.count());
+        let mut tried_again = None;
+        while done < count && self.unblock(socket) {
+            let result = socket.try_send_batch(&self.sending, done);
+            self.counters.count(&self.sending, done, result.sent);
+            done += result.sent;
+            let Some(error) = result.error else { break };
+            if error.kind() == io::ErrorKind::WouldBlock {
+                self.block(done);
+                return;
+            }
+            // The error may belong to an earlier datagram; then this one has not been sent yet.
+            let again = is_loss(&error) || is_report(&error);
+            if again && tried_again != Some(done) {
+                tried_again = Some(done);
+            } else {
+                self.counters.refused += 1;
+                done += 1;
+            }
+        }
+        self.block(done);
+    }
+
+    /// Keeps a copy of the datagrams of the batch from number `done` on.
+    fn block(&mut self, done: usize) {
+        let Some(addresses) = self.sending.addresses() else { return };
+        let rest = self.sending.datagrams(done);
+        self.blocked.extend(rest.map(|datagram| (addresses, datagram.to_vec())));
+    }
+
+    /// Sends what is kept. Returns whether nothing is kept any more.
+    fn unblock(&mut self, socket: &AddressedSocket) -> bool {
+        while let Some((addresses, payload)) = self.blocked.front() {
+            if !self.counters.send(socket, payload, *addresses) {
+                return false;
+            }
+            self.blocked.pop_front();
+        }
+        true
+    }
 }
 
 impl SocketCounters {
+    /// Counts datagrams of a batch that were sent.
+    fn count(&mut self, batch: &SendBatch, skip: usize, sent: usize) {
+        self.sent += sent as u64;
+        let bytes = batch.datagrams(skip).take(sent).map(<[u8]>::len).sum::<usize>();
+        self.sent_bytes += bytes as u64;
+    }
+
     /// Sends a datagram and counts it. Returns `false` if the socket has no room.
     fn send(&mut self, socket: &AddressedSocket, payload: &[u8], addresses: AddressPair) -> bool {
         let mut sent = socket.try_send_to(payload, addresses);

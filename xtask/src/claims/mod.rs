@@ -37,6 +37,7 @@ mod masks;
 mod overload;
 mod peers;
 mod pki;
+mod proxy_speed;
 mod reading;
 mod reconnect;
 mod restart;
@@ -57,7 +58,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 34] {
+fn topics() -> [Vec<Claim>; 35] {
     [
         aggregation::claims(),
         attacks::claims(),
@@ -89,6 +90,7 @@ fn topics() -> [Vec<Claim>; 34] {
         overload::claims(),
         peers::claims(),
         pki::claims(),
+        proxy_speed::claims(),
         reconnect::claims(),
         restart::claims(),
         sessions::claims(),
@@ -108,8 +110,8 @@ mod prelude {
     pub(super) use crate::claims::Bar::{AtLeast, AtMost, Exactly};
     pub(super) use crate::claims::{Claim, Measure, Measured};
     pub(super) use crate::program::{
-        ASSOCIATIONS, CAMPAIGN, FLOOD, GROUPS, LAB, LIGHTSEAL, LIVENESS, LongTest, PACE, Program,
-        RECORDS, Run, beside_lightseal, parsed, python,
+        ASSOCIATIONS, CAMPAIGN, FLOOD, GROUPS, LAB, LIGHTSEAL, LIVENESS, LongTest, PACE,
+        PROXY_SPEED, Program, RECORDS, Run, beside_lightseal, parsed, python,
     };
     pub(super) use serde_json::{Value, json};
 }

@@ -7,6 +7,7 @@ mod reconnect;
 mod successors;
 
 use super::counters::{Count, Totals, add_socket};
+use super::deliveries::Deliveries;
 use super::destination::Destination;
 use super::limits::Refusal;
 use super::loops::LoopGuard;
@@ -14,7 +15,7 @@ use super::metrics::{self, CONNECTED, HANDSHAKING, ProcessFacts};
 use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
 use super::status::FlowStates;
-use super::{ARRIVAL_BYTES, overruns, unread};
+use super::{log_batches, overruns, unread};
 use crate::credential::allow::AccessList;
 use flow::FlowHost;
 use lightseal_core::{AddressPair, Instant, Random};
@@ -24,9 +25,10 @@ use lightseal_dtls::{
 };
 use lightseal_net::Clock;
 use lightseal_net::address::Named;
+use lightseal_net::batch::ReceiveBatch;
 use lightseal_net::path_mtu;
 use lightseal_net::socket::{self, AddressedSocket};
-use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
+use lightseal_net::tokio::{Batch, Driver, EngineHost, SocketCounters};
 use lightseal_service::metrics::Snapshot;
 use reconnect::{
     Action, Answering, Attention, AttentionCalls, HandshakePause, Server, Successors, UNANSWERED,
@@ -42,9 +44,6 @@ use std::time::Duration;
 use successors::FlowStart;
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
-
-/// The largest UDP payload, in bytes.
-const DATAGRAM_BYTES: usize = 65_535;
 
 /// How often flows are checked for silence.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -121,11 +120,13 @@ impl ClientProxy {
         options: ClientProxyOptions,
     ) -> Self {
         let longest = config.settings().longest_first_payload();
+        let local = Arc::new(AddressedSocket::new(local));
+        log_batches(local.has_batches());
         Self {
             longest,
             loops: Arc::default(),
             known_overruns: Count::default(),
-            local: Arc::new(AddressedSocket::new(local)),
+            local,
             options,
             clock: Clock::start(),
             config: Mutex::new(config),
@@ -222,18 +223,17 @@ impl ClientProxy {
         let mut tasks = JoinSet::new();
         let mut sweep = tokio::time::interval(self.sweep_interval());
         let mut calls = AttentionCalls::default();
-        let mut buf = vec![0; DATAGRAM_BYTES];
         let mut resolving = pin!(self.options.server.run());
         loop {
             tokio::select! {
                 () = &mut resolving => {}
-                arrived = self.local.recv_from(&mut buf) => match arrived {
-                    Ok((len, from)) => self.carry(from, &buf[..len], &mut tasks),
-                    // The error reports that an application's port is closed. The next call
-                    // receives from others.
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
-                    Err(error) => return Err(error),
-                },
+                failed = self.local.readable() => {
+                    // The error reports that an application's port is closed.
+                    if failed? {
+                        let _ = self.local.take_error();
+                    }
+                    ReceiveBatch::with(|batch| self.carry_batch(batch, &mut tasks))?;
+                }
                 _ = sweep.tick() => self.sweep(&mut tasks),
                 () = calls.next(&self.attention) => self.sweep(&mut tasks),
                 Some(_) = tasks.join_next() => {}
@@ -356,13 +356,55 @@ impl ClientProxy {
         standing
     }
 
+    /// Carries the messages that wait at the local socket.
+    fn carry_batch(&self, batch: &mut ReceiveBatch, tasks: &mut JoinSet<()>) -> io::Result<()> {
+        match self.local.try_receive(batch) {
+            // As above. The next call receives from others.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
+            done => done?,
+        }
+        let mut at = 0;
+        while let Some(from) = batch.addresses(at) {
+            let known = self.flows().open.get(&from).cloned();
+            if let Some(flow) = known {
+                at = flow.batch(|sending| self.send_from(batch, at, from, sending));
+            }
+            if batch.addresses(at) == Some(from) {
+                self.carry(from, batch.payload(at), tasks);
+                at += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the messages of one application from number `at` on. Returns the number of the first
+    /// message that is another application's, or for which the flow is closed.
+    fn send_from(
+        &self,
+        batch: &mut ReceiveBatch,
+        mut at: usize,
+        from: AddressPair,
+        sending: &mut Batch<'_, Connection, FlowHost>,
+    ) -> usize {
+        while batch.addresses(at) == Some(from) {
+            let payload = batch.payload(at);
+            if payload.is_empty() {
+                self.totals.empty.one();
+            } else if self.send(sending, payload) == Err(SendError::Closed) {
+                break;
+            }
+            at += 1;
+        }
+        at
+    }
+
     fn carry(&self, from: AddressPair, payload: &[u8], tasks: &mut JoinSet<()>) {
         if payload.is_empty() {
             self.totals.empty.one();
             return;
         }
         let known = self.flows().open.get(&from).cloned();
-        let sent = known.as_ref().map(|flow| self.send(flow, payload));
+        let sent = known.as_ref().map(|flow| flow.batch(|flow| self.send(flow, payload)));
         // A flow that has just ended is replaced by a new one.
         if matches!(sent, None | Some(Err(SendError::Closed))) {
             let Some(hops) = self.loops.hops(self.clock.now(), from.peer) else {
@@ -381,7 +423,7 @@ impl ClientProxy {
             }
             match self.open(from, FlowStart::New { hops }, tasks) {
                 Ok(flow) => {
-                    if self.send(&flow, payload) == Err(SendError::Closed) {
+                    if flow.batch(|flow| self.send(flow, payload)) == Err(SendError::Closed) {
                         self.totals.refused_messages.one();
                     }
                 }
@@ -393,7 +435,11 @@ impl ClientProxy {
         }
     }
 
-    fn send(&self, flow: &Flow, payload: &[u8]) -> Result<(), SendError> {
+    fn send(
+        &self,
+        flow: &mut Batch<'_, Connection, FlowHost>,
+        payload: &[u8],
+    ) -> Result<(), SendError> {
         let sent = flow.send(|connection, host, now, datagram| {
             let sent = match payload.len() > self.longest {
                 true => Err(SendError::TooLong),
@@ -431,6 +477,7 @@ impl ClientProxy {
         let host = FlowHost {
             local: Arc::clone(&self.local),
             application,
+            deliveries: Deliveries::new(|application| Named::from(application).to_string()),
             server,
             destination: Arc::clone(&self.options.server),
             list: self.options.list.clone(),
@@ -468,7 +515,7 @@ impl ClientProxy {
             let answers = self.answers.by(server).then_some(true);
             connection.watch(now, Watch { interval, answers });
         }
-        let flow = Driver::new(socket, self.clock, connection, host).with_buffers(ARRIVAL_BYTES);
+        let flow = Driver::new(socket, self.clock, connection, host);
         let flow = Arc::new(flow);
         self.presume_path_mtu(server, &flow);
         if let Some(former) = beginning.former() {

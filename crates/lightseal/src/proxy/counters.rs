@@ -46,6 +46,12 @@ impl CarriedMessages {
         self.bytes.add(payload.len() as u64);
     }
 
+    /// Counts `count` messages of `bytes` bytes together.
+    pub(crate) fn messages_of(&self, count: usize, bytes: usize) {
+        self.messages.add(count as u64);
+        self.bytes.add(bytes as u64);
+    }
+
     /// The number of messages.
     pub(crate) fn messages(&self) -> u64 {
         self.messages.get()

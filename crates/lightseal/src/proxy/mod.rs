@@ -13,6 +13,7 @@
 //! - [`limits`]: limits by network and by identity;
 //! - [`metrics`]: the counters as metrics;
 //! - [`counters`]: the counters, and their form in JSON;
+//! - [`deliveries`]: messages on their way to the local side;
 //! - [`proxy_protocol`]: who a message is from, for services that read it;
 //! - [`source_address`]: an address of its own for each identity;
 //! - [`report`]: the report of a proxy on itself and its peers, with the reasons of drops;
@@ -30,6 +31,7 @@ pub(crate) mod args;
 pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod counters;
+pub(crate) mod deliveries;
 pub(crate) mod destination;
 pub(crate) mod drain_command;
 pub(crate) mod limits;
@@ -110,6 +112,18 @@ pub(crate) fn unshared(
          it; both need the same",
         list.join(",")
     ))
+}
+
+/// Logs once that this system has no calls for batches of datagrams, which costs processor time.
+fn log_batches(has_batches: bool) {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    if !has_batches {
+        ONCE.call_once(|| {
+            tracing::info!(
+                "this system receives and sends datagrams one at a time, which is slower"
+            );
+        });
+    }
 }
 
 /// The number of datagrams that the kernel dropped at a socket because this program was too slow.

@@ -9,6 +9,7 @@ mod service;
 mod stored;
 
 use super::counters::{Count, Totals, by_class};
+use super::deliveries::Deliveries;
 use super::destination::Destination;
 use super::limits::{Ledger, Limits, Refusal};
 use super::loops::{self, EphemeralPorts};
@@ -18,10 +19,10 @@ use super::shares::Shares;
 use super::source_address::{SourceAddresses, SourcePrefix};
 use super::state::State;
 use super::status::FlowStates;
-use super::{described, overruns, unshared};
+use super::{described, log_batches, overruns, unshared};
 use crate::credential;
 use crate::credential::allow::AccessList;
-use lightseal_core::{Instant, Random};
+use lightseal_core::{AddressPair, Instant, Random};
 use lightseal_dtls::{
     AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated,
     ProtocolVersion, Resolution, SavedAssociation, ServerConfig, Stats,
@@ -31,7 +32,7 @@ use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
 use lightseal_net::{Clock, path_mtu};
 use lightseal_service::metrics::Snapshot;
 use serde_json::Value;
-use service::{Service, header};
+use service::{Service, header, named};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -102,6 +103,8 @@ struct ServerHost {
     state: Option<State>,
     /// Associations whose keepalive is to be answered.
     answers: Vec<Handle>,
+    /// Messages for the service.
+    deliveries: Deliveries,
     /// Associations that are to be closed because there is no room for them.
     refused: Vec<Handle>,
     shares: Shares,
@@ -177,7 +180,11 @@ impl EngineHost<Endpoint> for ServerHost {
                     return;
                 }
                 match &association.service {
-                    Some(service) => service.send(payload),
+                    Some(service) => {
+                        let to = AddressPair::to(service.address);
+                        let parts = [&service.header[..], payload];
+                        self.deliveries.add(&service.socket, to, parts, &self.totals);
+                    }
                     None if association.early.len() < MOST_EARLY => {
                         association.early.push(payload.to_vec());
                     }
@@ -259,6 +266,10 @@ impl EngineHost<Endpoint> for ServerHost {
                 peer.address = %shown, peer.identity = self.identity(handle), "{shown}: {other}"
             ),
         }
+    }
+
+    fn flush(&mut self, _: Instant) {
+        self.deliveries.flush(&self.totals);
     }
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
@@ -375,6 +386,7 @@ impl ServerProxy {
                 saves: Vec::new(),
                 state: None,
                 answers: Vec::new(),
+                deliveries: Deliveries::new(named),
                 refused: Vec::new(),
                 shares: Shares::default(),
                 ledger: Ledger::new(options.limits),
@@ -384,6 +396,7 @@ impl ServerProxy {
             };
             Driver::new(listen, Clock::start(), endpoint, host)
         });
+        log_batches(outer.has_batches());
         Ok(Self { outer, options, totals, longest, known_overruns: Count::default() })
     }
 
@@ -493,7 +506,7 @@ impl ServerProxy {
         let (stats, socket) = self.counters();
         let local = self.outer.call(|_, host, _| {
             let services = host.associations.values().filter_map(|of| of.service.as_ref());
-            services.map(|service| overruns(&service.socket)).sum()
+            services.map(|service| overruns(service.socket.get_ref())).sum()
         });
         let overruns = (local, overruns(self.outer.socket()));
         let mut value = self.totals.json("server", self.open_flows(), socket, overruns, &stats);
@@ -520,7 +533,7 @@ impl ServerProxy {
                 let idle = association.map(|of| now.saturating_since(of.active_at));
                 let mut peer = Peer::of(&connection, idle.unwrap_or_default());
                 let service = association.and_then(|of| of.service.as_ref());
-                let local = service.and_then(|service| service.socket.local_addr().ok());
+                let local = service.and_then(|service| service.socket.get_ref().local_addr().ok());
                 peer.service_port = local.map(|local| local.port());
                 peer
             });

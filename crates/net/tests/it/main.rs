@@ -1,6 +1,7 @@
 //! All integration tests of `lightseal-net`, in one program that is linked once.
 
 mod addresses;
+mod batch;
 mod blocking;
 mod relay;
 mod toy;

@@ -5,6 +5,7 @@ use super::reconnect::{Answering, Attention, HandshakePause, Server};
 use crate::credential;
 use crate::credential::allow::AccessList;
 use crate::proxy::counters::Totals;
+use crate::proxy::deliveries::Deliveries;
 use crate::proxy::destination::Destination;
 use crate::proxy::loops::{self, LoopGuard};
 use crate::proxy::{described, explained, unshared};
@@ -21,6 +22,8 @@ use std::sync::Arc;
 pub(in crate::proxy) struct FlowHost {
     pub(in crate::proxy) local: Arc<AddressedSocket>,
     pub(in crate::proxy) application: AddressPair,
+    /// Messages for the application.
+    pub(in crate::proxy) deliveries: Deliveries,
     pub(in crate::proxy) server: SocketAddr,
     pub(in crate::proxy) destination: Arc<Destination>,
     /// The access list, which knows whom it has refused.
@@ -102,12 +105,8 @@ impl EngineHost<Connection> for FlowHost {
                     return;
                 }
                 self.active_at = now;
-                match self.local.try_send_to(payload, self.application) {
-                    Ok(()) => self.totals.inward.message(payload),
-                    Err(error) => {
-                        self.totals.count_undelivered(&Named::from(self.application), &error);
-                    }
-                }
+                let parts = [&[][..], payload];
+                self.deliveries.add(&self.local, self.application, parts, &self.totals);
             }
             Event::Resolved(_, resolution) => {
                 if let Resolution::Refuted { bytes } = resolution {
@@ -204,6 +203,10 @@ impl EngineHost<Connection> for FlowHost {
             self.stale = stale;
         }
         false
+    }
+
+    fn flush(&mut self, _: Instant) {
+        self.deliveries.flush(&self.totals);
     }
 
     fn unreachable(&mut self, now: Instant, connection: &mut Connection) {

@@ -6,41 +6,26 @@ use crate::proxy::counters::Totals;
 use crate::proxy::destination::Destination;
 use crate::proxy::loops::PortResidues;
 use crate::proxy::proxy_protocol::{self, ClientFacts};
-use crate::proxy::{ARRIVAL_BYTES, overruns, unread};
-use lightseal_dtls::{Handle, SendError};
-use lightseal_net::socket;
-use socket2::SockRef;
-use std::io::{self, IoSlice};
+use crate::proxy::{overruns, unread};
+use lightseal_core::AddressPair;
+use lightseal_dtls::{Endpoint, Handle, SendError};
+use lightseal_net::batch::ReceiveBatch;
+use lightseal_net::socket::{self, AddressedSocket};
+use lightseal_net::tokio::Batch;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
-use tokio::net::UdpSocket;
 use tokio::task::AbortHandle;
 
 /// A socket towards the service.
 #[derive(Debug)]
 pub(super) struct Service {
-    address: SocketAddr,
-    pub(super) socket: Arc<UdpSocket>,
+    pub(super) address: SocketAddr,
+    pub(super) socket: Arc<AddressedSocket>,
     /// What each datagram begins with.
     pub(super) header: Vec<u8>,
     task: AbortHandle,
     totals: Arc<Totals>,
-}
-
-impl Service {
-    pub(super) fn send(&self, payload: &[u8]) {
-        // The message is sent without the runtime, which does not know yet that a new socket is
-        // writable.
-        let socket = SockRef::from(&*self.socket);
-        let sent = match self.header.is_empty() {
-            true => socket.send(payload),
-            false => socket.send_vectored(&[IoSlice::new(&self.header), IoSlice::new(payload)]),
-        };
-        match sent {
-            Ok(_) => self.totals.inward.message(payload),
-            Err(error) => self.totals.count_undelivered(&named(self.address), &error),
-        }
-    }
 }
 
 /// What each datagram towards the service begins with.
@@ -63,15 +48,15 @@ pub(super) fn header(
 }
 
 /// What the log calls the service.
-fn named(service: SocketAddr) -> String {
-    format!("the service at {service} (--connect)")
+pub(super) fn named(AddressPair { peer, .. }: AddressPair) -> String {
+    format!("the service at {peer} (--connect)")
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
         self.task.abort();
-        self.totals.overruns_local.add(overruns(&self.socket));
-        self.totals.unread.add(unread(&self.socket));
+        self.totals.overruns_local.add(overruns(self.socket.get_ref()));
+        self.totals.unread.add(unread(self.socket.get_ref()));
     }
 }
 
@@ -101,7 +86,7 @@ impl ServerHost {
             }
             None => socket::connect_from(&ports, to)?,
         };
-        let socket = Arc::new(socket);
+        let socket = Arc::new(AddressedSocket::new(socket));
         let totals = Arc::clone(&self.totals);
         let answers = Answers {
             outer: self.outer.clone(),
@@ -117,7 +102,8 @@ impl ServerHost {
         let service = Service { address: to, socket, header, task, totals };
         let service = association.service.insert(service);
         for payload in association.early.drain(..) {
-            service.send(&payload);
+            let parts = [&service.header[..], &payload];
+            self.deliveries.add(&service.socket, AddressPair::to(to), parts, &self.totals);
         }
         Ok(())
     }
@@ -127,7 +113,7 @@ impl ServerHost {
 struct Answers {
     outer: Weak<Outer>,
     handle: Handle,
-    service: Arc<UdpSocket>,
+    service: Arc<AddressedSocket>,
     from: SocketAddr,
     destination: Arc<Destination>,
     longest: usize,
@@ -137,46 +123,71 @@ struct Answers {
 impl Answers {
     /// Carries answers until the association ends.
     async fn carry(self) {
-        let Self { outer, handle, service, from, destination, longest, totals } = self;
-        let mut buf = vec![0; ARRIVAL_BYTES];
-        loop {
-            let len = match service.recv(&mut buf).await {
-                Ok(0) => {
-                    totals.empty.one();
-                    continue;
-                }
-                Ok(len) => len,
-                // The service does not listen yet, or no longer. It may come back.
-                Err(error) => {
-                    totals.count_bounced(&named(from), &error);
-                    destination.silent(from);
-                    continue;
-                }
-            };
-            let Some(outer) = outer.upgrade() else { return };
-            let payload = &buf[..len];
-            let sent = outer.send(|endpoint, host, now, datagram| {
-                let Some(mut connection) = endpoint.connection_mut(handle) else {
-                    return Err((SendError::Closed, 0));
-                };
-                let sent = match payload.len() > longest {
-                    true => Err(SendError::TooLong),
-                    false => connection.send(now, payload, datagram),
-                };
-                if let (Ok(_), Some(association)) = (&sent, host.associations.get_mut(&handle)) {
-                    association.active_at = now;
-                }
-                sent.map_err(|error| (error, connection.max_payload().min(longest)))
-            });
-            match sent {
-                Ok(()) => totals.outward.message(payload),
-                Err((SendError::TooLong, limit)) => totals.count_oversize(len, limit),
-                Err((SendError::Closed, _)) => {
-                    totals.refused_messages.one();
-                    return;
-                }
-                Err(_) => totals.queue_full.one(),
+        while let Ok(failed) = self.service.readable().await {
+            if failed && let Some(error) = self.service.take_error() {
+                self.bounced(&error);
+            }
+            if !ReceiveBatch::with(|batch| self.carry_batch(batch)) {
+                return;
             }
         }
+    }
+
+    /// The service does not listen yet, or no longer. It may come back.
+    fn bounced(&self, error: &io::Error) {
+        self.totals.count_bounced(&named(AddressPair::to(self.from)), error);
+        self.destination.silent(self.from);
+    }
+
+    /// Carries the answers that wait. Returns `false` if the association has ended.
+    fn carry_batch(&self, batch: &mut ReceiveBatch) -> bool {
+        if let Err(error) = self.service.try_receive(batch) {
+            self.bounced(&error);
+            return true;
+        }
+        if batch.is_empty() {
+            return true;
+        }
+        let Some(outer) = self.outer.upgrade() else { return false };
+        outer.batch(|sending| {
+            for at in 0..batch.len() {
+                if self.send(sending, batch.payload(at)) == Err(SendError::Closed) {
+                    self.totals.refused_messages.add((batch.len() - at) as u64);
+                    return false;
+                }
+            }
+            true
+        })
+    }
+
+    fn send(
+        &self,
+        sending: &mut Batch<'_, Endpoint, ServerHost>,
+        payload: &[u8],
+    ) -> Result<(), SendError> {
+        if payload.is_empty() {
+            self.totals.empty.one();
+            return Ok(());
+        }
+        let sent = sending.send(|endpoint, host, now, datagram| {
+            let Some(mut connection) = endpoint.connection_mut(self.handle) else {
+                return Err((SendError::Closed, 0));
+            };
+            let sent = match payload.len() > self.longest {
+                true => Err(SendError::TooLong),
+                false => connection.send(now, payload, datagram),
+            };
+            if let (Ok(_), Some(association)) = (&sent, host.associations.get_mut(&self.handle)) {
+                association.active_at = now;
+            }
+            sent.map_err(|error| (error, connection.max_payload().min(self.longest)))
+        });
+        match sent {
+            Ok(()) => self.totals.outward.message(payload),
+            Err((SendError::TooLong, limit)) => self.totals.count_oversize(payload.len(), limit),
+            Err((SendError::Closed, _)) => {}
+            Err(_) => self.totals.queue_full.one(),
+        }
+        sent.map_err(|(error, _)| error)
     }
 }

@@ -83,6 +83,6 @@ impl ServerHost {
     /// The port from which the service sees an association; 0 if it sees none.
     fn service_port(&self, handle: Handle) -> u16 {
         let service = self.associations.get(&handle).and_then(|of| of.service.as_ref());
-        service.and_then(|of| of.socket.local_addr().ok()).map_or(0, |local| local.port())
+        service.and_then(|of| of.socket.get_ref().local_addr().ok()).map_or(0, |local| local.port())
     }
 }
