@@ -36,6 +36,7 @@ pub struct ReceiveBatch {
     /// Rooms of `SLOT_BYTES`. Only those pages take memory into which something was received.
     bytes: Vec<u8>,
     arrived: Vec<(AddressPair, Range<usize>)>,
+    is_full: bool,
 }
 
 impl ReceiveBatch {
@@ -45,6 +46,7 @@ impl ReceiveBatch {
             Box::new(Self {
                 bytes: vec![0; BATCH_SIZE * SLOT_BYTES],
                 arrived: Vec::with_capacity(BATCH_SIZE),
+                is_full: false,
             })
         });
         let result = work(&mut batch);
@@ -60,6 +62,12 @@ impl ReceiveBatch {
     /// Whether there is no datagram.
     pub const fn is_empty(&self) -> bool {
         self.arrived.is_empty()
+    }
+
+    /// Whether more datagrams may wait at the socket. A task that receives gives way to others then:
+    /// a socket at which something always waits would keep its thread for ever.
+    pub const fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// The source of a datagram and the address at which it arrived.
@@ -80,12 +88,18 @@ impl ReceiveBatch {
         addresses: impl Fn(&RecvMeta) -> AddressPair,
     ) -> Result<(), E> {
         self.arrived.clear();
+        self.is_full = false;
         let mut meta = [RecvMeta::default(); BATCH_SIZE];
         let mut rooms = self.bytes.chunks_exact_mut(SLOT_BYTES);
         let mut rooms: [_; BATCH_SIZE] =
             std::array::from_fn(|_| IoSliceMut::new(rooms.next().unwrap_or_default()));
         let count = receive(&mut rooms, &mut meta)?;
+        self.is_full = count >= BATCH_SIZE;
         for (slot, meta) in meta.iter().enumerate().take(count) {
+            // Nobody can be answered at port 0: the attempt would be an error of this socket.
+            if meta.addr.port() == 0 {
+                continue;
+            }
             let (start, len) = (slot * SLOT_BYTES, meta.len.min(SLOT_BYTES));
             self.push(addresses(meta), start..start + len, meta.stride);
         }
@@ -287,20 +301,26 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_cut_into_its_datagrams() {
+    fn a_message_is_cut_into_its_datagrams_and_none_is_from_port_0() {
         ReceiveBatch::with(|batch| {
             let fill = |rooms: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]| {
+                meta.iter_mut().for_each(|meta| meta.addr.set_port(7));
+                meta[3].addr.set_port(0);
                 rooms[0][..5].copy_from_slice(b"aabbc");
                 (meta[0].len, meta[0].stride) = (5, 2);
                 (meta[1].len, meta[1].stride) = (0, 0);
                 rooms[2][..3].copy_from_slice(b"ddd");
                 (meta[2].len, meta[2].stride) = (3, 3);
-                Ok::<_, ()>(3)
+                (meta[3].len, meta[3].stride) = (3, 3);
+                Ok::<_, ()>(4)
             };
             batch.fill(fill, |meta| AddressPair::to(meta.addr)).unwrap();
             let all: Vec<_> = (0..batch.len()).map(|at| batch.payload(at).to_vec()).collect();
             assert_eq!(all, [&b"aa"[..], b"bb", b"c", b"", b"ddd"]);
             assert!(batch.payload(5).is_empty() && batch.addresses(5).is_none());
+            assert!(!batch.is_full());
+            batch.fill(|_, _| Ok::<_, ()>(BATCH_SIZE), |meta| AddressPair::to(meta.addr)).unwrap();
+            assert!(batch.is_empty() && batch.is_full(), "also if all are from port 0");
         });
     }
 }

@@ -8,6 +8,7 @@ use socket2::{Domain, Protocol, Socket as RawSocket, Type};
 use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -178,6 +179,8 @@ pub struct AddressedSocket {
     has_all: bool,
     /// Whether the socket is connected to one peer.
     connected: bool,
+    /// Whether the system has a call that receives several datagrams, as far as is known.
+    receives_batches: AtomicBool,
 }
 
 /// What became of a [`SendBatch`].
@@ -195,9 +198,11 @@ impl AddressedSocket {
         let has_all = socket.local_addr().is_ok_and(|local| local.ip().is_unspecified());
         // On a system without support, answers leave from the address that the routing table
         // chooses.
-        let state = tell_addresses(&socket);
+        // Elsewhere the state forbids fragments, and has no batches that would be worth it.
+        let useful = has_all || cfg!(target_os = "linux");
+        let state = useful.then(|| tell_addresses(&socket).ok()).flatten();
         let connected = socket.peer_addr().is_ok();
-        Self { socket, state: state.ok(), has_all, connected }
+        Self { socket, state, has_all, connected, receives_batches: AtomicBool::new(true) }
     }
 
     /// Whether the system receives several datagrams in one call, and sends several as one message.
@@ -241,25 +246,35 @@ impl AddressedSocket {
             peer: meta.addr,
             local: meta.dst_ip.filter(|local| self.has_all && may_be_source(local)),
         };
-        let receive = |rooms: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]| {
-            let mut count = 0;
-            let Some(state) = &self.state else {
-                let room = rooms.first_mut().map(|room| &mut **room);
-                let (len, from) = self.socket.try_recv_from(room.unwrap_or_default())?;
-                if let Some(meta) = meta.first_mut() {
-                    (meta.addr, meta.len, meta.stride, count) = (from, len, len, 1);
-                }
-                return Ok(count);
+        let one = |rooms: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]| {
+            let (Some(room), Some(meta)) = (rooms.first_mut(), meta.first_mut()) else {
+                return Ok(0);
             };
+            let (len, from) = self.socket.try_recv_from(room)?;
+            (meta.addr, meta.len, meta.stride, meta.dst_ip) = (from, len, len, None);
+            Ok(1)
+        };
+        let receive = |rooms: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]| {
+            let batches = self.receives_batches.load(Relaxed);
+            let Some(state) = self.state.as_ref().filter(|_| batches) else {
+                return one(rooms, meta);
+            };
+            let mut count = 0;
             let received = self.socket.try_io(Interest::READABLE, || {
                 count = state.recv(UdpSockRef::from(&self.socket), rooms, meta)?;
                 // If there were fewer than fit, the next call would only say that it would have to
                 // wait. This notes it without that call. The runtime ignores it if another datagram
                 // has arrived meanwhile.
-                let all = count < rooms.len();
+                // Where one datagram is received at a time this says nothing.
+                let all = cfg!(target_os = "linux") && count < rooms.len();
                 if all { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
             });
             match received {
+                // A filter of system calls forbids it.
+                Err(error) if count == 0 && is_forbidden(&error) => {
+                    self.receives_batches.store(false, Relaxed);
+                    one(rooms, meta)
+                }
                 Err(error) if count == 0 => Err(error),
                 _ => Ok(count),
             }
@@ -280,6 +295,8 @@ impl AddressedSocket {
         if count > 1 {
             match self.try_send_segments(contents, segment, addresses) {
                 Ok(()) => return BatchSent { sent: count, error: None },
+                // One at a time they leave from another address.
+                Err(error) if addresses.local.is_some() && is_about_source(&error) => {}
                 // The error may belong to an earlier datagram.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_loss(&error) => {
                     return BatchSent { sent: 0, error: Some(error) };
@@ -461,6 +478,11 @@ fn is_about_source(error: &io::Error) -> bool {
     ) || matches!(error.raw_os_error(), Some(ENODEV) if cfg!(unix))
 }
 
+/// Whether an error says that a system call does not exist or is forbidden.
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied)
+}
+
 /// ENODEV, no such device. It has this number on all systems derived from Unix.
 const ENODEV: i32 = 19;
 
@@ -469,16 +491,16 @@ const ENODEV: i32 = 19;
 fn tell_addresses(socket: &UdpSocket) -> io::Result<UdpSocketState> {
     #[cfg(target_os = "linux")]
     let discovery = path_mtu::discovery(socket)?;
-    let state = UdpSocketState::new(UdpSockRef::from(socket))?;
+    let state = UdpSocketState::new(UdpSockRef::from(socket));
     // quinn-udp prepares sockets for QUIC, which discovers the path MTU itself and receives several
     // datagrams in one buffer.
     #[cfg(target_os = "linux")]
     {
         use nix::sys::socket::{setsockopt, sockopt};
-        path_mtu::set(socket, discovery)?;
         // Kernels before 5.0 lack this option.
         let _ = setsockopt(socket, sockopt::UdpGroSegment, &false);
-        setsockopt(socket, sockopt::ReceiveTimestampns, &false)?;
+        let _ = setsockopt(socket, sockopt::ReceiveTimestampns, &false);
+        path_mtu::set(socket, discovery)?;
     }
     #[cfg(target_vendor = "apple")]
     if socket.local_addr()?.is_ipv4() {
@@ -488,7 +510,7 @@ fn tell_addresses(socket: &UdpSocket) -> io::Result<UdpSocketState> {
     if socket.local_addr()?.is_ipv6() {
         nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::Ipv6DontFrag, &false)?;
     }
-    Ok(state)
+    state
 }
 
 /// The socket options that decide whether the kernel fragments datagrams that are longer than the

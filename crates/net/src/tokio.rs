@@ -27,6 +27,9 @@ use std::sync::{Mutex, MutexGuard};
 /// longest datagram that engines are usually configured to send, with a margin.
 const LEAST_ROOM: usize = 16_384;
 
+/// How long what results from a datagram waits for others of its batch to be handled.
+const MOST_HELD: Duration = Duration::from_millis(1);
+
 /// How far in the future a timer lies that is not set.
 const NEVER: Duration = Duration::from_secs(86_400);
 
@@ -229,7 +232,9 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
                     if reports? {
                         self.take_reports();
                     }
-                    self.receive()?;
+                    if self.receive()? {
+                        ::tokio::task::yield_now().await;
+                    }
                 }
                 () = &mut timer, if armed.is_some() => {
                     let now = self.clock.now();
@@ -256,26 +261,33 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
         }
     }
 
-    fn receive(&self) -> io::Result<()> {
+    /// Handles the datagrams that wait. Returns whether more may wait.
+    fn receive(&self) -> io::Result<bool> {
         ReceiveBatch::with(|batch| {
             match self.socket.try_receive(batch) {
                 // What an earlier datagram has caused counts as a loss.
-                Err(error) if is_loss(&error) || is_report(&error) => return Ok(()),
+                Err(error) if is_loss(&error) || is_report(&error) => return Ok(true),
                 done => done?,
             }
             // Other tasks can lock the engine between two batches.
             let mut inner = self.lock();
+            let mut flushed = self.clock.now();
             for at in 0..batch.len() {
                 let Some(addresses) = batch.addresses(at) else { break };
                 let datagram = batch.payload(at);
                 inner.counters.received += 1;
                 inner.counters.received_bytes += datagram.len() as u64;
                 let now = self.clock.now();
+                // Handshakes take long, and messages do not wait for them.
+                if now.saturating_since(flushed) > MOST_HELD {
+                    inner.flush(&self.socket, now);
+                    flushed = now;
+                }
                 inner.engine.handle_datagram_on(now, addresses, datagram);
                 inner.drain(&self.socket, now);
             }
             inner.flush(&self.socket, self.clock.now());
-            Ok(())
+            Ok(batch.is_full())
         })
     }
 

@@ -232,7 +232,12 @@ impl ClientProxy {
                     if failed? {
                         let _ = self.local.take_error();
                     }
-                    ReceiveBatch::with(|batch| self.carry_batch(batch, &mut tasks))?;
+                    let full = ReceiveBatch::with(|batch| {
+                        self.carry_batch(batch, &mut tasks).map(|()| batch.is_full())
+                    })?;
+                    if full {
+                        tokio::task::yield_now().await;
+                    }
                 }
                 _ = sweep.tick() => self.sweep(&mut tasks),
                 () = calls.next(&self.attention) => self.sweep(&mut tasks),

@@ -3,13 +3,15 @@
 #![cfg(feature = "tokio")]
 
 use crate::toy::Toy;
-use lightseal_core::{AddressPair, Instant, Sent};
+use lightseal_core::{AddressPair, Engine, Instant, Output, Sent};
 use lightseal_net::Clock;
 use lightseal_net::batch::{ReceiveBatch, SendBatch};
 use lightseal_net::socket::{self, AddressedSocket};
 use lightseal_net::tokio::{Driver, EngineHost};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -150,4 +152,46 @@ async fn a_connected_socket_tells_of_a_port_where_nobody_listens() {
     };
     assert_eq!(timeout(PATIENCE, error).await.unwrap(), ErrorKind::ConnectionRefused);
     assert!(socket.take_error().is_none());
+}
+
+/// An engine that takes longer for a datagram than another thread takes to send one.
+struct Slow;
+
+impl Engine for Slow {
+    type Event<'a> = (SocketAddr, u32);
+
+    fn handle_datagram(&mut self, _: Instant, _: SocketAddr, _: &mut [u8]) {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+
+    fn handle_timeout(&mut self, _: Instant) {}
+
+    fn poll_output<'a>(&'a mut self, _: &'a mut [u8]) -> Output<'a, Self::Event<'a>> {
+        Output::Idle
+    }
+}
+
+impl EngineHost<Slow> for Deaf {
+    fn event(&mut self, _: Instant, _: (SocketAddr, u32)) {}
+}
+
+#[tokio::test]
+async fn a_socket_at_which_something_always_waits_gives_way_to_other_tasks() {
+    let socket = socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let to = socket.local_addr().unwrap();
+    let driver = Driver::new(socket, Clock::start(), Slow, Deaf);
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    // Without giving way only the flood's own end would let the timer act.
+    let flood = std::thread::spawn(move || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let until = std::time::Instant::now() + PATIENCE;
+        while !stopped.load(Relaxed) && std::time::Instant::now() < until {
+            let _ = socket.send_to(&[7; 20], to);
+        }
+    });
+    assert!(timeout(Duration::from_millis(50), driver.run()).await.is_err());
+    assert!(!flood.is_finished(), "the timer has waited for the end of the flood");
+    stop.store(true, Relaxed);
+    flood.join().unwrap();
 }

@@ -127,8 +127,13 @@ impl Answers {
             if failed && let Some(error) = self.service.take_error() {
                 self.bounced(&error);
             }
-            if !ReceiveBatch::with(|batch| self.carry_batch(batch)) {
+            let (goes_on, full) =
+                ReceiveBatch::with(|batch| (self.carry_batch(batch), batch.is_full()));
+            if !goes_on {
                 return;
+            }
+            if full {
+                tokio::task::yield_now().await;
             }
         }
     }
