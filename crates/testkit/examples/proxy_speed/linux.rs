@@ -172,7 +172,7 @@ fn nginx(service: SocketAddr, dir: &TempDir) -> Option<Carrier> {
         let config = dir.file(
             &format!("nginx{number}.conf"),
             &format!(
-                "{load}\ndaemon off; worker_processes 1; pid {pid}; error_log stderr crit;\n\
+                "{load}\ndaemon off; master_process off; pid {pid}; error_log stderr crit;\n\
                  events {{ worker_connections 4096; }}\n\
                  stream {{ server {{ listen {entry} udp; proxy_pass {next}; proxy_timeout 600s; }} }}\n"
             ),
