@@ -244,9 +244,7 @@ impl Connection {
         result.map(|()| true)
     }
 
-    /// Opens a record of DTLS 1.3. What it says is processed by the caller, whose stack is small:
-    /// handshake messages need a lot of their own.
-    #[inline(never)]
+    /// Opens a record of DTLS 1.3. What it says is processed by the caller.
     fn open_record<'a>(
         &mut self,
         header: UnifiedHeader,
