@@ -97,13 +97,20 @@ impl Kind {
         kills.sort_unstable();
         // Without connection IDs a peer that moves needs another handshake.
         let moves = self.has_ids;
-        self.world(Plan { seed, actions: ACTIONS, kills, faults: true, moves }).run()
+        self.world(Plan { seed, actions: ACTIONS, kills, faults: true, moves, stops: true }).run()
     }
 
     /// A short run, with these ends of processes.
     fn short(self, seed: u64, kills: Vec<u64>) -> Result<Report, Wrong> {
-        self.world(Plan { seed, actions: FEW_ACTIONS, kills, faults: true, moves: self.has_ids })
-            .run()
+        self.world(Plan {
+            seed,
+            actions: FEW_ACTIONS,
+            kills,
+            faults: true,
+            moves: self.has_ids,
+            stops: true,
+        })
+        .run()
     }
 }
 
@@ -154,8 +161,14 @@ pub fn every_point(seed: u64, stride: usize) -> Totals {
         all.push((kind, without));
         all.extend(shared(&jobs, |point| (kind, kind.short(seed, vec![*point]))));
         for end in ENDS {
-            let plan =
-                Plan { seed, actions: FEW_ACTIONS, kills: vec![], faults: true, moves: false };
+            let plan = Plan {
+                seed,
+                actions: FEW_ACTIONS,
+                kills: vec![],
+                faults: true,
+                moves: false,
+                stops: false,
+            };
             all.push((kind, kind.world(plan).restart_often(end, SLEEPS)));
         }
     }

@@ -38,7 +38,8 @@ fn run(kind: &str, plan: Plan) -> Report {
 #[test]
 fn without_an_end_nothing_is_lost_and_nobody_waits() {
     for kind in KINDS {
-        let plan = Plan { seed: 1, actions: 40, kills: vec![], faults: false, moves: false };
+        let plan =
+            Plan { seed: 1, actions: 40, kills: vec![], faults: false, moves: false, stops: false };
         let report = run(kind, plan);
         assert_eq!((report.handshakes, report.lost), (1, 0), "{kind}: {report:?}");
         assert!(report.delivered > 50 && report.writes > 10, "{kind}: {report:?}");
@@ -51,7 +52,8 @@ const STEP: usize = 12;
 #[test]
 fn an_end_at_any_point() {
     for (seed, kind) in (1..).zip(KINDS) {
-        let plan = |kills| Plan { seed, actions: 8, kills, faults: true, moves: false };
+        let plan =
+            |kills| Plan { seed, actions: 8, kills, faults: true, moves: false, stops: false };
         let points = run(kind, plan(vec![])).points;
         assert!(points > 100, "{kind}: {points} points");
         let restored: u64 =
@@ -71,7 +73,7 @@ fn ends_at_random_points() {
         kills.sort_unstable();
         // The path is followed by connection IDs alone.
         let moves = !kind.ends_with("IDs");
-        let report = run(kind, Plan { seed, actions: 30, kills, faults: true, moves });
+        let report = run(kind, Plan { seed, actions: 30, kills, faults: true, moves, stops: true });
         totals.restored += report.restored;
         totals.delivered += report.delivered;
     }
@@ -81,7 +83,8 @@ fn ends_at_random_points() {
 #[test]
 fn many_restarts_while_the_peer_sleeps() {
     for (kind, end) in KINDS.into_iter().flat_map(|kind| ENDS.map(|end| (kind, end))) {
-        let plan = Plan { seed: 3, actions: 8, kills: vec![], faults: true, moves: false };
+        let plan =
+            Plan { seed: 3, actions: 8, kills: vec![], faults: true, moves: false, stops: false };
         let report = World::new(configs(kind), plan).restart_often(end, 20);
         let report = report.unwrap_or_else(|wrong| panic!("{kind}, {end}: {wrong}"));
         assert_eq!((report.kills, report.restored, report.handshakes), (20, 20, 1), "{kind}");

@@ -45,6 +45,8 @@ pub struct Plan {
     pub faults: bool,
     /// Whether the client's address changes. Then both ends need connection IDs.
     pub moves: bool,
+    /// Whether processes are also stopped, so that they save their associations before they end.
+    pub stops: bool,
 }
 
 /// What the judge finds wrong.
@@ -283,6 +285,7 @@ impl World {
         let end = self.rng.below(2) as usize;
         let now = self.now;
         match self.rng.below(if self.plan.moves { 12 } else { 11 }) {
+            10 if !self.plan.stops => return Ok(()),
             0..=5 => {
                 for _ in 0..=self.rng.below(3) {
                     self.send(end)?;
