@@ -201,12 +201,14 @@ pub(super) async fn run(
 }
 
 fn demonstrate(
-    mut site: NamespaceSite,
+    site: NamespaceSite,
     servers: usize,
     profile: &str,
     narration: Narration,
 ) -> Result<Outcome, Failure> {
     let scratch = TempDir::make()?;
+    // Its programs end before the directory is removed, to which they write.
+    let mut site = site;
     let state = scratch.path().join("controller");
     let (controller, client, evicted) = (1, 2, servers + 2);
     narration.say(format_args!("{} namespaces on a bridge", servers + 2));
