@@ -36,7 +36,7 @@ pub struct ReceiveBatch {
     /// Rooms of `SLOT_BYTES`. Only those pages take memory into which something was received.
     bytes: Vec<u8>,
     arrived: Vec<(AddressPair, Range<usize>)>,
-    is_full: bool,
+    more: bool,
 }
 
 impl ReceiveBatch {
@@ -46,7 +46,7 @@ impl ReceiveBatch {
             Box::new(Self {
                 bytes: vec![0; BATCH_SIZE * SLOT_BYTES],
                 arrived: Vec::with_capacity(BATCH_SIZE),
-                is_full: false,
+                more: false,
             })
         });
         let result = work(&mut batch);
@@ -66,8 +66,8 @@ impl ReceiveBatch {
 
     /// Whether more datagrams may wait at the socket. A task that receives gives way to others then:
     /// a socket at which something always waits would keep its thread for ever.
-    pub const fn is_full(&self) -> bool {
-        self.is_full
+    pub const fn more_may_wait(&self) -> bool {
+        self.more
     }
 
     /// The source of a datagram and the address at which it arrived.
@@ -81,20 +81,21 @@ impl ReceiveBatch {
         self.bytes.get_mut(range.unwrap_or_default()).unwrap_or_default()
     }
 
-    /// Has `receive` fill the rooms. It returns how many of them it has filled.
+    /// Has `receive` fill the rooms. It returns how many of them it has filled, and whether more
+    /// datagrams may wait.
     pub(crate) fn fill<E>(
         &mut self,
-        receive: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> Result<usize, E>,
+        receive: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> Result<(usize, bool), E>,
         addresses: impl Fn(&RecvMeta) -> AddressPair,
     ) -> Result<(), E> {
         self.arrived.clear();
-        self.is_full = false;
+        self.more = false;
         let mut meta = [RecvMeta::default(); BATCH_SIZE];
         let mut rooms = self.bytes.chunks_exact_mut(SLOT_BYTES);
         let mut rooms: [_; BATCH_SIZE] =
             std::array::from_fn(|_| IoSliceMut::new(rooms.next().unwrap_or_default()));
-        let count = receive(&mut rooms, &mut meta)?;
-        self.is_full = count >= BATCH_SIZE;
+        let count;
+        (count, self.more) = receive(&mut rooms, &mut meta)?;
         for (slot, meta) in meta.iter().enumerate().take(count) {
             // Nobody can be answered at port 0: the attempt would be an error of this socket.
             if meta.addr.port() == 0 {
@@ -312,15 +313,17 @@ mod tests {
                 rooms[2][..3].copy_from_slice(b"ddd");
                 (meta[2].len, meta[2].stride) = (3, 3);
                 (meta[3].len, meta[3].stride) = (3, 3);
-                Ok::<_, ()>(4)
+                Ok::<_, ()>((4, false))
             };
             batch.fill(fill, |meta| AddressPair::to(meta.addr)).unwrap();
             let all: Vec<_> = (0..batch.len()).map(|at| batch.payload(at).to_vec()).collect();
             assert_eq!(all, [&b"aa"[..], b"bb", b"c", b"", b"ddd"]);
             assert!(batch.payload(5).is_empty() && batch.addresses(5).is_none());
-            assert!(!batch.is_full());
-            batch.fill(|_, _| Ok::<_, ()>(BATCH_SIZE), |meta| AddressPair::to(meta.addr)).unwrap();
-            assert!(batch.is_empty() && batch.is_full(), "also if all are from port 0");
+            assert!(!batch.more_may_wait());
+            batch
+                .fill(|_, _| Ok::<_, ()>((BATCH_SIZE, true)), |meta| AddressPair::to(meta.addr))
+                .unwrap();
+            assert!(batch.is_empty() && batch.more_may_wait(), "also if all are from port 0");
         });
     }
 }

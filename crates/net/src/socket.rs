@@ -248,26 +248,25 @@ impl AddressedSocket {
         };
         let one = |rooms: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]| {
             let (Some(room), Some(meta)) = (rooms.first_mut(), meta.first_mut()) else {
-                return Ok(0);
+                return Ok((0, false));
             };
             let (len, from) = self.socket.try_recv_from(room)?;
             (meta.addr, meta.len, meta.stride, meta.dst_ip) = (from, len, len, None);
-            Ok(1)
+            Ok((1, true))
         };
         let receive = |rooms: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]| {
             let batches = self.receives_batches.load(Relaxed);
             let Some(state) = self.state.as_ref().filter(|_| batches) else {
                 return one(rooms, meta);
             };
-            let mut count = 0;
+            let (mut count, mut more) = (0, true);
             let received = self.socket.try_io(Interest::READABLE, || {
                 count = state.recv(UdpSockRef::from(&self.socket), rooms, meta)?;
                 // If there were fewer than fit, the next call would only say that it would have to
                 // wait. This notes it without that call. The runtime ignores it if another datagram
-                // has arrived meanwhile.
-                // Where one datagram is received at a time this says nothing.
-                let all = cfg!(target_os = "linux") && count < rooms.len();
-                if all { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+                // has arrived meanwhile. Other systems may receive one at a time.
+                more = !cfg!(target_os = "linux") || count == rooms.len();
+                if more { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
             });
             match received {
                 // A filter of system calls forbids it.
@@ -276,7 +275,7 @@ impl AddressedSocket {
                     one(rooms, meta)
                 }
                 Err(error) if count == 0 => Err(error),
-                _ => Ok(count),
+                _ => Ok((count, more)),
             }
         };
         match batch.fill(receive, addresses) {
@@ -534,5 +533,32 @@ mod path_mtu {
     pub(super) fn set(socket: &UdpSocket, (v4, v6): Discovery) -> io::Result<()> {
         set_ip_mtu_discover(socket, v4)?;
         Ok(v6.map_or(Ok(()), |v6| set_ipv6_mtu_discover(socket, v6))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn without_batches_datagrams_are_received_one_at_a_time_and_more_may_wait() {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let to = socket.local_addr().unwrap();
+        let socket = AddressedSocket::new(socket);
+        socket.receives_batches.store(false, Relaxed);
+        let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for payload in [b"a", b"b"] {
+            peer.send_to(payload, to).unwrap();
+        }
+        socket.readable().await.unwrap();
+        ReceiveBatch::with(|batch| {
+            for payload in [b"a", b"b"] {
+                socket.try_receive(batch).unwrap();
+                assert_eq!((batch.len(), &*batch.payload(0)), (1, &payload[..]));
+                assert!(batch.more_may_wait());
+            }
+            socket.try_receive(batch).unwrap();
+            assert!(batch.is_empty() && !batch.more_may_wait());
+        });
     }
 }

@@ -287,7 +287,7 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
                 inner.drain(&self.socket, now);
             }
             inner.flush(&self.socket, self.clock.now());
-            Ok(batch.is_full())
+            Ok(batch.more_may_wait())
         })
     }
 

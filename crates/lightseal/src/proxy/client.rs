@@ -232,10 +232,10 @@ impl ClientProxy {
                     if failed? {
                         let _ = self.local.take_error();
                     }
-                    let full = ReceiveBatch::with(|batch| {
-                        self.carry_batch(batch, &mut tasks).map(|()| batch.is_full())
+                    let more = ReceiveBatch::with(|batch| {
+                        self.carry_batch(batch, &mut tasks).map(|()| batch.more_may_wait())
                     })?;
-                    if full {
+                    if more {
                         tokio::task::yield_now().await;
                     }
                 }
@@ -455,13 +455,7 @@ impl ClientProxy {
             }
             sent.map_err(|error| (error, connection.max_payload().min(self.longest)))
         });
-        match sent {
-            Ok(()) => self.totals.outward.message(payload),
-            Err((SendError::TooLong, limit)) => self.totals.count_oversize(payload.len(), limit),
-            Err((SendError::Closed, _)) => {}
-            Err(_) => self.totals.queue_full.one(),
-        }
-        sent.map_err(|(error, _)| error)
+        self.totals.count_outward(payload, sent)
     }
 
     /// Begins a flow for an application.

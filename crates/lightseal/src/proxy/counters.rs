@@ -3,7 +3,7 @@
 use super::limits::Refusal;
 use crate::loud::Loud;
 use crate::units::counted;
-use lightseal_dtls::{ReasonClass, ReasonCounts, Stats};
+use lightseal_dtls::{ReasonClass, ReasonCounts, SendError, Stats};
 use lightseal_net::address::Named;
 use lightseal_net::tokio::SocketCounters;
 use serde_json::{Map, Value, json};
@@ -170,8 +170,25 @@ impl Totals {
         self.outward.messages() + self.inward.messages()
     }
 
+    /// Counts what became of a message that was given to the engine: sent, or why it was not, with the
+    /// longest message that could be. Returns the same without that length. What is for a closed
+    /// association is left to the caller, who may open another one for it.
+    pub(crate) fn count_outward(
+        &self,
+        payload: &[u8],
+        sent: Result<(), (SendError, usize)>,
+    ) -> Result<(), SendError> {
+        match sent {
+            Ok(()) => self.outward.message(payload),
+            Err((SendError::TooLong, limit)) => self.count_oversize(payload.len(), limit),
+            Err((SendError::Closed, _)) => {}
+            Err(_) => self.queue_full.one(),
+        }
+        sent.map_err(|(error, _)| error)
+    }
+
     /// Counts a datagram that is too long, and warns.
-    pub(crate) fn count_oversize(&self, bytes: usize, limit: usize) {
+    fn count_oversize(&self, bytes: usize, limit: usize) {
         self.oversize.one();
         if let Some(times) = self.loud_oversize.due() {
             tracing::warn!(

@@ -127,12 +127,12 @@ impl Answers {
             if failed && let Some(error) = self.service.take_error() {
                 self.bounced(&error);
             }
-            let (goes_on, full) =
-                ReceiveBatch::with(|batch| (self.carry_batch(batch), batch.is_full()));
+            let (goes_on, more) =
+                ReceiveBatch::with(|batch| (self.carry_batch(batch), batch.more_may_wait()));
             if !goes_on {
                 return;
             }
-            if full {
+            if more {
                 tokio::task::yield_now().await;
             }
         }
@@ -187,12 +187,6 @@ impl Answers {
             }
             sent.map_err(|error| (error, connection.max_payload().min(self.longest)))
         });
-        match sent {
-            Ok(()) => self.totals.outward.message(payload),
-            Err((SendError::TooLong, limit)) => self.totals.count_oversize(payload.len(), limit),
-            Err((SendError::Closed, _)) => {}
-            Err(_) => self.totals.queue_full.one(),
-        }
-        sent.map_err(|(error, _)| error)
+        self.totals.count_outward(payload, sent)
     }
 }
