@@ -19,6 +19,7 @@
 //! - [`report`]: the report of a proxy on itself and its peers, with the reasons of drops;
 //! - [`drain_command`]: how a proxy is told to take nothing new;
 //! - [`state`]: associations that survive a server proxy;
+//! - [`fleet`]: several server proxies that share their associations;
 //! - [`status_socket`], [`status_command`], [`status_text`]: how a running proxy is asked for its
 //!   report, and how the report is shown;
 //! - [`status`]: the status line of the log.
@@ -34,6 +35,8 @@ pub(crate) mod counters;
 pub(crate) mod deliveries;
 pub(crate) mod destination;
 pub(crate) mod drain_command;
+#[cfg_attr(not(test), expect(dead_code, reason = "a fleet's nodes will use it"))]
+pub(crate) mod fleet;
 pub(crate) mod limits;
 pub(crate) mod loops;
 pub(crate) mod metrics;
