@@ -3,7 +3,7 @@
 //! [`mod@lightseal_core::parts`] says how code without its feature is left out. Only constructors by
 //! which a program begins to use a part ask for the feature.
 
-use alloc::boxed::Box;
+use crate::heap::Box;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 use lightseal_core::parts;
@@ -113,8 +113,10 @@ impl<P: Part, T: fmt::Debug> fmt::Debug for OfPart<P, T> {
 
 /// What a part keeps about an association, in a box of its own from the first use on. Without the
 /// part it stays empty and takes no memory.
+#[cfg(feature = "alloc")]
 pub(crate) struct PartState<P: Part, T>(parts::PartState<P, Box<T>>);
 
+#[cfg(feature = "alloc")]
 impl<P: Part, T> PartState<P, T> {
     pub(crate) const EMPTY: Self = Self(parts::PartState::EMPTY);
 
@@ -145,26 +147,31 @@ impl<P: Part, T> PartState<P, T> {
     }
 }
 
+#[cfg(feature = "alloc")]
 impl<P: Part, T: Clone> Clone for PartState<P, T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
+#[cfg(feature = "alloc")]
 impl<P: Part, T: PartialEq> PartialEq for PartState<P, T> {
     fn eq(&self, other: &Self) -> bool {
         self.get() == other.get()
     }
 }
 
+#[cfg(feature = "alloc")]
 impl<P: Part, T: Eq> Eq for PartState<P, T> {}
 
+#[cfg(feature = "alloc")]
 impl<P: Part, T> Default for PartState<P, T> {
     fn default() -> Self {
         Self::EMPTY
     }
 }
 
+#[cfg(feature = "alloc")]
 impl<P: Part, T: fmt::Debug> fmt::Debug for PartState<P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get().fmt(f)

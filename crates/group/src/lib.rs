@@ -32,6 +32,7 @@
     allow(dead_code, unreachable_pub, unused_imports, reason = "the internals are private")
 )]
 
+#[cfg(feature = "alloc")]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
@@ -48,15 +49,24 @@ pub mod codepoints;
 mod compact;
 #[cfg(feature = "internals")]
 pub mod compact;
+#[cfg(feature = "alloc")]
 pub mod control;
 #[cfg(feature = "controller")]
 pub mod controller;
+#[cfg(feature = "alloc")]
 pub mod directory;
+#[cfg(feature = "alloc")]
 pub mod identity;
+mod epoch;
 pub mod ids;
+mod interface;
+#[cfg(feature = "alloc")]
 pub mod keys;
+#[cfg(feature = "alloc")]
 pub mod member;
+#[cfg(feature = "alloc")]
 pub mod node;
+mod list;
 pub mod numbers;
 mod parts;
 pub mod policy;
@@ -70,10 +80,13 @@ pub mod start;
 pub use compact::self_test;
 #[cfg(feature = "controller")]
 pub use controller::Controller;
+#[cfg(feature = "alloc")]
 pub use identity::Identity;
 pub use ids::{GroupId, ListenerId, SenderId, SenderSet};
 pub use lightseal_core::{Decode, Encode, Instant, Random, Writer};
+#[cfg(feature = "alloc")]
 pub use member::Member;
+#[cfg(feature = "alloc")]
 pub use node::MultiGroupNode;
 pub use policy::Policy;
 pub use start::Start;

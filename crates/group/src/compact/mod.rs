@@ -72,7 +72,10 @@ pub use source::{SigningKey, VerifyingKey};
 use crate::parts::Compact;
 use core::fmt;
 use lightseal_dtls::crypto::limits::Cost;
-use lightseal_dtls::crypto::{CipherSuite, CipherSuiteId, HashAlgorithm, Limits, Provider};
+use lightseal_dtls::crypto::{CipherSuite, HashAlgorithm, KeyDerivation, Limits, Protection};
+#[cfg(feature = "alloc")]
+use lightseal_dtls::crypto::{CipherSuiteId, Provider};
+use lightseal_dtls::heap::Box;
 
 /// A cipher suite for group records. It encrypts, its hash is SHA-256, and its tags have 8 or 16
 /// bytes (docs/spec/group.md, section 3.1).
@@ -93,6 +96,7 @@ impl Suite {
     }
 
     /// The suite of `provider` with this code point.
+    #[cfg(feature = "alloc")]
     pub fn find(provider: &Provider, id: CipherSuiteId) -> Option<Self> {
         provider.suite_multicast(id).and_then(Self::new)
     }
@@ -112,6 +116,37 @@ impl Suite {
             (8, Cost::Ccm) => &CCM_8,
             _ => &self.suite.limits,
         }
+    }
+}
+
+/// A suite with which records are sealed and opened, wherever its keys lie.
+pub trait RecordSuite: Copy {
+    /// The protection of one stream.
+    type Protection: Protection;
+
+    /// Length of a tag in bytes: 16 or 8.
+    fn tag_len(&self) -> usize;
+
+    /// As [`Suite::limits`].
+    fn limits(&self) -> &'static Limits;
+
+    /// Derives the keys of a stream from its secret.
+    fn protection(&self, keys: &KeyDerivation) -> Self::Protection;
+}
+
+impl RecordSuite for Suite {
+    type Protection = Box<dyn Protection>;
+
+    fn tag_len(&self) -> usize {
+        self.suite.tag_len
+    }
+
+    fn limits(&self) -> &'static Limits {
+        Self::limits(*self)
+    }
+
+    fn protection(&self, keys: &KeyDerivation) -> Box<dyn Protection> {
+        self.suite.keying.plain(keys)
     }
 }
 
