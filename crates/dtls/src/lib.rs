@@ -156,7 +156,13 @@
 )]
 #![cfg_attr(
     not(feature = "full"),
-    allow(dead_code, unreachable_code, unreachable_pub, unused, reason = "a part that is left out has no values")
+    allow(
+        dead_code,
+        unreachable_code,
+        unreachable_pub,
+        unused,
+        reason = "a part that is left out has no values"
+    )
 )]
 
 #[cfg(feature = "alloc")]

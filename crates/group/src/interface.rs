@@ -3,6 +3,7 @@
 use crate::SenderId;
 use crate::epoch::keys::Listener;
 use crate::numbers::NoNumber;
+use crate::parts::{Listening, Sending};
 use core::fmt;
 use core::net::SocketAddr;
 
@@ -13,6 +14,19 @@ pub struct Roles {
     pub sender: Option<SenderId>,
     /// Whether it answers requests.
     pub listener: bool,
+}
+
+impl Roles {
+    /// The feature that this build lacks for these roles.
+    pub(crate) const fn lacking(self) -> Option<&'static str> {
+        if self.sender.is_some() && Sending::INCLUDED.is_none() {
+            Some("sender")
+        } else if self.listener && Listening::INCLUDED.is_none() {
+            Some("listener")
+        } else {
+            None
+        }
+    }
 }
 
 /// Why a member cannot be created.

@@ -6,6 +6,7 @@
 //! state.
 //!
 //! - [`member`]: a group member (sender, listener or both);
+//! - [`symmetric`]: a member with symmetric keys alone that needs no allocator, for small devices;
 //! - [`node`]: a member of several groups;
 //! - [`controller`]: the group controller, which admits and evicts members and announces rekeys;
 //!   [`control`]: the requests and answers between a member and its controller; [`start`]: how the
@@ -55,18 +56,18 @@ pub mod control;
 pub mod controller;
 #[cfg(feature = "alloc")]
 pub mod directory;
+mod epoch;
 #[cfg(feature = "alloc")]
 pub mod identity;
-mod epoch;
 pub mod ids;
 mod interface;
 #[cfg(feature = "alloc")]
 pub mod keys;
+mod list;
 #[cfg(feature = "alloc")]
 pub mod member;
 #[cfg(feature = "alloc")]
 pub mod node;
-mod list;
 pub mod numbers;
 mod parts;
 pub mod policy;
@@ -75,6 +76,7 @@ mod rekey;
 #[cfg(feature = "internals")]
 pub mod rekey;
 pub mod start;
+pub mod symmetric;
 
 #[cfg(all(feature = "signatures", feature = "pairwise"))]
 pub use compact::self_test;

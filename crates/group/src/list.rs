@@ -54,30 +54,38 @@ impl<T> List<T> for alloc::vec::Vec<T> {
     }
 }
 
-/// A list of at most `N` items, without a heap.
+/// A list of at most `N` items, without a heap. Items do not move, so that none leaves a copy of its
+/// keys behind.
 #[derive(Debug)]
-pub struct InlineList<T, const N: usize>([Option<T>; N]);
+pub struct InlineList<T, const N: usize> {
+    /// The items, from `first` on; the places before it follow the last place.
+    places: [Option<T>; N],
+    first: usize,
+}
 
 impl<T, const N: usize> List<T> for InlineList<T, N> {
     const CAPACITY: usize = N;
-    const EMPTY: Self = Self([const { None }; N]);
+    const EMPTY: Self = Self { places: [const { None }; N], first: 0 };
 
     fn iter<'l>(&'l self) -> impl Iterator<Item = &'l T>
     where
         T: 'l,
     {
-        self.0.iter().flatten()
+        let (last, first) = self.places.split_at(self.first.min(N));
+        first.iter().chain(last).flatten()
     }
 
     fn iter_mut<'l>(&'l mut self) -> impl Iterator<Item = &'l mut T>
     where
         T: 'l,
     {
-        self.0.iter_mut().flatten()
+        let (last, first) = self.places.split_at_mut(self.first.min(N));
+        first.iter_mut().chain(last).flatten()
     }
 
     fn push(&mut self, item: T) -> Option<T> {
-        match self.0.iter_mut().find(|place| place.is_none()) {
+        let (last, first) = self.places.split_at_mut(self.first.min(N));
+        match first.iter_mut().chain(last).find(|place| place.is_none()) {
             Some(place) => {
                 *place = Some(item);
                 None
@@ -87,12 +95,14 @@ impl<T, const N: usize> List<T> for InlineList<T, N> {
     }
 
     fn remove_first(&mut self, count: usize) {
-        if count == 0 {
-            return;
-        }
-        for at in 0..N {
-            let next = self.0.get_mut(at + count).and_then(Option::take);
-            self.0[at] = next;
+        for _ in 0..count {
+            let Some(place) = self.places.get_mut(self.first) else { return };
+            if place.is_none() {
+                return;
+            }
+            // Dropped where it is: an item that is moved first would leave its bytes.
+            *place = None;
+            self.first = if self.first + 1 < N { self.first + 1 } else { 0 };
         }
     }
 }

@@ -6,12 +6,13 @@
 mod aggregation;
 mod ciphers;
 mod engines;
+mod group;
 
 use cortex_m_semihosting::debug;
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
-    end(ciphers::work() && aggregation::work() && engines::work())
+    end(ciphers::work() && aggregation::work() && engines::work() && group::work())
 }
 
 /// Ends the emulator. Its exit code is 0 if everything went well, and 1 otherwise.

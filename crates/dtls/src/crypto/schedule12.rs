@@ -8,10 +8,10 @@
 //! A secret is stored as a keyed HMAC, for which it is used: its inner and outer blocks are hashed
 //! once, and nothing is allocated. Every secret is zeroized when dropped.
 
-use crate::heap::Box;
 use super::hash::{Hash, HashValue, HmacKey, LONGEST_BLOCK, LONGEST_OUTPUT, Parts, RunningHash};
 use super::schedule::opaque;
 use super::{Aead, CipherSuite12, ExportError, SharedSecret};
+use crate::heap::Box;
 use core::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 

@@ -50,7 +50,10 @@ impl fmt::Display for InvalidKeyShare {
 impl core::error::Error for InvalidKeyShare {}
 
 /// Two secrets, one after the other.
-pub(super) fn joined(first: &SharedSecret, second: &SharedSecret) -> Result<SharedSecret, InvalidKeyShare> {
+pub(super) fn joined(
+    first: &SharedSecret,
+    second: &SharedSecret,
+) -> Result<SharedSecret, InvalidKeyShare> {
     let mut both = SharedSecret::new(first.as_bytes())?;
     let end = both.len + second.len;
     both.bytes.get_mut(both.len..end).ok_or(InvalidKeyShare)?.copy_from_slice(second.as_bytes());

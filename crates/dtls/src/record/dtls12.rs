@@ -7,11 +7,11 @@
 //! With a connection ID the outer type is `tls12_cid`, and the real content type follows the
 //! content.
 
-use crate::heap::Box;
 use super::cid::ConnectionId;
 use super::shape::{RecordPlace, SealError, WrittenLengths};
 use crate::codepoints::{ContentType, DTLS_1_2, MAX_CONTENT};
 use crate::crypto::{Aead, CipherSuite12, Record};
+use crate::heap::Box;
 use crate::parts::Dtls12;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};

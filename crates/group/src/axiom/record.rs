@@ -15,8 +15,8 @@ use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 use lightseal_dtls::codepoints::{ContentType, DTLS_1_2, MAX_CONTENT};
 use lightseal_dtls::crypto::{Aead, Record};
-use lightseal_dtls::record::dtls12::additional_data;
 use lightseal_dtls::record::SealError;
+use lightseal_dtls::record::dtls12::additional_data;
 
 /// A record's header. It is not authenticated until the record is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -109,13 +109,18 @@ impl Suite {
     /// The usage limits of the keys of one stream. At half of a limit (with 8-byte tags, 2^20
     /// failures) the member asks for a new epoch.
     pub const fn limits(self) -> &'static Limits {
-        /// DTLS ends an association after 2^7 failures. With such a low limit, an attacker without
-        /// any key could end a group's epoch.
-        const CCM_8: Limits = Limits { failed: Limits::CTR_LIGHTMAC_8.failed, ..Limits::CCM };
-        match (self.suite.tag_len, self.suite.limits.cost) {
-            (8, Cost::Ccm) => &CCM_8,
-            _ => &self.suite.limits,
-        }
+        limits(self.suite.tag_len, &self.suite.limits)
+    }
+}
+
+/// The usage limits of a suite with tags of `tag_len` bytes and these limits in DTLS.
+pub(crate) const fn limits(tag_len: usize, limits: &'static Limits) -> &'static Limits {
+    /// DTLS ends an association after 2^7 failures. With such a low limit, an attacker without any
+    /// key could end a group's epoch.
+    const CCM_8: Limits = Limits { failed: Limits::CTR_LIGHTMAC_8.failed, ..Limits::CCM };
+    match (tag_len, limits.cost) {
+        (8, Cost::Ccm) => &CCM_8,
+        _ => limits,
     }
 }
 

@@ -11,10 +11,10 @@
 //! the suite's tag. The additional data is the header with its number in clear.
 
 use super::Boot;
-use super::{RecordSuite, Suite};
 use super::header::{self, EpochBits, Header, HeaderForm};
 use super::keys::{Direction, Stream};
 use super::source::{SIGNATURE_LEN, Signed, SigningKey, VerifyingKey};
+use super::{RecordSuite, Suite};
 use crate::parts::Signatures;
 use crate::{ListenerId, SenderId};
 use core::fmt;
@@ -328,7 +328,10 @@ impl<'a> RevealedRecord<'a> {
     ///
     /// # Errors
     /// [`OpenError::Tag`]: the tag is wrong.
-    pub fn authenticate(self, keys: &RecordKeys<impl RecordSuite>) -> Result<TagVerifiedRecord<'a>, OpenError> {
+    pub fn authenticate(
+        self,
+        keys: &RecordKeys<impl RecordSuite>,
+    ) -> Result<TagVerifiedRecord<'a>, OpenError> {
         let Self { number, header, head, body } = self;
         let content_len = body.len().checked_sub(keys.tag_len());
         let content_len = content_len.filter(|len| (1..=MAX_PLAINTEXT).contains(len));

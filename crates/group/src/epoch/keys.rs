@@ -169,7 +169,11 @@ impl<S: SuitePair> EpochKeys<S> {
 
     /// The keys that seal the responses of `listener` to `sender`; `None` if this profile
     /// identifies listeners in another way.
-    pub(crate) fn response_sealer(&self, listener: Listener, sender: SenderId) -> Option<Sealer<S>> {
+    pub(crate) fn response_sealer(
+        &self,
+        listener: Listener,
+        sender: SenderId,
+    ) -> Option<Sealer<S>> {
         match (self, listener) {
             (Self::Axiom { keys, group, epoch, part }, Listener::Address(address)) => {
                 let individual = keys.individual(address, sender);
@@ -225,7 +229,9 @@ impl<S: SuitePair> EpochKeys<S> {
         ids: (ListenerId, SenderId),
         nonce: &[u8; 8],
     ) -> Option<Sealer<S>> {
-        self.paired(pair, ids, nonce).zip(Compact::INCLUDED).map(|(keys, part)| Sealer::Compact(keys, part))
+        self.paired(pair, ids, nonce)
+            .zip(Compact::INCLUDED)
+            .map(|(keys, part)| Sealer::Compact(keys, part))
     }
 
     pub(crate) fn paired_opener(
@@ -234,7 +240,9 @@ impl<S: SuitePair> EpochKeys<S> {
         ids: (ListenerId, SenderId),
         nonce: &[u8; 8],
     ) -> Option<Opener<S>> {
-        self.paired(pair, ids, nonce).zip(Compact::INCLUDED).map(|(keys, part)| Opener::Compact(keys, part))
+        self.paired(pair, ids, nonce)
+            .zip(Compact::INCLUDED)
+            .map(|(keys, part)| Opener::Compact(keys, part))
     }
 
     /// The keys of a sender's answer to a listener's challenge.
@@ -261,7 +269,11 @@ impl<S: SuitePair> EpochKeys<S> {
     }
 
     /// The keys that open the responses of `listener` to `sender`.
-    pub(crate) fn response_opener(&self, listener: Listener, sender: SenderId) -> Option<Opener<S>> {
+    pub(crate) fn response_opener(
+        &self,
+        listener: Listener,
+        sender: SenderId,
+    ) -> Option<Opener<S>> {
         match (self, listener) {
             (Self::Axiom { keys, group, epoch, part }, Listener::Address(address)) => {
                 let individual = keys.individual(address, sender);

@@ -6,23 +6,22 @@
 
 pub(crate) mod keys;
 pub(crate) mod outcome;
+pub(crate) mod permission;
 pub(crate) mod pull;
 pub(crate) mod routing;
 mod sync;
 
-use crate::{ListenerId, SenderId};
 use crate::codepoints::GROUP_CHALLENGE;
 use crate::compact::{HeaderForm, PlainRecord, SigningKey};
 use crate::interface::SendError;
-use crate::numbers::{
-    EpochEntry, Ledger, LedgerFailed, NoNumber, NumberSpace, ReservedNumbers,
-};
+use crate::numbers::{EpochEntry, Ledger, LedgerFailed, NoNumber, NumberSpace, ReservedNumbers};
 use crate::parts::Sending;
 use crate::policy::{Freshness, Policy};
 use crate::rekey::EpochKey;
+use crate::{ListenerId, SenderId};
 use keys::{
-    AuthenticRecord, EpochKeys, FromProvider, Listener, Opener, ReceivedRecord, RequiredProof, Sealer,
-    Suite, SuitePair,
+    AuthenticRecord, EpochKeys, FromProvider, Listener, Opener, ReceivedRecord, RequiredProof,
+    Sealer, Suite, SuitePair,
 };
 use lightseal_core::{Instant, ReplayWindow};
 use lightseal_dtls::codepoints::ContentType;
@@ -84,6 +83,12 @@ pub(crate) struct RequestWindow {
 }
 
 impl RequestWindow {
+    /// The record number that a response to the sender's last request states. If this run has not
+    /// accepted a request, it is the last number that the sender's answer to a challenge stated.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.last.or_else(|| self.window.as_ref()?.next().checked_sub(1))
+    }
+
     /// Notes an authentic group request with this number.
     fn accept(&mut self, number: u64, check: ReplayCheck) {
         match check {
@@ -252,6 +257,18 @@ impl<S: SuitePair> EpochState<S> {
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
         self.open_with(record, &ReplayWindow::new(), proof)
+    }
+
+    /// What a request of any number shows about its writer. Nothing is stored.
+    pub(crate) fn origin_of(&mut self, record: ReceivedRecord<'_, SenderId>) -> Origin {
+        origin(&self.open_without_state(record, RequiredProof::Unknown))
+    }
+
+    /// Whether keys or record numbers of the epoch are running out.
+    pub(crate) fn is_running_out(&self, suite: Suite<S>) -> bool {
+        let last = suite.last_number();
+        let few = self.own.as_ref().is_some_and(|own| own.numbers.next() > last / 2);
+        few || self.key_state() != KeyState::Fresh
     }
 
     fn open_with<'a>(

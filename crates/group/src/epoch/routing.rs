@@ -73,8 +73,8 @@ pub(crate) fn epoch_of(
     if let Some(held) = held.filter(|epoch| record.is_of(*epoch)).max() {
         return Ok(held);
     }
-    let may_straggle = now < previous_until
-        && newest.checked_sub(1).is_some_and(|before| record.is_of(before));
+    let may_straggle =
+        now < previous_until && newest.checked_sub(1).is_some_and(|before| record.is_of(before));
     let is_later = record.may_be_after(newest) && !may_straggle;
     Err(if is_later { NoEpoch::MaybeLater } else { NoEpoch::Stranger })
 }

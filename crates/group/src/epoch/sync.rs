@@ -22,8 +22,10 @@ impl<S: SuitePair> EpochState<S> {
         if own.numbers.next() == own.synced {
             return false;
         }
-        own.sync_at.get_or_insert(now + SYNC_INTERVAL);
-        own.numbers.next() - own.synced >= SYNC_NUMBERS
+        let is_due = own.numbers.next() - own.synced >= SYNC_NUMBERS;
+        let scheduled = own.sync_at.unwrap_or(now + SYNC_INTERVAL);
+        own.sync_at = Some(if is_due { now } else { scheduled });
+        is_due
     }
 
     /// When a sync record is due.

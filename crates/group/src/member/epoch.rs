@@ -5,12 +5,12 @@
 //! (section 6.4 of the paper), because they can be computed again. If the whole state were deleted
 //! and created again later, its record numbers would start again under the same key.
 
+use super::RequestKind;
 use super::keys::{
     AuthenticRecord, EpochKeys, Listener, Opener, ReceivedRecord, RequiredProof, Suite,
 };
 use super::map::{LargeMap, SmallMap};
 use super::outcome::{DropReason, Origin};
-use super::RequestKind;
 use crate::compact::{KnownBoot, PairSecret, PublicKey};
 use crate::epoch::{Answering, EpochState, EpochUse, ReplayCheck, RequestWindow, origin};
 use crate::numbers::{EpochEntry, Ledger, LedgerFailed, NumberSpace, ReservedNumbers};

@@ -2,9 +2,9 @@
 
 use crate::directory::Lookup;
 use crate::identity::Identity;
+use crate::interface::Roles;
 use crate::policy::Policy;
 use crate::rekey::{KeyPath, PullRequest};
-use crate::interface::Roles;
 use crate::{SenderId, SenderSet};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};

@@ -32,20 +32,18 @@ pub(crate) mod voice;
 
 pub use crate::epoch::keys::Listener;
 pub use crate::epoch::pull::POLLING_INTERVAL;
-pub use crate::interface::{
-    DatagramOrigin, Delivery, MemberError, RequestKind, Roles, SendError,
-};
+pub use crate::interface::{DatagramOrigin, Delivery, MemberError, RequestKind, Roles, SendError};
 pub use interface::{Event, Membership, Stats, Transmit};
 pub use suspend::Suspended;
 
 use crate::compact::{HeaderForm, SigningKey};
 use crate::directory::{Lookup, PAGE_SIZE, Page};
+use crate::epoch::permission::SealingPermission;
 use crate::epoch::pull::{PullTimer, after};
 use crate::epoch::routing::PREVIOUS_EPOCH_GRACE;
 use crate::epoch::{EpochUse, keys, outcome, written};
 use crate::identity::Identity;
 use crate::numbers::Ledger;
-use crate::parts::{Listening, Sending};
 use crate::policy::{Freshness, Policy};
 use crate::rekey::checks::SignatureBudget;
 use crate::rekey::{EpochSchedule, KeyPath, NewEpoch};
@@ -61,7 +59,7 @@ use freshness::{AnswerLimiter, Challenges};
 use keys::Suite;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::codepoints::ContentType;
-use lightseal_dtls::crypto::{KeyState, Provider};
+use lightseal_dtls::crypto::Provider;
 use map::SmallMap;
 use peers::KeyDirectory;
 
@@ -118,51 +116,6 @@ pub struct Member {
     events: Vec<Event>,
     outbox: Vec<Transmit>,
     stats: Stats,
-}
-
-/// The epochs in which a member may seal records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SealingPermission {
-    /// This epoch and later ones. In earlier epochs another run of the same state may have sealed
-    /// records.
-    From(u64),
-    /// None, until the controller has answered this start: another run of the same state may be
-    /// sealing records.
-    Awaited,
-    /// All, although the controller has not answered this start.
-    Unconfirmed,
-}
-
-impl SealingPermission {
-    const fn covers(self, epoch: u64) -> bool {
-        match self {
-            Self::From(first) => first <= epoch,
-            Self::Awaited => false,
-            Self::Unconfirmed => true,
-        }
-    }
-
-    /// Whether no other run of the same state may be sealing records.
-    const fn is_confirmed(self) -> bool {
-        matches!(self, Self::From(_))
-    }
-
-    /// The permission once the controller has answered this start in `epoch`.
-    fn confirmed(self, epoch: u64) -> Self {
-        match self {
-            Self::From(first) => Self::From(first.min(epoch)),
-            Self::Awaited => Self::From(epoch),
-            Self::Unconfirmed => Self::From(0),
-        }
-    }
-
-    /// The permission of a member that is not to wait for the controller's answer.
-    const fn released(self) -> Self {
-        match self {
-            Self::From(_) => Self::From(0),
-            Self::Awaited | Self::Unconfirmed => Self::Unconfirmed,
-        }
-    }
 }
 
 impl Member {
@@ -590,9 +543,7 @@ impl Member {
     /// Asks for a new epoch, once in each epoch, when its keys or numbers are running out.
     fn check_key_usage(&mut self, now: Instant) {
         let (epoch, state) = self.epochs.sending(now);
-        let last = self.suite.last_number();
-        let few = state.own.as_ref().is_some_and(|own| own.numbers.next() > last / 2);
-        if self.renewal_requested_in != epoch && (few || state.key_state() != KeyState::Fresh) {
+        if self.renewal_requested_in != epoch && state.is_running_out(self.suite) {
             self.renewal_requested_in = epoch;
             self.push_event(Event::NewEpochNeeded);
         }
@@ -608,13 +559,7 @@ fn signer<'i>(policy: &Policy, roles: Roles, identity: &'i Identity) -> Option<&
 
 /// The feature that this build lacks for a member with these roles.
 fn lacking(policy: &Policy, roles: Roles) -> Option<&'static str> {
-    if roles.sender.is_some() && Sending::INCLUDED.is_none() {
-        Some("sender")
-    } else if roles.listener && Listening::INCLUDED.is_none() {
-        Some("listener")
-    } else {
-        policy.lacking()
-    }
+    roles.lacking().or_else(|| policy.lacking())
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -81,8 +81,7 @@ impl Member {
             NamedSender::Unlisted => {
                 // The controller is asked for the list of senders only if some member wrote this
                 // record.
-                let opened = epoch.open_without_state(record, RequiredProof::Unknown);
-                let origin = origin(&opened);
+                let origin = epoch.origin_of(record);
                 if origin == Origin::Member {
                     self.report_unknown(sender);
                 }

@@ -102,7 +102,14 @@ impl Member {
             _ => {
                 let signer = signer(policy, *roles, identity);
                 let ids = (me, sender);
-                state.seal_response(ids, &mut heard.answering, &mut **ledger, record, signer, buf)?
+                state.seal_response(
+                    ids,
+                    &mut heard.answering,
+                    &mut **ledger,
+                    record,
+                    signer,
+                    buf,
+                )?
             }
         };
         self.stats.sealed += 1;

@@ -6,8 +6,8 @@ use lightseal_core::Instant;
 
 use super::chain::{self, Element};
 use super::checks::SignatureBudget;
-use super::kept::UnchangedOwners;
 use super::head::states_later_epoch;
+use super::kept::UnchangedOwners;
 use super::message::{BadSignature, ControllerKey, RekeyMessage, Unverified};
 use super::node::{EpochKey, Leaf, NodeKey};
 use super::pull::{Grant, PullRequest};

@@ -15,6 +15,7 @@ use lightseal_core::Instant;
 /// The maximum number of epochs that a member holds at once. A further epoch drops the oldest.
 pub const MOST_EPOCHS: usize = crate::numbers::KEPT_EPOCHS;
 
+/// An epoch of a schedule.
 #[derive(Debug)]
 pub struct Entry<T> {
     epoch: u64,

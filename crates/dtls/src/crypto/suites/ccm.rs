@@ -7,7 +7,6 @@
 //! With aggregated tags every key is derived under the aggregation context. Output block 0 is the
 //! full tag U, and block i is E(Kx,i; U).
 
-use crate::heap::Box;
 use super::ctr::{Counter, SMALL_BATCH, encrypted, padded, put, truncated, xored};
 use super::mask::{BlockMask, Mask, Masked, keyed, with_key};
 use super::nonce::Iv;
@@ -16,6 +15,7 @@ use crate::crypto::{
     Aead, Block, KeyDerivation, Opened, Prf, PrfProtection, PrfState, Protection, Record,
     Unauthentic,
 };
+use crate::heap::Box;
 use cipher::consts::U16;
 use cipher::typenum::Unsigned;
 use cipher::{

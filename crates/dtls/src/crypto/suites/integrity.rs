@@ -14,12 +14,12 @@
 //! (a probability of 2^-33 after 2^48 records) would have equal blocks i, which would be visible
 //! but does not help to forge a third record.
 
-use alloc::boxed::Box;
 use super::outputs::{EXTENDED_BLOCKS, open_content_first};
 use crate::crypto::{
     Aead, Block, HmacKey, KeyDerivation, Opened, Prf, PrfProtection, PrfState, Protection, Record,
     Unauthentic,
 };
+use alloc::boxed::Box;
 use subtle::ConstantTimeEq;
 use zeroize::ZeroizeOnDrop;
 

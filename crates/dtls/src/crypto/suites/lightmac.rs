@@ -16,7 +16,6 @@
 //! of a record is LightMAC's inner sum V. Output block i is E(K2,i; V), and the record's own tag is
 //! block 0 or its first 8 bytes.
 
-use alloc::boxed::Box;
 use super::ctr;
 use super::mask::{BlockMask, Mask, keyed};
 use super::nonce::Iv;
@@ -25,6 +24,7 @@ use crate::crypto::{
     Aead, Block, KeyDerivation, Opened, Prf, PrfProtection, PrfState, Protection, Record,
     Unauthentic,
 };
+use alloc::boxed::Box;
 use cipher::consts::U16;
 use cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit};
 use lightmac::Hasher;

@@ -1,7 +1,7 @@
 //! The record number mask (RFC 9147, section 4.2.3).
 
-use crate::heap::Box;
 use crate::crypto::{Aead, Block, KeyDerivation, Pad, Protection, Record, Unauthentic};
+use crate::heap::Box;
 use cipher::{BlockCipherEncrypt, BlockSizeUser, Key, KeyInit, consts::U16};
 use zeroize::Zeroize;
 
