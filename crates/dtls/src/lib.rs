@@ -232,7 +232,8 @@ pub use credential::{Identity, IdentityError};
 pub use crypto::ExportError;
 #[cfg(feature = "server")]
 pub use endpoint::{
-    ConnectionMut, ConnectionRef, Endpoint, EndpointEvent, EndpointStats, Handle, Incoming,
+    ConnectionIdGenerator, ConnectionMut, ConnectionRef, Endpoint, EndpointEvent, EndpointStats,
+    Handle, Incoming,
 };
 #[cfg(feature = "alloc")]
 pub use error::{

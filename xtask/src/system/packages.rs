@@ -270,6 +270,7 @@ pub(crate) const NAMESPACES: &[Package] = &[
     NSENTER,
     PING,
     Package::new("iperf3", Probe::Program("iperf3"), ["iperf3", "iperf3", "iperf3", "", ""]),
+    Package::new("nftables", Probe::Program("nft"), ["nftables", "nftables", "nftables", "", ""]),
 ];
 
 /// The emulated machine of the guest with real MACsec. The guest's own packages are downloaded and

@@ -1,15 +1,51 @@
-//! The connection IDs that the endpoint gives to its associations.
+//! The connection IDs that the endpoint gives to its associations, and what several endpoints share.
 
 use super::{Endpoint, Handle, id_len};
 use crate::config::ConnectionIds;
 use crate::record::ConnectionId;
 use crate::tuning::MAX_ID_DRAWS;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
+use lightseal_core::{Instant, Random};
+
+/// Draws the connection IDs of an endpoint, so that whoever sees a datagram can tell which of several
+/// endpoints it is for (RFC 9146, section 3; RFC 9147, section 9).
+pub trait ConnectionIdGenerator: fmt::Debug + Send + Sync {
+    /// Fills `id`, which has the length that the settings name, with random bytes from `rng` where
+    /// they say nothing. `former` is an ID that the association already has; `None` if the
+    /// association begins. The endpoint asks again if an association has this ID already.
+    fn generate(&self, rng: &mut Random, former: Option<&[u8]>, id: &mut [u8]);
+}
 
 impl Endpoint {
-    /// A connection ID that no association has; `None` if the configuration wants none or none was
-    /// found.
-    pub(super) fn fresh_cid(&mut self) -> Option<ConnectionId> {
+    /// Draws the connection IDs that peers are given with `generator` from now on. Without one they are
+    /// random, as is the first ID of an association that this endpoint begins itself.
+    pub fn set_connection_id_generator(&mut self, generator: Arc<dyn ConnectionIdGenerator>) {
+        self.id_generator = Some(generator);
+    }
+
+    /// Has this endpoint make and check cookies with secrets that several endpoints share, so that a
+    /// client that one of them has asked for a cookie can be answered by another one
+    /// (RFC 9147, section 5.1). `secret_of` fills in the secret of a generation, which nobody else
+    /// may know. Generations follow each other, one a minute or so, in all these endpoints: call this
+    /// whenever one begins. Cookies of the generation before and of the next one are accepted as
+    /// well, because clocks differ.
+    ///
+    /// After the first call the endpoint draws no secrets of its own any more.
+    pub fn share_cookies(
+        &mut self,
+        now: Instant,
+        generation: u64,
+        secret_of: impl Fn(u64, &mut [u8; 32]),
+    ) {
+        self.now = self.now.max(now);
+        self.jar.share(self.now, generation, secret_of);
+    }
+
+    /// A connection ID that no association has, for an association that has `former` already; `None`
+    /// if the configuration wants none or none was found.
+    pub(super) fn fresh_cid(&mut self, former: Option<&ConnectionId>) -> Option<ConnectionId> {
         let ids = self.config.settings.connection_ids;
         let len = match ids {
             _ if !ids.are_negotiated() => return None,
@@ -17,7 +53,12 @@ impl Endpoint {
             _ => return Some(ConnectionId::EMPTY),
         };
         (0..MAX_ID_DRAWS)
-            .map(|_| ConnectionId::random(&mut self.rng, len))
+            .map(|_| match &self.id_generator {
+                None => ConnectionId::random(&mut self.rng, len),
+                Some(generator) => ConnectionId::filled(len, |id| {
+                    generator.generate(&mut self.rng, former.map(|former| &**former), id);
+                }),
+            })
             .find(|cid| !self.by_id.contains_key(cid))
     }
 
@@ -29,8 +70,10 @@ impl Endpoint {
     /// Gives an association `count` connection IDs that it is to give to its peer.
     pub(super) fn supply_ids(&mut self, handle: Handle, count: usize) {
         let mut fresh = Vec::with_capacity(count);
+        let entry = self.entries.get_mut(&handle);
+        let former = entry.and_then(|entry| entry.connection.wake().own_ids().last());
         while fresh.len() < count
-            && let Some(cid) = self.fresh_cid()
+            && let Some(cid) = self.fresh_cid(former.as_ref())
         {
             // Each ID is reserved immediately, so that no two are equal.
             self.by_id.insert(cid, handle);

@@ -42,6 +42,7 @@ use entries::{AssociationRole, Entries, Entry};
 pub use guard::ConnectionMut;
 use hello::{Hellos, WholeHello};
 use hints::Hints;
+pub use ids::ConnectionIdGenerator;
 pub use incoming::Incoming;
 use incoming::Waiting;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
@@ -131,6 +132,8 @@ pub struct Endpoint {
     rng: Random,
     now: Instant,
     jar: CookieJar,
+    /// Draws connection IDs; `None` for random ones.
+    id_generator: Option<Arc<dyn ConnectionIdGenerator>>,
     sessions: Sessions,
     next_handle: u64,
     entries: Entries,
@@ -170,6 +173,7 @@ impl Endpoint {
             rng,
             now: Instant::ZERO,
             jar,
+            id_generator: None,
             sessions: Sessions::new(),
             next_handle: 0,
             entries: Entries::default(),
@@ -354,7 +358,7 @@ impl Endpoint {
             return None;
         };
         let rng = self.rng.fork();
-        let cid = self.fresh_cid();
+        let cid = self.fresh_cid(None);
         let ticket = admitted.ticket();
         match Connection::accept(config, from, self.now, rng, admitted, record, cid) {
             Ok(connection) => {

@@ -1,14 +1,17 @@
 //! Cookies, which carry the state of a stateless server (RFC 9147, section 5.1).
 //!
 //! ```text
-//! | secret (1) | 0 (7) | suite (16) | group (16) | hash of the first ClientHello (32 bytes) | tag (16 bytes) |
+//! | secret (2) | 0 (6) | suite (16) | group (16) | hash of the first ClientHello (32 bytes) | tag (16 bytes) |
 //! ```
 //!
 //! The tag is HMAC-SHA256 over the client's address and the preceding fields, truncated, under a
-//! secret that rotates. The first bit identifies the secret: of two hellos from one address, the
+//! secret that rotates. The first two bits identify the secret: of two hellos from one address, the
 //! one whose cookie has the older secret is the older hello and may be a recording. Until the
 //! secret rotates, every answer to a hello is identical, because fragments of hellos with different
 //! answers could be mixed.
+//!
+//! A jar draws its secrets itself, or several jars are given the same ones, so that each opens the
+//! cookies of all. As clocks differ, these also have the secret that comes next.
 
 use crate::crypto::{CipherSuiteId, HashValue, NamedGroup};
 use crate::messages::ClientHello;
@@ -40,7 +43,17 @@ pub struct Retry {
     pub hello_hash: HashValue,
 }
 
-/// A secret, and when its use began.
+/// For how many secrets a jar has places: as many as two bits tell apart.
+const SECRETS: usize = 4;
+
+/// The place of the secret of a generation.
+const fn slot(generation: u64) -> usize {
+    (generation % SECRETS as u64) as usize
+}
+
+const CURRENT: &str = "the secret of the current generation is always there";
+
+/// A secret, and since when cookies may have it.
 struct Secret {
     bytes: Zeroizing<[u8; 32]>,
     since: Instant,
@@ -48,68 +61,87 @@ struct Secret {
 
 /// Makes and checks cookies.
 pub struct CookieJar {
-    /// The two newest secrets, indexed by the low bit of the rotation count.
-    secrets: [Secret; 2],
-    rotations: u8,
-    rotate_at: Instant,
+    /// The secrets that are in use, indexed by the low bits of their generations.
+    secrets: [Option<Secret>; SECRETS],
+    /// The generation of the secret with which cookies are made.
+    generation: u64,
+    /// When the jar draws the next secret; `None` if it is given secrets.
+    rotate_at: Option<Instant>,
 }
 
 impl CookieJar {
     /// A jar with fresh secrets.
     pub fn new(rng: &mut Random) -> Self {
-        let mut secret = || Secret { bytes: Zeroizing::new(rng.array()), since: Instant::ZERO };
-        Self { secrets: [secret(), secret()], rotations: 0, rotate_at: Instant::ZERO }
+        let mut secret =
+            || Some(Secret { bytes: Zeroizing::new(rng.array()), since: Instant::ZERO });
+        let secrets = [secret(), None, None, secret()];
+        Self { secrets, generation: 0, rotate_at: Some(Instant::ZERO) }
     }
 
-    /// Replaces the older secret when a rotation is due.
+    /// Draws a new secret when that is due, and forgets the one before the last.
     fn rotate(&mut self, now: Instant, rng: &mut Random) {
-        if now < self.rotate_at {
-            return;
-        }
+        let Some(due) = self.rotate_at.filter(|due| now >= *due) else { return };
         // After a long pause both secrets are too old.
-        let stale = now.saturating_since(self.rotate_at) > COOKIE_ROTATION;
+        let stale = now.saturating_since(due) > COOKIE_ROTATION;
         for _ in 0..if stale { 2 } else { 1 } {
-            self.rotations = self.rotations.wrapping_add(1);
+            self.generation += 1;
             let bytes = Zeroizing::new(rng.array());
-            self.secrets[usize::from(self.rotations & 1)] = Secret { bytes, since: now };
+            self.secrets[slot(self.generation)] = Some(Secret { bytes, since: now });
+            self.secrets[slot(self.generation + 2)] = None;
         }
-        self.rotate_at = now + COOKIE_ROTATION;
+        self.rotate_at = Some(now + COOKIE_ROTATION);
     }
 
-    fn secret(&self, mark: u8) -> &Secret {
-        &self.secrets[usize::from(mark >> 7)]
+    /// Has the secrets of this generation, the one before and the next, as `secret_of` names them, and
+    /// draws none itself any more.
+    pub fn share(&mut self, now: Instant, generation: u64, secret_of: impl Fn(u64, &mut [u8; 32])) {
+        if self.rotate_at.take().is_some() || generation != self.generation {
+            let mut known = core::mem::take(&mut self.secrets);
+            for of in generation.saturating_sub(1)..=generation.saturating_add(1) {
+                let mut bytes = Zeroizing::new([0; 32]);
+                secret_of(of, &mut bytes);
+                // What is known already has been in use since then.
+                let known =
+                    known[slot(of)].take().filter(|known| known.bytes.ct_eq(&*bytes).into());
+                let since = known.map_or(now, |known| known.since);
+                self.secrets[slot(of)] = Some(Secret { bytes, since });
+            }
+            self.generation = generation;
+        }
+    }
+
+    /// The secret that a cookie with this first byte has.
+    fn secret(&self, mark: u8) -> Option<&Secret> {
+        self.secrets[usize::from(mark >> 6)].as_ref()
     }
 
     /// The first byte of a cookie that is made now.
     const fn mark(&self) -> u8 {
-        (self.rotations & 1) << 7
-    }
-
-    /// When the use of the secret began that a cookie with this first byte has.
-    fn made(&self, mark: u8) -> Instant {
-        self.secret(mark).since
+        (slot(self.generation) as u8) << 6
     }
 
     /// Begins a MAC over an address, under the secret that a cookie's first byte identifies.
-    fn keyed(&self, mark: u8, from: SocketAddr) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&*self.secret(mark).bytes)
-            .expect("HMAC takes keys of any length");
+    fn keyed(&self, mark: u8, from: SocketAddr) -> Option<(Hmac<Sha256>, Instant)> {
+        let secret = self.secret(mark)?;
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&*secret.bytes).expect("HMAC takes keys of any length");
         match from.ip() {
             IpAddr::V4(ip) => mac.update(&ip.to_ipv6_mapped().octets()),
             IpAddr::V6(ip) => mac.update(&ip.octets()),
         }
         mac.update(&from.port().to_be_bytes());
-        mac
+        Some((mac, secret.since))
     }
 
-    fn tag(&self, from: SocketAddr, content: &[u8]) -> [u8; TAG] {
-        let mut mac = self.keyed(content.first().copied().unwrap_or(0), from);
+    /// The tag of a cookie with this content, and when its secret came into use.
+    fn tag(&self, from: SocketAddr, content: &[u8]) -> Option<([u8; TAG], Instant)> {
+        let (mut mac, since) = self.keyed(*content.first()?, from)?;
         mac.update(b"1.3");
         mac.update(content);
         let full = mac.finalize().into_bytes();
         let mut tag = [0; TAG];
         tag.copy_from_slice(&full[..TAG]);
-        tag
+        Some((tag, since))
     }
 
     /// Makes a cookie for a client at `from`.
@@ -132,7 +164,8 @@ impl CookieJar {
             w.bytes(&retry.hello_hash)
         };
         write().expect("the content has exactly this length");
-        tag.copy_from_slice(&self.tag(from, content));
+        let (of_content, _) = self.tag(from, content).expect(CURRENT);
+        tag.copy_from_slice(&of_content);
         cookie
     }
 
@@ -147,11 +180,12 @@ impl CookieJar {
     ) -> Option<(Retry, Instant)> {
         self.rotate(now, rng);
         let (content, tag) = cookie.split_at_checked(cookie.len().checked_sub(TAG)?)?;
-        if !bool::from(self.tag(from, content).ct_eq(tag)) {
+        let (genuine, made) = self.tag(from, content)?;
+        if !bool::from(genuine.ct_eq(tag)) {
             return None;
         }
         let mut r = Reader::new(content);
-        let made = self.made(r.u8().ok()?);
+        r.u8().ok()?;
         let suite = CipherSuiteId(r.u16().ok()?);
         let group = match r.u16().ok()? {
             0 => None,
@@ -165,8 +199,13 @@ impl CookieJar {
 /// Cookies of DTLS 1.2 (RFC 6347, section 4.2.1): a tag over the fields that must not change
 /// between the two hellos. The first byte is as in a cookie of 1.3.
 impl CookieJar {
-    fn tag12(&self, mark: u8, from: SocketAddr, hello: &ClientHello<'_>) -> [u8; COOKIE_12_LEN] {
-        let mut mac = self.keyed(mark, from);
+    fn tag12(
+        &self,
+        mark: u8,
+        from: SocketAddr,
+        hello: &ClientHello<'_>,
+    ) -> Option<([u8; COOKIE_12_LEN], Instant)> {
+        let (mut mac, since) = self.keyed(mark, from)?;
         mac.update(b"1.2");
         mac.update(&[mark]);
         mac.update(&hello.legacy_version.to_be_bytes());
@@ -178,7 +217,7 @@ impl CookieJar {
         let mut tag = [0; COOKIE_12_LEN];
         tag.copy_from_slice(&mac.finalize().into_bytes()[..COOKIE_12_LEN]);
         tag[0] = mark;
-        tag
+        Some((tag, since))
     }
 
     /// Makes a cookie for a DTLS 1.2 client at `from`.
@@ -190,7 +229,7 @@ impl CookieJar {
         hello: &ClientHello<'_>,
     ) -> [u8; COOKIE_12_LEN] {
         self.rotate(now, rng);
-        self.tag12(self.mark(), from, hello)
+        self.tag12(self.mark(), from, hello).expect(CURRENT).0
     }
 
     /// When the secret of the hello's cookie came into use; `None` if the cookie is not ours, too
@@ -204,8 +243,8 @@ impl CookieJar {
     ) -> Option<Instant> {
         self.rotate(now, rng);
         let mark = *hello.legacy_cookie.first()?;
-        let genuine = self.tag12(mark, from, hello).ct_eq(hello.legacy_cookie);
-        bool::from(genuine).then(|| self.made(mark))
+        let (genuine, made) = self.tag12(mark, from, hello)?;
+        bool::from(genuine.ct_eq(hello.legacy_cookie)).then_some(made)
     }
 }
 
@@ -263,6 +302,38 @@ mod tests {
         let newer = jar.bake(next, rng, from, &retry);
         assert_eq!(jar.open(next, rng, from, &cookie).map(|(_, made)| made), Some(start));
         assert_eq!(jar.open(next, rng, from, &newer).map(|(_, made)| made), Some(next));
+    }
+
+    #[test]
+    fn jars_with_the_same_secrets_open_the_cookies_of_each_other() {
+        let rng = &mut Random::insecure(1);
+        let from = "192.0.2.1:5684".parse().unwrap();
+        let secret_of = |generation: u64, secret: &mut [u8; 32]| secret.fill(generation as u8);
+        let retry = Retry { suite: CipherSuiteId(1), group: None, hello_hash: hash([7; 32]) };
+        let at = |second: u64| Instant::from_micros(second * 1_000_000);
+        let [mut one, mut other] = [(); 2].map(|()| CookieJar::new(rng));
+        for generation in 1..20 {
+            // The clock of one is behind that of the other.
+            one.share(at(60 * generation), generation, secret_of);
+            other.share(at(60 * generation), generation + 1, secret_of);
+            let now = at(60 * generation + 30);
+            let cookies = [one.bake(now, rng, from, &retry), other.bake(now, rng, from, &retry)];
+            assert_ne!(cookies[0], cookies[1]);
+            for jar in [&mut one, &mut other] {
+                let made = cookies.each_ref().map(|cookie| {
+                    let (opened, made) = jar.open(now, rng, from, cookie).unwrap();
+                    assert_eq!(opened, retry);
+                    made
+                });
+                assert!(made[0] <= made[1], "the older secret is the older one everywhere");
+            }
+            one.share(at(60 * generation + 180), generation + 3, secret_of);
+            assert!(cookies.iter().all(|cookie| one.open(now, rng, from, cookie).is_none()));
+            one = CookieJar::new(rng);
+        }
+        let cookie = one.bake(at(5000), rng, from, &retry);
+        one.share(at(5001), 83, secret_of);
+        assert_eq!(one.open(at(5001), rng, from, &cookie), None, "one of its own");
     }
 
     #[test]

@@ -36,9 +36,30 @@ impl ConnectionId {
 
     /// A random connection ID of `len` bytes, at most [`Self::MAX_LEN`].
     pub fn random(rng: &mut Random, len: u8) -> Self {
+        Self::filled(len, |id| rng.fill(id))
+    }
+
+    /// A connection ID of `len` bytes, at most [`Self::MAX_LEN`], which `fill` fills.
+    pub(crate) fn filled(len: u8, fill: impl FnOnce(&mut [u8])) -> Self {
         let mut id = Self { len: len.min(Self::MAX_LEN as u8), ..Self::EMPTY };
-        rng.fill(&mut id.bytes[..usize::from(id.len)]);
+        fill(&mut id.bytes[..usize::from(id.len)]);
         id
+    }
+
+    /// The connection ID in the first record of a datagram, for an endpoint whose connection IDs have
+    /// `len` bytes (RFC 9146, section 4; RFC 9147, section 4). `None` if that record has none, or is
+    /// too short. Nothing of the datagram is authenticated.
+    ///
+    /// Programs that pass datagrams on to several endpoints read it.
+    ///
+    /// ```
+    /// use lightseal_dtls::ConnectionId;
+    ///
+    /// let record = *b"\x3eid\x00\x07protected";
+    /// assert_eq!(ConnectionId::of_datagram(&record, 2), Some(&b"id"[..]));
+    /// ```
+    pub fn of_datagram(datagram: &[u8], len: usize) -> Option<&[u8]> {
+        of_datagram(datagram, len)
     }
 }
 

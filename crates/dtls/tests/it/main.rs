@@ -43,6 +43,7 @@ mod restart;
 mod resumption;
 mod resumption13;
 mod schemes;
+mod several_endpoints;
 mod signatures;
 mod sleep;
 mod slots;

@@ -51,9 +51,15 @@ const METRICS: &[Metric] = &[
     ("retransmissions_total", "/dtls/retransmissions", "Repeated handshake flights.", None),
     ("address_changes_total", "/dtls/moves", "Changes of peers' addresses.", None),
     ("keepalives_total", "/keepalives", "Keepalives sent and answered.", None),
+    ("passed_on_total", "/routing/passed_on", PASSED_ON, Some(("result", "sent"))),
+    ("passed_on_total", "/routing/not_passed_on", PASSED_ON, Some(("result", "failed"))),
+    ("taken_total", "/routing/taken", TAKEN, Some(("result", "taken"))),
+    ("taken_total", "/routing/refused", TAKEN, Some(("result", "refused"))),
     ("bounced_total", "/bounced", "Messages for which no service listened.", None),
 ];
 
+const PASSED_ON: &str = "Datagrams of other nodes of the fleet that arrived at this one.";
+const TAKEN: &str = "Datagrams that other nodes have passed on to this one.";
 const HELLOS: &str = "ClientHellos, by what became of them.";
 const MESSAGES: &str = "Messages of applications that were carried.";
 const BYTES: &str = "Bytes of these messages.";
@@ -118,6 +124,7 @@ mod tests {
     use super::*;
     use crate::proxy::counters::Totals;
     use crate::proxy::limits::Refusal;
+    use crate::proxy::routing::router::RouterReport;
     use lightseal_dtls::ReasonClass;
     use lightseal_pki::file::ExpiringFile;
     use lightseal_service::metrics::Format;
@@ -135,6 +142,7 @@ mod tests {
             "retries": 1, "accepted": 2, "refused": 3, "ignored": 4,
             "refused_by": { "timeout": 5, "wrong_key": 6 },
         });
+        counted["routing"] = json!(RouterReport { taken: 9, ..RouterReport::default() });
         let lifecycle = Lifecycle::start();
         let expiration =
             Expiration { kind: ExpiringFile::Certificate, path: "a.pem".into(), at: 7 };

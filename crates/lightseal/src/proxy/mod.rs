@@ -19,6 +19,8 @@
 //! - [`report`]: the report of a proxy on itself and its peers, with the reasons of drops;
 //! - [`drain_command`]: how a proxy is told to take nothing new;
 //! - [`state`]: associations that survive a server proxy;
+//! - [`fleet`]: several server proxies that share their associations;
+//! - [`routing`]: which process a datagram belongs to;
 //! - [`status_socket`], [`status_command`], [`status_text`]: how a running proxy is asked for its
 //!   report, and how the report is shown;
 //! - [`status`]: the status line of the log.
@@ -34,6 +36,7 @@ pub(crate) mod counters;
 pub(crate) mod deliveries;
 pub(crate) mod destination;
 pub(crate) mod drain_command;
+pub(crate) mod fleet;
 pub(crate) mod limits;
 pub(crate) mod loops;
 pub(crate) mod metrics;
@@ -41,6 +44,7 @@ pub(crate) mod metrics;
 mod one_socket;
 pub(crate) mod proxy_protocol;
 pub(crate) mod report;
+pub(crate) mod routing;
 pub(crate) mod server;
 pub(crate) mod shares;
 pub(crate) mod source_address;

@@ -1,0 +1,5 @@
+//! Several server proxies that share their associations.
+//!
+//! - [`slots`]: which node owns which slot, and where it listens.
+
+pub(crate) mod slots;
