@@ -1,11 +1,10 @@
 //! The types that every kind of member exchanges with its host: roles, errors and deliveries.
 
-use crate::SenderId;
-use crate::epoch::keys::Listener;
 use crate::numbers::NoNumber;
 use crate::parts::{Listening, Sending};
+use crate::{ListenerId, SenderId};
 use core::fmt;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 /// The roles of a member in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +97,17 @@ impl fmt::Display for SendError {
 }
 
 impl core::error::Error for SendError {}
+
+/// A listener, identified as in the key derivation: by its address in `axiom-1.2`, by its
+/// ListenerID in `compact`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
+pub enum Listener {
+    /// The listener's IP address, in `axiom-1.2`.
+    Address(IpAddr),
+    /// The listener's ListenerID, in `compact`.
+    Id(ListenerId),
+}
 
 /// The two kinds of requests of a sender. Responses to them are kept apart, because every member
 /// can forge a group request if the policy has no source authentication, but only the sender can

@@ -4,6 +4,7 @@ use super::outcome::DropReason;
 use crate::axiom::RecordSuite as _;
 use crate::compact::RecordSuite as _;
 use crate::compact::{Challenge, PairSecret, PrivateKey, PublicKey, VerifyingKey};
+pub use crate::interface::Listener;
 use crate::parts::{Axiom12, Compact};
 use crate::policy::{Policy, Profile};
 use crate::rekey::EpochKey;
@@ -89,17 +90,6 @@ impl<S: SuitePair> Suite<S> {
     }
 }
 
-/// A listener, identified as in the key derivation: by its address in `axiom-1.2`, by its
-/// ListenerID in `compact`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(not(feature = "internals"), non_exhaustive)]
-pub enum Listener {
-    /// The listener's IP address, in `axiom-1.2`.
-    Address(IpAddr),
-    /// The listener's ListenerID, in `compact`.
-    Id(ListenerId),
-}
-
 /// All keys of an epoch.
 pub(crate) enum EpochKeys<S: SuitePair = FromProvider> {
     Axiom { keys: axiom::GroupKeys<S::Axiom>, group: GroupId, epoch: u16, part: Axiom12 },
@@ -181,9 +171,7 @@ impl<S: SuitePair> EpochKeys<S> {
                 Some(Sealer::Axiom(sealer, *part))
             }
             (Self::Compact { secret, suite, part }, Listener::Id(listener)) => {
-                let stream = secret.responses(sender, listener);
-                let keyed = secret.response_secret(sender, listener);
-                let keys = compact::RecordKeys::new(*suite, stream, &keyed);
+                let keys = compact_responses(secret, *suite, (sender, listener));
                 Some(Sealer::Compact(keys, *part))
             }
             _ => None,
@@ -280,11 +268,9 @@ impl<S: SuitePair> EpochKeys<S> {
                 let opener = keys.response_opener(&individual, *epoch, *group);
                 Some(Opener::Axiom(opener, *part))
             }
-            (Self::Compact { .. }, Listener::Id(_)) => {
-                let Sealer::Compact(keys, part) = self.response_sealer(listener, sender)? else {
-                    return None;
-                };
-                Some(Opener::Compact(keys, part))
+            (Self::Compact { secret, suite, part }, Listener::Id(listener)) => {
+                let keys = compact_responses(secret, *suite, (sender, listener));
+                Some(Opener::Compact(keys, *part))
             }
             _ => None,
         }
@@ -297,6 +283,15 @@ fn compact_requests<S: compact::RecordSuite>(
     sender: SenderId,
 ) -> compact::RecordKeys<S> {
     compact::RecordKeys::new(suite, secret.requests(sender), &secret.request_secret(sender))
+}
+
+fn compact_responses<S: compact::RecordSuite>(
+    secret: &compact::EpochSecret,
+    suite: S,
+    (sender, listener): (SenderId, ListenerId),
+) -> compact::RecordKeys<S> {
+    let keyed = secret.response_secret(sender, listener);
+    compact::RecordKeys::new(suite, secret.responses(sender, listener), &keyed)
 }
 
 /// The keys of one writer, for sealing.

@@ -305,8 +305,8 @@ impl<S: SuitePair> EpochState<S> {
         opened
     }
 
-    /// Whether authentic responses with new numbers are fresh. Those that arrived before a restart may
-    /// be replayed after it.
+    /// Whether authentic responses with new numbers are fresh. Responses that arrived before a restart
+    /// may be replayed after it.
     pub(crate) fn knows_responses(&self) -> bool {
         self.entry == EpochEntry::First
     }

@@ -15,8 +15,8 @@ pub(crate) const SYNC_NUMBERS: u64 = 1 << 12;
 pub(crate) const SYNC_INTERVAL: Duration = Duration::from_secs(600);
 
 impl<S: SuitePair> EpochState<S> {
-    /// Schedules a sync record after record numbers were used. Returns whether so many were used that
-    /// it is due at once.
+    /// Schedules a sync record after record numbers were used. Returns whether it is due at once,
+    /// because [`SYNC_NUMBERS`] were used.
     pub(crate) fn schedule_sync(&mut self, now: Instant) -> bool {
         let Some(own) = &mut self.own else { return false };
         if own.numbers.next() == own.synced {
