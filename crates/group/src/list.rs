@@ -6,42 +6,50 @@ pub trait List<T> {
     const CAPACITY: usize;
 
     /// A list without items.
-    const EMPTY: Self;
+    fn new() -> Self;
 
-    /// The items.
-    fn iter<'l>(&'l self) -> impl Iterator<Item = &'l T>
-    where
-        T: 'l;
+    /// The number of items.
+    fn len(&self) -> usize;
 
-    /// The items, to be changed.
-    fn iter_mut<'l>(&'l mut self) -> impl Iterator<Item = &'l mut T>
-    where
-        T: 'l;
+    /// The item at an index; `None` if there are not as many.
+    fn get(&self, at: usize) -> Option<&T>;
+
+    /// The item at an index, to be changed.
+    fn get_mut(&mut self, at: usize) -> Option<&mut T>;
 
     /// Adds an item. Returns it if the list is full.
     fn push(&mut self, item: T) -> Option<T>;
 
     /// Removes the first `count` items, at most all.
     fn remove_first(&mut self, count: usize);
+
+    /// The items.
+    fn iter<'l>(&'l self) -> impl Iterator<Item = &'l T>
+    where
+        T: 'l,
+    {
+        (0..self.len()).filter_map(|at| self.get(at))
+    }
 }
 
 #[cfg(feature = "alloc")]
 impl<T> List<T> for alloc::vec::Vec<T> {
     const CAPACITY: usize = usize::MAX;
-    const EMPTY: Self = Self::new();
 
-    fn iter<'l>(&'l self) -> impl Iterator<Item = &'l T>
-    where
-        T: 'l,
-    {
-        self.as_slice().iter()
+    fn new() -> Self {
+        Self::new()
     }
 
-    fn iter_mut<'l>(&'l mut self) -> impl Iterator<Item = &'l mut T>
-    where
-        T: 'l,
-    {
-        self.as_mut_slice().iter_mut()
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn get(&self, at: usize) -> Option<&T> {
+        self.as_slice().get(at)
+    }
+
+    fn get_mut(&mut self, at: usize) -> Option<&mut T> {
+        self.as_mut_slice().get_mut(at)
     }
 
     fn push(&mut self, item: T) -> Option<T> {
@@ -61,48 +69,56 @@ pub struct InlineList<T, const N: usize> {
     /// The items, from `first` on; the places before it follow the last place.
     places: [Option<T>; N],
     first: usize,
+    len: usize,
+}
+
+impl<T, const N: usize> InlineList<T, N> {
+    /// The place of the item at an index below `N`.
+    const fn place(&self, at: usize) -> usize {
+        let place = self.first + at;
+        if place < N { place } else { place - N }
+    }
 }
 
 impl<T, const N: usize> List<T> for InlineList<T, N> {
     const CAPACITY: usize = N;
-    const EMPTY: Self = Self { places: [const { None }; N], first: 0 };
 
-    fn iter<'l>(&'l self) -> impl Iterator<Item = &'l T>
-    where
-        T: 'l,
-    {
-        let (last, first) = self.places.split_at(self.first.min(N));
-        first.iter().chain(last).flatten()
+    fn new() -> Self {
+        // Not a constant, which would lie in flash with all its places.
+        Self { places: core::array::from_fn(|_| None), first: 0, len: 0 }
     }
 
-    fn iter_mut<'l>(&'l mut self) -> impl Iterator<Item = &'l mut T>
-    where
-        T: 'l,
-    {
-        let (last, first) = self.places.split_at_mut(self.first.min(N));
-        first.iter_mut().chain(last).flatten()
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn get(&self, at: usize) -> Option<&T> {
+        self.places.get(self.place(at))?.as_ref()
+    }
+
+    fn get_mut(&mut self, at: usize) -> Option<&mut T> {
+        let place = self.place(at);
+        self.places.get_mut(place)?.as_mut()
     }
 
     fn push(&mut self, item: T) -> Option<T> {
-        let (last, first) = self.places.split_at_mut(self.first.min(N));
-        match first.iter_mut().chain(last).find(|place| place.is_none()) {
-            Some(place) => {
+        let place = self.place(self.len);
+        match self.places.get_mut(place) {
+            Some(place) if self.len < N => {
                 *place = Some(item);
+                self.len += 1;
                 None
             }
-            None => Some(item),
+            _ => Some(item),
         }
     }
 
     fn remove_first(&mut self, count: usize) {
-        for _ in 0..count {
-            let Some(place) = self.places.get_mut(self.first) else { return };
-            if place.is_none() {
-                return;
-            }
+        for _ in 0..count.min(self.len) {
             // Dropped where it is: an item that is moved first would leave its bytes.
-            *place = None;
-            self.first = if self.first + 1 < N { self.first + 1 } else { 0 };
+            self.places[self.first] = None;
+            self.first = self.place(1);
+            self.len -= 1;
         }
     }
 }
@@ -117,7 +133,7 @@ mod tests {
         /// The inline list agrees with a vector that is not filled beyond the inline capacity.
         #[test]
         fn an_inline_list_agrees_with_a_vector(steps in prop::collection::vec((any::<bool>(), 0usize..7), 0..60)) {
-            let (mut list, mut model) = (InlineList::<usize, 5>::EMPTY, Vec::new());
+            let (mut list, mut model) = (InlineList::<usize, 5>::new(), Vec::new());
             for (is_push, number) in steps {
                 if is_push {
                     let left = list.push(number);
@@ -129,7 +145,8 @@ mod tests {
                     list.remove_first(number);
                     List::remove_first(&mut model, number);
                 }
-                prop_assert!(list.iter().eq(model.iter()) && list.iter_mut().eq(model.iter_mut()));
+                prop_assert!(list.iter().eq(model.iter()) && list.len() == model.len());
+                prop_assert!((0..6).all(|at| list.get_mut(at) == model.get_mut(at)));
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::policy::{Policy, Profile};
 use crate::rekey::EpochKey;
 use crate::{GroupId, ListenerId, SenderId, axiom, compact};
 use core::net::IpAddr;
+use lightseal_core::parts::OfPart;
 use lightseal_core::{DecodeError, ReplayWindow};
 use lightseal_dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
 #[cfg(feature = "alloc")]
@@ -92,8 +93,21 @@ impl<S: SuitePair> Suite<S> {
 
 /// All keys of an epoch.
 pub(crate) enum EpochKeys<S: SuitePair = FromProvider> {
-    Axiom { keys: axiom::GroupKeys<S::Axiom>, group: GroupId, epoch: u16, part: Axiom12 },
-    Compact { secret: compact::EpochSecret, suite: S::Compact, part: Compact },
+    Axiom(OfPart<Axiom12, AxiomKeys<S::Axiom>>, Axiom12),
+    Compact(OfPart<Compact, CompactKeys<S::Compact>>, Compact),
+}
+
+/// The keys of an epoch in `axiom-1.2`.
+pub(crate) struct AxiomKeys<S: axiom::RecordSuite> {
+    keys: axiom::GroupKeys<S>,
+    group: GroupId,
+    epoch: u16,
+}
+
+/// The keys of an epoch in `compact`.
+pub(crate) struct CompactKeys<S> {
+    secret: compact::EpochSecret,
+    suite: S,
 }
 
 impl<S: SuitePair> EpochKeys<S> {
@@ -113,11 +127,12 @@ impl<S: SuitePair> EpochKeys<S> {
                 let keys = parameters.group_keys();
                 // Records carry only the low 16 bits of the epoch. They may repeat, because each
                 // epoch has new keys.
-                Self::Axiom { keys, group: policy.group, epoch: epoch as u16, part }
+                let keys = AxiomKeys { keys, group: policy.group, epoch: epoch as u16 };
+                Self::Axiom(OfPart::new(part, keys), part)
             }
             Suite::Compact(suite, part) => {
                 let secret = compact::EpochSecret::new(policy.group, epoch, key.as_bytes());
-                Self::Compact { secret, suite, part }
+                Self::Compact(OfPart::new(part, CompactKeys { secret, suite }), part)
             }
         }
     }
@@ -125,11 +140,12 @@ impl<S: SuitePair> EpochKeys<S> {
     /// The keys that seal a sender's requests.
     pub(crate) fn request_sealer(&self, sender: SenderId) -> Sealer<S> {
         match self {
-            Self::Axiom { keys, epoch, part, .. } => {
-                Sealer::Axiom(keys.request_sealer(*epoch, sender), *part)
+            Self::Axiom(axiom, part) => {
+                let sealer = axiom.keys.request_sealer(axiom.epoch, sender);
+                Sealer::Axiom(OfPart::new(*part, sealer))
             }
-            Self::Compact { secret, suite, part } => {
-                Sealer::Compact(compact_requests(secret, *suite, sender), *part)
+            Self::Compact(compact, part) => {
+                Sealer::Compact(OfPart::new(*part, compact.requests(sender)))
             }
         }
     }
@@ -138,21 +154,23 @@ impl<S: SuitePair> EpochKeys<S> {
     /// `None`.
     pub(crate) fn shared_opener(&self) -> Option<Opener<S>> {
         match self {
-            Self::Axiom { keys, epoch, part, .. } => {
-                Some(Opener::Axiom(keys.request_opener(*epoch), *part))
+            Self::Axiom(axiom, part) => {
+                let opener = axiom.keys.request_opener(axiom.epoch);
+                Some(Opener::Axiom(OfPart::new(*part, opener)))
             }
-            Self::Compact { .. } => None,
+            Self::Compact(..) => None,
         }
     }
 
     /// The keys that open the requests of this sender.
     pub(crate) fn request_opener(&self, sender: SenderId) -> Opener<S> {
         match self {
-            Self::Axiom { keys, epoch, part, .. } => {
-                Opener::Axiom(keys.request_opener(*epoch), *part)
+            Self::Axiom(axiom, part) => {
+                let opener = axiom.keys.request_opener(axiom.epoch);
+                Opener::Axiom(OfPart::new(*part, opener))
             }
-            Self::Compact { secret, suite, part } => {
-                Opener::Compact(compact_requests(secret, *suite, sender), *part)
+            Self::Compact(compact, part) => {
+                Opener::Compact(OfPart::new(*part, compact.requests(sender)))
             }
         }
     }
@@ -165,14 +183,14 @@ impl<S: SuitePair> EpochKeys<S> {
         sender: SenderId,
     ) -> Option<Sealer<S>> {
         match (self, listener) {
-            (Self::Axiom { keys, group, epoch, part }, Listener::Address(address)) => {
+            (Self::Axiom(axiom, part), Listener::Address(address)) => {
+                let AxiomKeys { keys, group, epoch } = &**axiom;
                 let individual = keys.individual(address, sender);
                 let sealer = keys.response_sealer(&individual, *epoch, *group);
-                Some(Sealer::Axiom(sealer, *part))
+                Some(Sealer::Axiom(OfPart::new(*part, sealer)))
             }
-            (Self::Compact { secret, suite, part }, Listener::Id(listener)) => {
-                let keys = compact_responses(secret, *suite, (sender, listener));
-                Some(Sealer::Compact(keys, *part))
+            (Self::Compact(compact, part), Listener::Id(listener)) => {
+                Some(Sealer::Compact(OfPart::new(*part, compact.responses(sender, listener))))
             }
             _ => None,
         }
@@ -185,8 +203,8 @@ impl<S: SuitePair> EpochKeys<S> {
         listener: (ListenerId, &PrivateKey),
         sender: (SenderId, &PublicKey),
     ) -> Option<PairSecret> {
-        let Self::Compact { secret, .. } = self else { return None };
-        secret.pair_for_listener(listener, sender).ok()
+        let Self::Compact(compact, _) = self else { return None };
+        compact.secret.pair_for_listener(listener, sender).ok()
     }
 
     /// The pairwise secret of a sender and a listener, computed by the sender.
@@ -195,8 +213,8 @@ impl<S: SuitePair> EpochKeys<S> {
         sender: (SenderId, &PrivateKey),
         listener: (ListenerId, &PublicKey),
     ) -> Option<PairSecret> {
-        let Self::Compact { secret, .. } = self else { return None };
-        secret.pair_for_sender(sender, listener).ok()
+        let Self::Compact(compact, _) = self else { return None };
+        compact.secret.pair_for_sender(sender, listener).ok()
     }
 
     /// The keys of a listener's pairwise responses under the boot nonce `nonce`.
@@ -206,7 +224,8 @@ impl<S: SuitePair> EpochKeys<S> {
         (listener, sender): (ListenerId, SenderId),
         nonce: &[u8; 8],
     ) -> Option<compact::RecordKeys<S::Compact>> {
-        let Self::Compact { secret, suite, .. } = self else { return None };
+        let Self::Compact(compact, _) = self else { return None };
+        let CompactKeys { secret, suite } = &**compact;
         let stream = secret.pairwise_responses(sender, listener);
         Some(compact::RecordKeys::new(*suite, stream, &pair.response_secret(nonce)))
     }
@@ -217,9 +236,8 @@ impl<S: SuitePair> EpochKeys<S> {
         ids: (ListenerId, SenderId),
         nonce: &[u8; 8],
     ) -> Option<Sealer<S>> {
-        self.paired(pair, ids, nonce)
-            .zip(Compact::INCLUDED)
-            .map(|(keys, part)| Sealer::Compact(keys, part))
+        let keys = self.paired(pair, ids, nonce).zip(Compact::INCLUDED);
+        keys.map(|(keys, part)| Sealer::Compact(OfPart::new(part, keys)))
     }
 
     pub(crate) fn paired_opener(
@@ -228,9 +246,8 @@ impl<S: SuitePair> EpochKeys<S> {
         ids: (ListenerId, SenderId),
         nonce: &[u8; 8],
     ) -> Option<Opener<S>> {
-        self.paired(pair, ids, nonce)
-            .zip(Compact::INCLUDED)
-            .map(|(keys, part)| Opener::Compact(keys, part))
+        let keys = self.paired(pair, ids, nonce).zip(Compact::INCLUDED);
+        keys.map(|(keys, part)| Opener::Compact(OfPart::new(part, keys)))
     }
 
     /// The keys of a sender's answer to a listener's challenge.
@@ -240,7 +257,8 @@ impl<S: SuitePair> EpochKeys<S> {
         (listener, sender): (ListenerId, SenderId),
         challenge: &Challenge,
     ) -> Option<compact::RecordKeys<S::Compact>> {
-        let Self::Compact { secret, suite, .. } = self else { return None };
+        let Self::Compact(compact, _) = self else { return None };
+        let CompactKeys { secret, suite } = &**compact;
         let stream = secret.answers(sender, listener);
         Some(compact::RecordKeys::new(*suite, stream, &pair.answer_secret(&challenge.0)))
     }
@@ -251,7 +269,8 @@ impl<S: SuitePair> EpochKeys<S> {
         pair: &PairSecret,
         (listener, sender): (ListenerId, SenderId),
     ) -> Option<compact::RecordKeys<S::Compact>> {
-        let Self::Compact { secret, suite, .. } = self else { return None };
+        let Self::Compact(compact, _) = self else { return None };
+        let CompactKeys { secret, suite } = &**compact;
         let stream = secret.direct_requests(sender, listener);
         Some(compact::RecordKeys::new(*suite, stream, &pair.direct_secret()))
     }
@@ -263,41 +282,36 @@ impl<S: SuitePair> EpochKeys<S> {
         sender: SenderId,
     ) -> Option<Opener<S>> {
         match (self, listener) {
-            (Self::Axiom { keys, group, epoch, part }, Listener::Address(address)) => {
+            (Self::Axiom(axiom, part), Listener::Address(address)) => {
+                let AxiomKeys { keys, group, epoch } = &**axiom;
                 let individual = keys.individual(address, sender);
                 let opener = keys.response_opener(&individual, *epoch, *group);
-                Some(Opener::Axiom(opener, *part))
+                Some(Opener::Axiom(OfPart::new(*part, opener)))
             }
-            (Self::Compact { secret, suite, part }, Listener::Id(listener)) => {
-                let keys = compact_responses(secret, *suite, (sender, listener));
-                Some(Opener::Compact(keys, *part))
+            (Self::Compact(compact, part), Listener::Id(listener)) => {
+                Some(Opener::Compact(OfPart::new(*part, compact.responses(sender, listener))))
             }
             _ => None,
         }
     }
 }
 
-fn compact_requests<S: compact::RecordSuite>(
-    secret: &compact::EpochSecret,
-    suite: S,
-    sender: SenderId,
-) -> compact::RecordKeys<S> {
-    compact::RecordKeys::new(suite, secret.requests(sender), &secret.request_secret(sender))
-}
+impl<S: compact::RecordSuite> CompactKeys<S> {
+    fn requests(&self, sender: SenderId) -> compact::RecordKeys<S> {
+        let keyed = self.secret.request_secret(sender);
+        compact::RecordKeys::new(self.suite, self.secret.requests(sender), &keyed)
+    }
 
-fn compact_responses<S: compact::RecordSuite>(
-    secret: &compact::EpochSecret,
-    suite: S,
-    (sender, listener): (SenderId, ListenerId),
-) -> compact::RecordKeys<S> {
-    let keyed = secret.response_secret(sender, listener);
-    compact::RecordKeys::new(suite, secret.responses(sender, listener), &keyed)
+    fn responses(&self, sender: SenderId, listener: ListenerId) -> compact::RecordKeys<S> {
+        let keyed = self.secret.response_secret(sender, listener);
+        compact::RecordKeys::new(self.suite, self.secret.responses(sender, listener), &keyed)
+    }
 }
 
 /// The keys of one writer, for sealing.
 pub(crate) enum Sealer<S: SuitePair = FromProvider> {
-    Axiom(axiom::Sealer<S::Axiom>, Axiom12),
-    Compact(compact::RecordKeys<S::Compact>, Compact),
+    Axiom(OfPart<Axiom12, axiom::Sealer<S::Axiom>>),
+    Compact(OfPart<Compact, compact::RecordKeys<S::Compact>>),
 }
 
 impl<S: SuitePair> Sealer<S> {
@@ -310,18 +324,18 @@ impl<S: SuitePair> Sealer<S> {
         buf: &mut [u8],
     ) -> Option<usize> {
         match self {
-            Self::Axiom(sealer, _) => {
+            Self::Axiom(sealer) => {
                 sealer.seal(buf, record.number, record.kind, |w| w.bytes(record.payload)).ok()
             }
-            Self::Compact(keys, _) => keys.seal(record, buf).ok(),
+            Self::Compact(keys) => keys.seal(record, buf).ok(),
         }
     }
 }
 
 /// The keys of one writer, for opening.
 pub(crate) enum Opener<S: SuitePair = FromProvider> {
-    Axiom(axiom::Opener<S::Axiom>, Axiom12),
-    Compact(compact::RecordKeys<S::Compact>, Compact),
+    Axiom(OfPart<Axiom12, axiom::Opener<S::Axiom>>),
+    Compact(OfPart<Compact, compact::RecordKeys<S::Compact>>),
 }
 
 /// What a record must prove about its origin.
@@ -468,7 +482,7 @@ impl<'a> ReceivedRecord<'a, ()> {
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
         match (self, opener) {
-            (Self::Axiom(record, _), Opener::Axiom(opener, _)) => {
+            (Self::Axiom(record, _), Opener::Axiom(opener)) => {
                 if !window.check(record.header().number) {
                     return Err(DropReason::Replayed);
                 }
@@ -480,7 +494,7 @@ impl<'a> ReceivedRecord<'a, ()> {
                 let axiom::Plaintext { header, content } = opened;
                 Ok(AuthenticRecord { number: header.number, kind: header.kind, content })
             }
-            (Self::Compact(record, _), Opener::Compact(keys, _)) => {
+            (Self::Compact(record, _), Opener::Compact(keys)) => {
                 let record = record.reveal(keys, window.next());
                 if !window.check(record.number()) {
                     return Err(DropReason::Replayed);

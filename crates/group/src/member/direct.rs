@@ -24,7 +24,7 @@ use crate::{ListenerId, SenderId};
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use core::net::SocketAddr;
-use lightseal_core::parts::PartState;
+use lightseal_core::parts::{OfPart, PartState};
 use lightseal_core::{Instant, ReplayWindow};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::KeyState;
@@ -249,7 +249,8 @@ impl Member {
         let (own, key) = ((me, exchange), (sender, &known.exchange));
         let Some(secret) = keys.pair_for_listener(own, key) else { return false };
         let Some(keys) = keys.direct_keys(&secret, (me, sender)) else { return false };
-        let (owner, opener) = ((known.leaf, known.exchange), Opener::Compact(keys, part));
+        let (owner, opener) =
+            ((known.leaf, known.exchange), Opener::Compact(OfPart::new(part, keys)));
         paired.sender_pairs.insert(sender, SenderPair { owner, secret, opener });
         true
     }

@@ -52,7 +52,7 @@ impl<T, L: List<Entry<T>>> Schedule<T, L> {
     /// older one.
     pub fn new(epoch: u64, value: T) -> Self {
         let first = Entry { epoch, active: Instant::ZERO, retention: Duration::ZERO, value };
-        let mut entries = L::EMPTY;
+        let mut entries = L::new();
         entries.push(first);
         Self { entries, value: PhantomData }
     }
@@ -66,10 +66,8 @@ impl<T, L: List<Entry<T>>> Schedule<T, L> {
         }
         let (active, retention) = (now + timing.activation(), timing.retention());
         // An earlier epoch becomes active no later than its successor.
-        for entry in self.entries.iter_mut() {
-            entry.active = entry.active.min(active);
-        }
-        if self.entries.iter().count() >= Self::MOST {
+        self.activate(active);
+        if self.entries.len() >= Self::MOST {
             self.entries.remove_first(1);
         }
         self.entries.push(Entry { epoch, active, retention, value });
@@ -77,22 +75,31 @@ impl<T, L: List<Entry<T>>> Schedule<T, L> {
         true
     }
 
+    /// Whether there is an entry at an index, and `is` holds for it.
+    fn has(&self, at: usize, is: impl FnOnce(&Entry<T>) -> bool) -> bool {
+        self.entries.get(at).is_some_and(is)
+    }
+
+    /// The index of the newest epoch for which `is` holds, or else of the oldest.
+    fn newest_index(&self, is: impl Fn(&Entry<T>) -> bool) -> usize {
+        (1..self.entries.len()).rev().find(|at| self.has(*at, &is)).unwrap_or(0)
+    }
+
     /// The index of the epoch in which the member sends.
     fn current(&self, now: Instant) -> usize {
-        let entries = self.entries.iter().enumerate();
-        entries.filter(|(_, entry)| entry.active <= now).last().map_or(0, |(at, _)| at)
+        self.newest_index(|entry| entry.active <= now)
     }
 
     /// The epoch in which to send: the newest active one.
     pub fn sending(&mut self, now: Instant) -> (u64, &mut T) {
         let current = self.current(now);
-        let entry = self.entries.iter_mut().nth(current).expect("never empty");
+        let entry = self.entries.get_mut(current).expect("never empty");
         (entry.epoch, &mut entry.value)
     }
 
     /// The epoch in which to send, by shared reference.
     pub fn sending_ref(&self, now: Instant) -> (u64, &T) {
-        let entry = self.entries.iter().nth(self.current(now)).expect("never empty");
+        let entry = self.entries.get(self.current(now)).expect("never empty");
         (entry.epoch, &entry.value)
     }
 
@@ -100,7 +107,8 @@ impl<T, L: List<Entry<T>>> Schedule<T, L> {
     /// yet.
     pub fn receiving(&mut self, now: Instant, epoch: u64) -> Option<&mut T> {
         self.expire(now);
-        self.entries.iter_mut().find(|entry| entry.epoch == epoch).map(|entry| &mut entry.value)
+        let at = (0..self.entries.len()).find(|at| self.has(*at, |entry| entry.epoch == epoch))?;
+        self.entries.get_mut(at).map(|entry| &mut entry.value)
     }
 
     /// The held epochs with their values, the oldest first.
@@ -108,30 +116,25 @@ impl<T, L: List<Entry<T>>> Schedule<T, L> {
         self.entries.iter().map(|entry| (entry.epoch, &entry.value))
     }
 
-    /// The values of the held epochs, the oldest first.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.entries.iter_mut().map(|entry| &mut entry.value)
-    }
-
     /// Makes the newest epoch active now, whatever activation time its rekey message stated.
     pub fn activate(&mut self, now: Instant) {
-        for entry in self.entries.iter_mut() {
-            entry.active = entry.active.min(now);
+        for at in 0..self.entries.len() {
+            if let Some(entry) = self.entries.get_mut(at) {
+                entry.active = entry.active.min(now);
+            }
         }
     }
 
     /// The newest held epoch, whether active or not.
     pub fn newest(&self) -> u64 {
-        self.entries.iter().last().expect("never empty").epoch
+        self.entries.get(self.entries.len() - 1).expect("never empty").epoch
     }
 
     /// Drops the epochs whose retention is over.
     pub fn expire(&mut self, now: Instant) {
         // An epoch is over when the retention of its successor is.
-        let successors = self.entries.iter().enumerate().skip(1);
-        let over = successors.filter(|(_, entry)| entry.active + entry.retention <= now);
-        let gone = over.last().map_or(0, |(at, _)| at);
-        self.entries.remove_first(gone);
+        let over = self.newest_index(|entry| entry.active + entry.retention <= now);
+        self.entries.remove_first(over);
     }
 
     /// When the result of [`sending`](Self::sending) or the set of held epochs changes next.
@@ -139,6 +142,14 @@ impl<T, L: List<Entry<T>>> Schedule<T, L> {
         let changes = |entry: &Entry<T>| [entry.active, entry.active + entry.retention];
         let times = self.entries.iter().skip(1).flat_map(changes);
         times.filter(|time| *time > now).min()
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T> EpochSchedule<T> {
+    /// The values of the held epochs, the oldest first.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().map(|entry| &mut entry.value)
     }
 }
 

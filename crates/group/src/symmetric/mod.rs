@@ -366,7 +366,7 @@ impl<S: InlineSuite, const SENDERS: usize, const LISTENERS: usize>
         let reserved = ReservedNumbers::enter(ledger, policy.group, epoch, suite.last_number());
         let own = (policy, suite);
         let state = EpochState::entered(own, roles.sender, (epoch, &key), EpochUse::New, reserved);
-        Self { state, peers: PeerTable::EMPTY }
+        Self { state, peers: PeerTable::new() }
     }
 }
 

@@ -45,6 +45,9 @@ pub(super) struct PeerTable<S: InlineSuite, const SENDERS: usize, const LISTENER
 impl<S: InlineSuite, const SENDERS: usize, const LISTENERS: usize>
     PeerTable<S, SENDERS, LISTENERS>
 {
-    pub(super) const EMPTY: Self =
-        Self { senders: [const { None }; SENDERS], listeners: [const { None }; LISTENERS] };
+    /// A table without entries. It is no constant, which would lie in flash with all its places.
+    pub(super) fn new() -> Self {
+        let (senders, listeners) = (core::array::from_fn(|_| None), core::array::from_fn(|_| None));
+        Self { senders, listeners }
+    }
 }
