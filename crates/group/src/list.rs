@@ -73,7 +73,7 @@ pub struct InlineList<T, const N: usize> {
 }
 
 impl<T, const N: usize> InlineList<T, N> {
-    /// The place of the item at an index below `N`.
+    /// The place of the item at an index, at most `N`.
     const fn place(&self, at: usize) -> usize {
         let place = self.first + at;
         if place < N { place } else { place - N }
@@ -93,11 +93,12 @@ impl<T, const N: usize> List<T> for InlineList<T, N> {
     }
 
     fn get(&self, at: usize) -> Option<&T> {
-        self.places.get(self.place(at))?.as_ref()
+        let place = (at < self.len).then(|| self.place(at))?;
+        self.places.get(place)?.as_ref()
     }
 
     fn get_mut(&mut self, at: usize) -> Option<&mut T> {
-        let place = self.place(at);
+        let place = (at < self.len).then(|| self.place(at))?;
         self.places.get_mut(place)?.as_mut()
     }
 
