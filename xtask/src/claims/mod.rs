@@ -59,7 +59,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 35] {
+fn topics() -> [Vec<Claim>; 36] {
     [
         aggregation::claims(),
         attacks::claims(),
