@@ -2,6 +2,7 @@
 
 mod circles;
 mod language;
+mod manifests;
 mod source;
 
 use crate::process::{
@@ -34,6 +35,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("pictures", pictures::check),
     ("circles", circles::check),
     ("no-std", no_std),
+    ("manifests", manifests::check),
     ("dependencies", dependencies),
     ("clippy", clippy),
     ("program", program),

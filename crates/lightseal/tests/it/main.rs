@@ -8,6 +8,7 @@ mod diagnose;
 #[cfg(unix)]
 mod diagnose_certificates;
 mod documents;
+mod fleet_examples;
 mod fleet_nft;
 mod gateway;
 mod group;
