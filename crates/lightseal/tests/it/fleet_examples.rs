@@ -24,7 +24,7 @@ fn accepted(program: &str, words: &[&str]) -> bool {
 #[test]
 fn keepalived_takes_the_configuration() {
     alone(|| {
-        ip("link add eth0 type dummy");
+        ip("link add eth0 type veth peer name other");
         ip("link set eth0 up");
         let dir = TempDir::new();
         // The program need not be installed.
