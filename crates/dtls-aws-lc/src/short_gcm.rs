@@ -16,7 +16,7 @@ const STREAM: usize = 8;
 /// The longest text in bytes, and the longest header: each counts as blocks that are hashed.
 pub(crate) const LONGEST_TEXT: usize = (STREAM - 1) * BLOCK;
 pub(crate) const LONGEST_HEADER: usize = BLOCK;
-/// So many blocks are hashed in one step: their number is made a multiple of it.
+/// The number of blocks that are hashed in one step. All are made a multiple of it.
 const STEP: usize = 4;
 /// The most blocks that are hashed: header, text and lengths.
 const HASHED: usize = (1 + (STREAM - 1) + 1).next_multiple_of(STEP);
