@@ -3,6 +3,7 @@
 use super::drain_command::ProxyDrainArgs;
 use super::limits::LimitArgs;
 use super::source_address::SourcePrefix;
+use super::state::StoreUrl;
 use super::status_command::ProxyStatusArgs;
 use crate::aggregate::Aggregate;
 use crate::config_args::ConfigArgs;
@@ -85,7 +86,13 @@ pub(crate) struct ProxyServerArgs {
     /// state-key FILE`. Keep it apart from backups of the directory.
     #[arg(long, value_name = "FILE", help_heading = STATE, requires = "state")]
     pub(crate) state_key: Option<PathBuf>,
-    /// Forget what --state has stored, also if it is damaged, a copy, or sealed under another key.
+    /// PostgreSQL database in which the associations are stored instead, as a URL or as `host=… dbname=…`;
+    /// --state then has what this proxy remembers of the database, to see that it was rolled back.
+    /// The connection is not encrypted: use a Unix socket, or a network of its own.
+    #[arg(long, value_name = "URL", help_heading = STATE, requires = "state")]
+    pub(crate) store: Option<StoreUrl>,
+    /// Forget what --state or --store has stored, also if it is damaged, a copy, or sealed under
+    /// another key.
     #[arg(long, help_heading = STATE, requires = "state")]
     pub(crate) forget: bool,
     /// What to do with a new client when --max-sessions associations exist: `refuse` refuses it;

@@ -8,7 +8,7 @@ use super::explained;
 use super::metrics::ProcessFacts;
 use super::report::Report;
 use super::server::{self, ServerProxy};
-use super::state::OpenState;
+use super::state::{OpenState, StoreArgs};
 use super::status::Status;
 use super::status_socket;
 use super::status_text::summary;
@@ -217,7 +217,11 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     if let (Some(directory), Some(key)) = (&args.state, &args.state_key) {
         let recording = verifier.take().map(|verifier| Arc::new(RecordingVerifier::new(verifier)));
         verifier = recording.clone().map(|recording| recording as Arc<dyn CertificateVerifier>);
-        state = Some(OpenState::new(directory, key, args.forget, recording)?);
+        let (database, forget) = (args.store.clone(), args.forget);
+        let store = StoreArgs { directory: directory.clone(), database, key: key.clone(), forget };
+        // A connection to a database has a runtime of its own.
+        let opened = tokio::task::spawn_blocking(|| OpenState::new(store, recording)).await;
+        state = Some(opened.context("--state")??);
     }
     let mut config = credentials.server(clients, verifier, settings)?;
     if args.when_full.is_some() && args.max_sessions.is_none() {
@@ -256,7 +260,9 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let proxy = ServerProxy::new(listen, Arc::new(config), options).context("server proxy")?;
     let proxy = Arc::new(proxy);
     if let Some(state) = state {
-        proxy.take_over(state)?;
+        let proxy = Arc::clone(&proxy);
+        let taken = tokio::task::spawn_blocking(move || proxy.take_over(state)).await;
+        taken.context("--state")??;
     }
     let listen = proxy.local_addr().context("listening socket")?;
     behind.avoid(listen);

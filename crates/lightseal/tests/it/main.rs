@@ -8,6 +8,8 @@ mod diagnose;
 #[cfg(unix)]
 mod diagnose_certificates;
 mod documents;
+#[cfg(unix)]
+mod dtls_clients;
 mod gateway;
 mod group;
 #[cfg(unix)]
@@ -25,6 +27,8 @@ mod program;
 mod proxy;
 #[cfg(unix)]
 mod proxy_credentials;
+#[cfg(target_os = "linux")]
+mod proxy_database;
 mod proxy_first_use;
 mod proxy_overload;
 mod proxy_sessions;

@@ -3,8 +3,9 @@
 use super::{Association, ServerHost, ServerProxy};
 use crate::credential;
 use crate::failure::Failure;
-use crate::proxy::state::{OpenState, Refused};
+use crate::proxy::state::{OpenState, Refused, Written};
 use lightseal_dtls::{Endpoint, Handle};
+use lightseal_net::address::Named;
 use std::sync::Arc;
 
 impl ServerProxy {
@@ -16,13 +17,16 @@ impl ServerProxy {
     /// If the store cannot be read.
     pub(crate) fn take_over(&self, open: OpenState) -> Result<(), Failure> {
         let (outer, runtime) = (Arc::downgrade(&self.outer), tokio::runtime::Handle::current());
-        let confirm = move |written: &[(Handle, u64)]| {
+        let confirm = move |written: &[Written]| {
             let Some(outer) = outer.upgrade() else { return };
             // What waited for the confirmation may need tasks.
             let _entered = runtime.enter();
-            outer.call(|endpoint, _, now| {
-                for (handle, version) in written {
-                    endpoint.saved(now, *handle, *version);
+            outer.call(|endpoint, host, now| {
+                for written in written {
+                    match *written {
+                        Written::Saved(handle, version) => endpoint.saved(now, handle, version),
+                        Written::Lost(handle) => host.leave(endpoint, handle),
+                    }
                 }
             });
         };
@@ -70,6 +74,24 @@ impl ServerProxy {
 }
 
 impl ServerHost {
+    /// Forgets an association with which another process goes on, without a word to anybody.
+    fn leave(&mut self, endpoint: &mut Endpoint, handle: Handle) {
+        endpoint.forget(handle);
+        if let Some(state) = &mut self.state {
+            state.lost(handle);
+        }
+        self.ledger.ended(handle);
+        if let Some(ended) = self.associations.remove(&handle) {
+            tracing::debug!(
+                peer.address = %Named(ended.peer),
+                peer.identity = &*ended.identity,
+                "{}: another process goes on with it",
+                Named(ended.peer)
+            );
+            self.count_early(Some(ended));
+        }
+    }
+
     /// Stores what the engine wants to be stored.
     pub(super) fn save(&mut self, endpoint: &Endpoint) {
         for (handle, saved) in std::mem::take(&mut self.saves) {

@@ -1,8 +1,10 @@
-//! Associations that survive their proxy: `--state DIR`.
+//! Associations that survive their proxy: `--state DIR` and `--store URL`.
 //!
 //! - [`key`]: the key under which associations are sealed;
-//! - [`place`]: what tells a store from a copy of it;
-//! - [`store`]: the tables;
+//! - [`row`]: how one association is kept;
+//! - [`place`]: what tells a directory from a copy of it;
+//! - [`store`]: rows in a directory;
+//! - [`postgres`]: rows in a PostgreSQL database;
 //! - [`writer`]: the thread that writes;
 //! - [`report`]: what the log and the status say of it.
 //!
@@ -12,53 +14,74 @@
 
 mod key;
 mod place;
+mod postgres;
 pub(crate) mod report;
+mod row;
 mod store;
 mod writer;
 
 pub(crate) use key::StateKey;
+pub(crate) use postgres::StoreUrl;
+pub(crate) use writer::Written;
 
 use crate::failure::{Context, Failure};
 use lightseal_dtls::{
-    BadCertificate, CertificateVerifier, Endpoint, Handle, Negotiated, PeerKey, RestoreError,
-    SaveError, SavedAssociation,
+    BadCertificate, CertificateVerifier, ConnectionId, Endpoint, Handle, Negotiated, PeerKey,
+    RestoreError, SaveError, SavedAssociation,
 };
 use lightseal_pki::{Evidence, RecordingVerifier};
+use postgres::Postgres;
 use report::TakenOver;
+use row::{Change, PeerHash, Row, RowId, Save};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
-use store::{Change, MOST_ROW_ID, PeerHash, Row, RowId, Save, Store};
-use writer::{Confirm, Writer};
+use store::Store;
+use writer::{Backend, Confirm, Loaded, Writer};
 
 /// How long a proxy that ends waits for its last writes.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// A store that no association has been taken from yet.
 pub(crate) struct OpenState {
-    store: Store,
-    name: String,
+    store: Box<dyn Backend>,
     verifier: Option<Arc<RecordingVerifier>>,
 }
 
+/// Where associations are stored.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreArgs {
+    /// `--state`: a directory, which has the associations or what is remembered of the database.
+    pub(crate) directory: PathBuf,
+    /// `--store`: a database, if the directory does not have the associations itself.
+    pub(crate) database: Option<StoreUrl>,
+    /// `--state-key`: the file with the key.
+    pub(crate) key: PathBuf,
+    /// `--forget`: whether to begin anew.
+    pub(crate) forget: bool,
+}
+
 impl OpenState {
-    /// Opens the store in a directory, and creates it if it does not exist. With `forget` it begins
-    /// anew. `verifier` is the one with which the proxy verifies its peers.
+    /// Opens the store, and creates it if it does not exist. `verifier` is the one with which the proxy
+    /// verifies its peers.
     ///
     /// # Errors
     ///
     /// If the key or the store cannot be used, another process has the store open, or it is a copy.
     pub(crate) fn new(
-        directory: &Path,
-        key: &Path,
-        forget: bool,
+        args: StoreArgs,
         verifier: Option<Arc<RecordingVerifier>>,
     ) -> Result<Self, Failure> {
-        let store = Store::open(directory, StateKey::read(key)?, forget)?;
-        Ok(Self { store, name: directory.display().to_string(), verifier })
+        let StoreArgs { directory, database, key, forget } = args;
+        let key = StateKey::read(&key)?;
+        let store: Box<dyn Backend> = match database {
+            None => Box::new(Store::open(&directory, key, forget)?),
+            Some(url) => Box::new(Postgres::open(&url, &directory, key, forget)?),
+        };
+        Ok(Self { store, verifier })
     }
 
     /// Calls `restore` with each association in the store and the port from which the service saw it,
@@ -68,22 +91,20 @@ impl OpenState {
     ///
     /// If the store cannot be read.
     pub(crate) fn take_over(
-        self,
+        mut self,
         confirm: Confirm,
         mut restore: impl FnMut(&SavedAssociation, u16) -> Result<Handle, Refused>,
     ) -> Result<State, Failure> {
         let began = StdInstant::now();
-        let name = format!("--state {}", self.name);
+        let name = self.store.name();
         let mut taken = TakenOver::default();
         let (mut rows, mut peers) = (HashMap::new(), HashSet::new());
-        let (mut refused, mut next) = (Vec::new(), 0);
-        let sizes = self.store.load(|row| {
-            let Row { id, saved, service_port, peer, chain } = row;
-            if id <= MOST_ROW_ID {
-                next = next.max(id + 1);
-            }
+        let mut refused = Vec::new();
+        let verifier = self.verifier;
+        let loaded = self.store.load(&mut |row| {
+            let Row { id, version, saved, service_port, peer, chain } = row;
             let restored = saved.ok_or(Refused::for_good(DAMAGED)).and_then(|saved| {
-                self.judge(chain.as_deref()).map_err(Refused::for_now)?;
+                judge(verifier.as_deref(), chain.as_deref()).map_err(Refused::for_now)?;
                 restore(&saved, service_port)
             });
             match restored {
@@ -92,35 +113,36 @@ impl OpenState {
                     if chain.is_some() {
                         peers.extend(peer);
                     }
-                    rows.insert(handle, RowOf { id, peer: peer.map(Box::new) });
+                    rows.insert(handle, RowOf { id, version, peer: peer.map(Box::new) });
                 }
                 Err(Refused { why, for_good }) => {
                     *taken.refused.entry(why).or_default() += 1;
                     if for_good {
-                        refused.push(id);
+                        refused.push((id, version));
                     } else {
                         taken.kept += 1;
                     }
                 }
             }
         });
-        taken.sizes = sizes.context(&name)?;
+        let Loaded { sizes, next } = loaded.context(&name)?;
+        taken.sizes = sizes;
         taken.elapsed = began.elapsed();
         let writer = Writer::start(self.store, confirm).context(&name)?;
-        for id in refused {
-            writer.change(id, Change::Remove, None);
+        for (id, version) in refused {
+            writer.change(id, Change::Remove { version }, None);
         }
-        taken.log(&self.name);
-        Ok(State { writer, rows, next, peers, verifier: self.verifier, taken })
+        taken.log(&name);
+        Ok(State { name, writer, rows, next, peers, verifier, taken })
     }
+}
 
-    /// Shows the verifier what a peer had presented, so that it accepts the peer if it still would.
-    fn judge(&self, chain: Option<&[u8]>) -> Result<(), BadCertificate> {
-        let (Some(verifier), Some(chain)) = (&self.verifier, chain) else { return Ok(()) };
-        let evidence = Evidence::from_bytes(chain).map_err(|_| BadCertificate::Malformed)?;
-        let verifier: &dyn CertificateVerifier = verifier.inner();
-        evidence.judge(verifier).map(drop)
-    }
+/// Shows the verifier what a peer had presented, so that it accepts the peer if it still would.
+fn judge(verifier: Option<&RecordingVerifier>, chain: Option<&[u8]>) -> Result<(), BadCertificate> {
+    let (Some(verifier), Some(chain)) = (verifier, chain) else { return Ok(()) };
+    let evidence = Evidence::from_bytes(chain).map_err(|_| BadCertificate::Malformed)?;
+    let verifier: &dyn CertificateVerifier = verifier.inner();
+    evidence.judge(verifier).map(drop)
 }
 
 /// Why an association is not taken over.
@@ -160,12 +182,16 @@ const DAMAGED: &str = "the stored association is damaged";
 #[derive(Debug)]
 struct RowOf {
     id: RowId,
+    /// The version that the writer was last asked for.
+    version: u64,
     peer: Option<Box<PeerHash>>,
 }
 
 /// The stored associations of a running proxy.
 #[derive(Debug)]
 pub(crate) struct State {
+    /// The flag with its value.
+    name: String,
     writer: Writer,
     rows: HashMap<Handle, RowOf>,
     next: RowId,
@@ -186,27 +212,32 @@ impl State {
     ) {
         let Some(connection) = endpoint.connection(handle) else { return };
         let Some(agreed) = connection.negotiated() else { return };
-        let version = saved.marks.version;
-        self.write(handle, agreed, saved, service_port, Some((handle, version)));
+        let (version, ids) = (saved.marks.version, connection.own_ids().collect());
+        self.write(handle, agreed, (saved, ids), service_port, Some((handle, version)));
     }
 
     fn write(
         &mut self,
         handle: Handle,
         agreed: &Negotiated,
-        saved: Box<SavedAssociation>,
+        (saved, ids): (Box<SavedAssociation>, Vec<ConnectionId>),
         service_port: u16,
         confirms: Option<(Handle, u64)>,
     ) {
-        let is_new = !self.rows.contains_key(&handle);
-        if is_new {
-            let peer = self.peer(agreed);
-            self.rows.insert(handle, RowOf { id: self.next, peer: peer.map(Box::new) });
+        let version = saved.marks.version;
+        let replaces = self.rows.get_mut(&handle).map(|row| {
+            let former = row.version;
+            row.version = version;
+            former
+        });
+        if replaces.is_none() {
+            let peer = self.peer(agreed).map(Box::new);
+            self.rows.insert(handle, RowOf { id: self.next, version, peer });
             self.next += 1;
         }
-        let Some(RowOf { id, peer }) = self.rows.get(&handle) else { return };
+        let Some(RowOf { id, peer, .. }) = self.rows.get(&handle) else { return };
         let (id, peer) = (*id, peer.as_deref().copied());
-        let save = Save { saved, service_port, peer, is_new };
+        let save = Save { saved, service_port, peer, ids, replaces };
         self.writer.change(id, Change::Save(save), confirms);
     }
 
@@ -226,8 +257,13 @@ impl State {
     /// Removes an association that has ended.
     pub(crate) fn remove(&mut self, handle: Handle) {
         if let Some(row) = self.rows.remove(&handle) {
-            self.writer.change(row.id, Change::Remove, None);
+            self.writer.change(row.id, Change::Remove { version: row.version }, None);
         }
+    }
+
+    /// Leaves an association to the process that goes on with it.
+    pub(crate) fn lost(&mut self, handle: Handle) {
+        self.rows.remove(&handle);
     }
 
     /// Saves all associations that can be saved, and ends them without a word to their peers. An
@@ -243,10 +279,12 @@ impl State {
         let mut left = Vec::new();
         for handle in handles {
             let connection = endpoint.connection(handle);
+            let ids = connection.as_ref().map(|connection| connection.own_ids().collect());
             let agreed = connection.and_then(|connection| connection.negotiated().cloned());
             match (endpoint.save(now, handle), agreed) {
                 (Some(Ok(saved)), Some(agreed)) => {
-                    self.write(handle, &agreed, Box::new(saved), service_port(handle), None);
+                    let saved = (Box::new(saved), ids.unwrap_or_default());
+                    self.write(handle, &agreed, saved, service_port(handle), None);
                 }
                 // It is ending: nobody goes on with it.
                 (Some(Err(SaveError::NotConnected)), _) => {
@@ -270,8 +308,9 @@ impl State {
         if !self.writer.flush(FAREWELL) {
             let seconds = FAREWELL.as_secs();
             tracing::error!(
-                "--state: the last changes are not written after {seconds} s; associations go on from \
-                 what was written before"
+                "{}: the last changes are not written after {seconds} s; associations go on from what \
+                 was written before",
+                self.name
             );
         }
     }

@@ -1,7 +1,7 @@
 //! What the log and the status say of stored associations.
 
 use super::State;
-use super::store::Sizes;
+use super::row::Sizes;
 use crate::units::counted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,29 +22,27 @@ pub(super) struct TakenOver {
 
 impl TakenOver {
     /// Logs it in one line; nothing of a store that was empty.
-    pub(super) fn log(&self, directory: &str) {
+    pub(super) fn log(&self, name: &str) {
         let Sizes { rows, stored, index } = self.sizes;
         if rows == 0 {
-            tracing::info!("--state {directory}: no associations are stored yet");
+            tracing::info!("{name}: no associations are stored yet");
             return;
         }
         let (restored, ms) = (counted(self.restored, "association"), self.elapsed.as_millis());
         let refused = self.refused.iter().map(|(why, count)| format!("{count}: {why}"));
         let refused: Vec<_> = refused.collect();
         if refused.is_empty() {
-            tracing::info!("--state {directory}: restored {restored} in {ms} ms");
+            tracing::info!("{name}: restored {restored} in {ms} ms");
         } else {
             let refused = refused.join("; ");
             let kept = match self.kept {
                 0 => String::new(),
                 kept => format!(" ({} for a later start)", counted(kept, "kept")),
             };
-            tracing::warn!(
-                "--state {directory}: restored {restored} in {ms} ms, and not {refused}{kept}"
-            );
+            tracing::warn!("{name}: restored {restored} in {ms} ms, and not {refused}{kept}");
         }
         tracing::debug!(
-            "--state {directory}: {:.1} bytes an association, and {:.1} of the index",
+            "{name}: {:.1} bytes an association, and {:.1} of the index",
             stored as f64 / rows as f64,
             index as f64 / rows as f64
         );
@@ -69,6 +67,8 @@ pub(crate) struct StateReport {
     /// Changes that were written, and the transactions in which they were.
     pub(crate) changes: u64,
     pub(crate) transactions: u64,
+    /// Changes that were not written because another process went on with the association.
+    pub(crate) lost: u64,
     /// Whether the store cannot be written at present.
     pub(crate) fails: bool,
 }
@@ -87,6 +87,7 @@ impl State {
             found_index_bytes: sizes.index,
             changes: counters.changes.load(Relaxed),
             transactions: counters.transactions.load(Relaxed),
+            lost: counters.lost.load(Relaxed),
             fails: counters.fails.load(Relaxed),
         }
     }

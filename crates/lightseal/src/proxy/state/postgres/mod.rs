@@ -1,0 +1,278 @@
+//! A store in a PostgreSQL database, which the nodes of a fleet share: `--store URL`.
+//!
+//! - [`schema`]: the tables;
+//! - [`session`]: connections to the database;
+//! - [`remembered`]: what a node remembers of the database, to see that it was rolled back;
+//! - [`rows`]: how a batch becomes statements.
+//!
+//! Each row has a version, and a write has an effect only on the version that its writer knows. The
+//! process that wrote a row last therefore is the only one that can go on with the association,
+//! whatever others believe, and however late their writes arrive.
+
+mod remembered;
+mod rows;
+mod schema;
+mod session;
+
+use super::key::StateKey;
+use super::place::Lock;
+use super::row::{self, Row, RowId, Sizes};
+use super::writer::{Backend, Batch, Loaded, WriteError};
+use crate::failure::{Context, Failure};
+use crate::proxy::fleet::slots::NodeNumber;
+use lightseal_dtls::Marks;
+use lightseal_owner_only::socket::prepare_directory;
+use remembered::{Memory, Remembered};
+use rows::{MARK_COLUMNS, Statements};
+use session::{DatabaseError, OwnRuntime, Session};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+use tokio_postgres::config::Host;
+use tokio_postgres::{Config, Row as Record};
+
+/// How many rows are read at once.
+const ROWS_AT_ONCE: i32 = 1000;
+
+/// How often a node writes down how far the database has come.
+const REMEMBER: Duration = Duration::from_secs(1);
+
+/// The address of a database: `postgresql://user@host/database` or `host=/run/postgresql dbname=…`.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreUrl(Config);
+
+impl FromStr for StoreUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let config: Config = text.parse().map_err(|error: tokio_postgres::Error| {
+            let why = std::error::Error::source(&error);
+            why.map_or_else(|| error.to_string(), ToString::to_string)
+        })?;
+        if config.get_hosts().is_empty() {
+            return Err("no host of the database, as in postgresql://host/database".into());
+        }
+        Ok(Self(config))
+    }
+}
+
+/// Hosts and database, and no password.
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("postgresql:")?;
+        for (at, host) in self.0.get_hosts().iter().enumerate() {
+            f.write_str(if at == 0 { "//" } else { "," })?;
+            match host {
+                Host::Tcp(name) => f.write_str(name)?,
+                #[cfg(unix)]
+                Host::Unix(path) => path.display().fmt(f)?,
+            }
+        }
+        write!(f, "/{}", self.0.get_dbname().or(self.0.get_user()).unwrap_or_default())
+    }
+}
+
+/// An open store.
+#[derive(Debug)]
+pub(super) struct Postgres {
+    name: String,
+    runtime: OwnRuntime,
+    config: Config,
+    node: NodeNumber,
+    key: StateKey,
+    session: Option<Session>,
+    memory: Memory,
+    /// The number of this run, which no other process of the fleet has or ever had.
+    incarnation: u32,
+    /// When it was last written down how far the database has come.
+    remembered_at: Instant,
+    _lock: Lock,
+}
+
+impl Postgres {
+    /// Opens the store in a database, and makes its tables if there are none. `directory` has what is
+    /// remembered of the database. With `forget` both begin anew.
+    ///
+    /// # Errors
+    ///
+    /// If the database or the directory cannot be used, the store was made with another key or by
+    /// another version, or it was rolled back. Then nothing is changed.
+    pub(super) fn open(
+        url: &StoreUrl,
+        directory: &Path,
+        key: StateKey,
+        forget: bool,
+    ) -> Result<Self, Failure> {
+        let place = format!("--state {}", directory.display());
+        prepare_directory(directory).context(&place)?;
+        let Some(lock) = Lock::take(directory).context(&place)? else {
+            return Err(Failure::new(format_args!("{place}: another process has it open")));
+        };
+        let name = format!("--store {url}");
+        let node = NodeNumber(0);
+        let mut memory = Memory::read(directory).context(&place)?;
+        let runtime = OwnRuntime::new().context(&name)?;
+        let (session, incarnation) = runtime.block_on(async {
+            let mut session = Session::begin(&url.0, node).await.context(&name)?;
+            session::bounded(schema::prepare(session.client(), key.check_value(), forget))
+                .await
+                .context(&name)?
+                .context(&name)?
+                .context(&name)?;
+            session.prepare().await.context(&name)?;
+            let seen = session::bounded(session.look()).await.context(&name)?.context(&name)?;
+            if !forget {
+                memory.judge(&seen).context(&name)?;
+            }
+            let incarnation = session.enter("").await.context(&name)?;
+            memory.write(seen.with_incarnation(incarnation)).context(&place)?;
+            Ok::<_, Failure>((session, incarnation))
+        })?;
+        Ok(Self {
+            name,
+            runtime,
+            config: url.0.clone(),
+            node,
+            key,
+            session: Some(session),
+            memory,
+            incarnation,
+            remembered_at: Instant::now(),
+            _lock: lock,
+        })
+    }
+
+    /// Reads a row, and how many bytes it takes.
+    fn row(&self, record: &Record) -> Result<(Row, u64), tokio_postgres::Error> {
+        let number = |at: usize| record.try_get::<_, i64>(at).map(|number| number as u64);
+        let id = number(0)?;
+        let marks = Marks {
+            version: number(1)?,
+            send_epoch: number(2)?,
+            send_below: number(3)?,
+            deliver_epoch: number(4)?,
+            deliver_below: number(5)?,
+            skipped: number(6)?,
+        };
+        let port: i32 = record.try_get(7)?;
+        let sealed: &[u8] = record.try_get(8)?;
+        let chain: Option<&[u8]> = record.try_get(9)?;
+        let bytes = (MARK_COLUMNS + sealed.len()) as u64;
+        let opened = row::open(&self.key, id, marks, sealed);
+        let (saved, peer) = opened.map_or((None, None), |(saved, peer)| (Some(saved), peer));
+        let row = Row {
+            id,
+            version: marks.version,
+            saved,
+            service_port: u16::try_from(port).unwrap_or(0),
+            peer,
+            chain: peer.and(chain).map(<[u8]>::to_vec),
+        };
+        Ok((row, bytes))
+    }
+
+    /// Writes down how far the database has come, so that the next run sees if it was rolled back.
+    fn remember(&mut self, seen: Remembered) {
+        self.remembered_at = Instant::now();
+        if let Err(error) = self.memory.write(seen) {
+            tracing::warn!("{}: {error}", self.memory.path().display());
+        }
+    }
+}
+
+impl Backend for Postgres {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn load(&mut self, each: &mut dyn FnMut(Row)) -> Result<Loaded, Failure> {
+        let mut session = self.session.take().ok_or_else(|| Failure::new("not connected"))?;
+        let mut sizes = Sizes::default();
+        let loaded = self.runtime.block_on(async {
+            let transaction = session.client_mut().transaction().await?;
+            let portal = transaction.bind(rows::LOAD, &[]).await?;
+            loop {
+                let records = transaction.query_portal(&portal, ROWS_AT_ONCE).await?;
+                for record in &records {
+                    let (row, bytes) = self.row(record)?;
+                    sizes.rows += 1;
+                    sizes.stored += bytes;
+                    each(row);
+                }
+                if records.is_empty() {
+                    return transaction.commit().await;
+                }
+            }
+        });
+        loaded.map_err(|error| Failure::new(DatabaseError::from(error)))?;
+        self.session = Some(session);
+        Ok(Loaded { sizes, next: RowId::from(self.incarnation) << 32 })
+    }
+
+    fn write(&mut self, batch: &Batch) -> Result<Vec<RowId>, WriteError> {
+        let statements = Statements::of(batch, &self.key)?;
+        let session = self.session.as_mut().ok_or_else(|| DatabaseError::new("not connected"))?;
+        let incarnation = self.incarnation.into();
+        let written = self.runtime.block_on(session::bounded(async {
+            let lost = statements.write(session, incarnation).await?;
+            let seen = match self.remembered_at.elapsed() >= REMEMBER {
+                true => Some(session.look().await?),
+                false => None,
+            };
+            Ok((lost, seen))
+        }));
+        let (lost, seen) = written.and_then(|written| written).inspect_err(|_| {
+            // The answer to this write may be lost: nothing more is heard of this connection.
+            self.session = None;
+        })?;
+        if let Some(seen) = seen {
+            self.remember(seen);
+        }
+        for alarm in &lost.rolled_back {
+            tracing::error!("{}: {alarm}; was the database rolled back?", self.name);
+        }
+        Ok(lost.rows)
+    }
+
+    /// Connects again.
+    fn reopen(&mut self) -> Result<(), WriteError> {
+        self.session = None;
+        let (session, seen) = self.runtime.block_on(async {
+            let mut session = Session::begin(&self.config, self.node).await?;
+            session.prepare().await?;
+            let seen = session::bounded(session.look()).await??;
+            Ok::<_, DatabaseError>((session, seen))
+        })?;
+        if let Err(rolled_back) = self.memory.judge(&seen) {
+            tracing::error!("{}: {rolled_back}", self.name);
+        }
+        self.session = Some(session);
+        Ok(())
+    }
+}
+
+impl From<DatabaseError> for WriteError {
+    /// Whatever the database refuses, it is known to have done nothing or is asked later what it has
+    /// done: each error may pass.
+    fn from(error: DatabaseError) -> Self {
+        Self { why: error.to_string(), may_pass: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_database_is_shown_without_its_password() {
+        let url: StoreUrl = "postgresql://proxy:secret@db1,db2/fleet".parse().unwrap();
+        assert_eq!(url.to_string(), "postgresql://db1,db2/fleet");
+        assert!(!format!("{url:?}").contains("secret"));
+        let local: StoreUrl = "host=/run/postgresql user=proxy".parse().unwrap();
+        assert_eq!(local.to_string(), "postgresql:///run/postgresql/proxy");
+        for wrong in ["", "redis://db", "postgresql://db:port", "user=proxy"] {
+            assert!(wrong.parse::<StoreUrl>().is_err(), "{wrong}");
+        }
+    }
+}
