@@ -50,7 +50,7 @@ use clap::CommandFactory;
 use cli::{Cli, Command};
 use failure::{Context, Failure};
 use lightseal_cli::{failure, logging, program, progress, units};
-use proxy::args::ProxyCommand;
+use proxy::args::{FleetCommand, ProxyCommand};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -86,6 +86,9 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Proxy(ProxyCommand::StateKey { file }) => proxy::state::StateKey::make(&file),
         Command::Proxy(ProxyCommand::Status(args)) => {
             one_thread()?.block_on(proxy::status_command::run(&args))
+        }
+        Command::Proxy(ProxyCommand::Fleet(FleetCommand::Nft(args))) => {
+            proxy::routing::nft::run(&args)
         }
         Command::Proxy(ProxyCommand::Drain(args)) => {
             one_thread()?.block_on(proxy::drain_command::run(&args))

@@ -35,6 +35,14 @@ const NEVER: Duration = Duration::from_secs(86_400);
 
 /// The layer above an engine, to which the driver passes the engine's events.
 pub trait EngineHost<E: Engine>: Send {
+    /// Called with each datagram that arrived, before the engine gets it. If it returns `true`, it has
+    /// taken the datagram, which is for another process or thread. It is called under the engine's
+    /// lock.
+    fn diverts(&mut self, now: Instant, addresses: AddressPair, datagram: &mut [u8]) -> bool {
+        let _ = (now, addresses, datagram);
+        false
+    }
+
     /// Handles an event. It is called under the engine's lock, so it must neither wait nor call the
     /// [`Driver`].
     fn event(&mut self, now: Instant, event: E::Event<'_>);
@@ -283,8 +291,11 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
                     inner.flush(&self.socket, now);
                     flushed = now;
                 }
-                inner.engine.handle_datagram_on(now, addresses, datagram);
-                inner.drain(&self.socket, now);
+                let Inner { engine, host, .. } = &mut *inner;
+                if !host.diverts(now, addresses, datagram) {
+                    engine.handle_datagram_on(now, addresses, datagram);
+                    inner.drain(&self.socket, now);
+                }
             }
             inner.flush(&self.socket, self.clock.now());
             Ok(batch.more_may_wait())

@@ -141,6 +141,7 @@ impl Session {
             proxy_protocol: false,
             source_prefix: None,
             list: None,
+            router: None,
             service: at(service.local_addr().context("service")?),
             max_flows: 1,
             idle_timeout: NEVER,

@@ -2,6 +2,7 @@
 
 use super::drain_command::ProxyDrainArgs;
 use super::limits::LimitArgs;
+use super::routing::nft::FleetNftArgs;
 use super::source_address::SourcePrefix;
 use super::state::StoreUrl;
 use super::status_command::ProxyStatusArgs;
@@ -34,10 +35,21 @@ pub(crate) enum ProxyCommand {
         /// The file. Only this user can read it, and it must not exist yet.
         file: PathBuf,
     },
+    /// Tools for several server proxies that share their associations.
+    #[command(subcommand)]
+    Fleet(FleetCommand),
     /// Show what the proxies of this user carry and for which peers, and what was dropped and why.
     Status(ProxyStatusArgs),
     /// Tell a proxy to take no new flows and to end when those that it has are silent.
     Drain(ProxyDrainArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FleetCommand {
+    /// Print rules for nft, with which a Linux router shares out the datagrams of a fleet's address
+    /// among the nodes: by connection ID where there is one, else by the sender's address. It keeps
+    /// no state. The nodes' answers must pass through the same router.
+    Nft(FleetNftArgs),
 }
 
 #[derive(Clone, Debug, Args)]

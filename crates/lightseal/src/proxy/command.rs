@@ -251,6 +251,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         source_prefix: args.source_address,
         idle_timeout: args.proxy.idle_timeout.0,
         list: credentials.list().cloned(),
+        router: None,
     };
     let mut signals = Signals::listen_and_drain()?;
     super::raise_socket_limit();

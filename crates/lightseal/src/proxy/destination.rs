@@ -246,6 +246,7 @@ mod tests {
             proxy_protocol: false,
             source_prefix: None,
             list: None,
+            router: None,
             service: Arc::new(Destination::at(service.local_addr().unwrap())),
             max_flows: 8,
             idle_timeout: LONG,

@@ -20,6 +20,7 @@
 //! - [`drain_command`]: how a proxy is told to take nothing new;
 //! - [`state`]: associations that survive a server proxy;
 //! - [`fleet`]: several server proxies that share their associations;
+//! - [`routing`]: which process a datagram belongs to;
 //! - [`status_socket`], [`status_command`], [`status_text`]: how a running proxy is asked for its
 //!   report, and how the report is shown;
 //! - [`status`]: the status line of the log.
@@ -35,7 +36,6 @@ pub(crate) mod counters;
 pub(crate) mod deliveries;
 pub(crate) mod destination;
 pub(crate) mod drain_command;
-#[cfg_attr(not(test), expect(dead_code, reason = "a fleet's nodes will use it"))]
 pub(crate) mod fleet;
 pub(crate) mod limits;
 pub(crate) mod loops;
@@ -44,6 +44,7 @@ pub(crate) mod metrics;
 mod one_socket;
 pub(crate) mod proxy_protocol;
 pub(crate) mod report;
+pub(crate) mod routing;
 pub(crate) mod server;
 pub(crate) mod shares;
 pub(crate) mod source_address;

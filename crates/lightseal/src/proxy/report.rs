@@ -1,6 +1,7 @@
 //! The report of a proxy on itself: the keys that statistics files and `lightseal proxy status`
 //! share.
 
+use super::routing::router::RouterReport;
 use super::state::report::StateReport;
 use lightseal_dtls::Connection;
 use lightseal_net::address::Named;
@@ -34,6 +35,9 @@ pub(crate) struct Report {
     pub(crate) inward: Messages,
     /// Numbers of datagrams and records that were dropped, by the names in [`REASONS`].
     pub(crate) drops: BTreeMap<String, u64>,
+    /// Datagrams between the nodes of a fleet. Only a node has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) routing: Option<RouterReport>,
     /// Stored associations. Only a server proxy with --state has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<StateReport>,

@@ -15,6 +15,7 @@ use super::limits::{Ledger, Limits, Refusal};
 use super::loops::{self, EphemeralPorts};
 use super::metrics::{self, ASLEEP, CONNECTED, HANDSHAKING, ProcessFacts};
 use super::report::{self, Peer, ReportFacts};
+use super::routing::router::Router;
 use super::shares::Shares;
 use super::source_address::{SourceAddresses, SourcePrefix};
 use super::state::State;
@@ -24,7 +25,7 @@ use crate::credential;
 use crate::credential::allow::AccessList;
 use lightseal_core::{AddressPair, Instant, Random};
 use lightseal_dtls::{
-    AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated,
+    AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Engine, Event, Handle, Negotiated,
     ProtocolVersion, Resolution, SavedAssociation, ServerConfig, Stats,
 };
 use lightseal_net::address::Named;
@@ -60,6 +61,8 @@ pub(crate) struct ServerProxyOptions {
     pub(crate) idle_timeout: Duration,
     /// The access list, which knows whom it has refused.
     pub(crate) list: Option<Arc<AccessList>>,
+    /// The other nodes of a fleet.
+    pub(crate) router: Option<Arc<Router>>,
 }
 
 type Outer = Driver<Endpoint, ServerHost>;
@@ -141,6 +144,11 @@ impl Association {
 const MOST_EARLY: usize = 16;
 
 impl EngineHost<Endpoint> for ServerHost {
+    fn diverts(&mut self, _: Instant, addresses: AddressPair, datagram: &mut [u8]) -> bool {
+        let router = self.options.router.as_ref();
+        router.is_some_and(|router| router.passes_on(addresses, datagram))
+    }
+
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
         let EndpointEvent { handle, peer, event, .. } = event;
         let shown = Named(peer);
@@ -368,6 +376,9 @@ impl ServerProxy {
         if options.limits.limit_networks() {
             endpoint.hold_incoming();
         }
+        if let Some(router) = &options.router {
+            endpoint.set_connection_id_generator(router.ids());
+        }
         let totals = Arc::<Totals>::default();
         let local = listen.local_addr()?;
         let outer = Arc::new_cyclic(|outer| {
@@ -420,13 +431,26 @@ impl ServerProxy {
         let mut sweep = tokio::time::interval(shortest);
         let mut running = std::pin::pin!(self.outer.run());
         let mut resolving = std::pin::pin!(self.options.service.run());
+        let mut taking = std::pin::pin!(self.take_from_nodes());
         loop {
             tokio::select! {
                 () = &mut resolving => {}
+                ended = &mut taking => return ended,
                 ended = &mut running => return ended,
                 _ = sweep.tick() => self.sweep()?,
             }
         }
+    }
+
+    /// Takes what other nodes pass on.
+    async fn take_from_nodes(&self) -> io::Result<()> {
+        let Some(router) = &self.options.router else { return std::future::pending().await };
+        let deliver = |addresses, datagram: &mut [u8]| {
+            self.outer.call(|endpoint, _, now| {
+                endpoint.handle_datagram_on(now, addresses, datagram);
+            });
+        };
+        router.run(deliver).await
     }
 
     /// Closes all associations with a close_notify.
@@ -479,10 +503,6 @@ impl ServerProxy {
             peers: self.peers(),
         };
         report::complete(&mut value, facts);
-        let state = self.outer.call(|_, host, _| host.state.as_ref().map(State::report));
-        if let Some(state) = state {
-            value["state"] = serde_json::json!(state);
-        }
         value
     }
 
@@ -522,6 +542,13 @@ impl ServerProxy {
             "hints": endpoint.hints,
             "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{}: {why}", Named(peer))),
         });
+        let state = self.outer.call(|_, host, _| host.state.as_ref().map(State::report));
+        if let Some(state) = state {
+            value["state"] = serde_json::json!(state);
+        }
+        if let Some(router) = &self.options.router {
+            value["routing"] = serde_json::json!(router.report());
+        }
         value
     }
 
@@ -579,7 +606,7 @@ impl ServerProxy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lightseal_core::{Engine, Output};
+    use lightseal_core::Output;
     use lightseal_dtls::{ClientConfig, Connection, Psk};
     use std::net::{Ipv4Addr, UdpSocket as StdSocket};
 
@@ -600,6 +627,7 @@ mod tests {
                 source_prefix: None,
                 idle_timeout: Duration::from_secs(60),
                 list: None,
+                router: None,
             };
             let listen = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
             let config = Arc::new(ServerConfig::new(Arc::new(psk.clone())));

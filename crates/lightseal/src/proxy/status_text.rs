@@ -69,6 +69,9 @@ pub(super) fn text(report: &Report, rates: Option<Rates>) -> String {
              {resumed} resumed"
         ),
     );
+    if let Some(routing) = &report.routing {
+        lines.wrapped(0, &routing.line());
+    }
     if let Some(state) = &report.state {
         lines.wrapped(0, &state.line());
     }
@@ -284,6 +287,7 @@ mod tests {
             outward: Messages { messages: 2400, bytes: 72_000 },
             inward: Messages { messages: 2, bytes: 60 },
             drops: [("stale".into(), 12), ("too_long".into(), 0)].into(),
+            routing: None,
             state: None,
             peers: vec![flow("sensor-7", "192.0.2.1:5684"), flow(&"x".repeat(256), long)],
             peers_left_out: 0,

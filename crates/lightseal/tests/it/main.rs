@@ -10,6 +10,7 @@ mod diagnose_certificates;
 mod documents;
 #[cfg(unix)]
 mod dtls_clients;
+mod fleet_nft;
 mod gateway;
 mod group;
 #[cfg(unix)]

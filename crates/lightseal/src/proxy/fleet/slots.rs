@@ -37,7 +37,7 @@ pub(crate) struct NodeEntry {
     pub(crate) address: SocketAddr,
 }
 
-/// Who owns each slot, and where the nodes listen.
+/// The owner of each slot, and where the nodes listen.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SlotMap {
     /// The owner of each slot; `None` if nobody owns it, as in a fleet that begins.

@@ -83,6 +83,8 @@ pub(super) struct Postgres {
     key: StateKey,
     session: Option<Session>,
     memory: Memory,
+    /// Whether the database was rolled back while this process ran.
+    is_rolled_back: bool,
     /// The number of this run, which no other process of the fleet has or ever had.
     incarnation: u32,
     /// When it was last written down how far the database has come.
@@ -137,6 +139,7 @@ impl Postgres {
             key,
             session: Some(session),
             memory,
+            is_rolled_back: false,
             incarnation,
             remembered_at: Instant::now(),
             _lock: lock,
@@ -175,6 +178,10 @@ impl Postgres {
     /// Writes down how far the database has come, so that the next run sees if it was rolled back.
     fn remember(&mut self, seen: Remembered) {
         self.remembered_at = Instant::now();
+        // The next run is to see it, too.
+        if self.is_rolled_back {
+            return;
+        }
         if let Err(error) = self.memory.write(seen) {
             tracing::warn!("{}: {error}", self.memory.path().display());
         }
@@ -245,7 +252,9 @@ impl Backend for Postgres {
             Ok::<_, DatabaseError>((session, seen))
         })?;
         if let Err(rolled_back) = self.memory.judge(&seen) {
-            tracing::error!("{}: {rolled_back}", self.name);
+            if !std::mem::replace(&mut self.is_rolled_back, true) {
+                tracing::error!("{}: {rolled_back}", self.name);
+            }
         }
         self.session = Some(session);
         Ok(())

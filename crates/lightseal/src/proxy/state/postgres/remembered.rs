@@ -155,12 +155,8 @@ mod tests {
 
     #[test]
     fn a_database_that_went_back_is_seen() {
-        let then = Remembered {
-            system_identifier: -5,
-            timeline: 2,
-            log_bytes: 1 << 40,
-            incarnation: 7,
-        };
+        let then =
+            Remembered { system_identifier: -5, timeline: 2, log_bytes: 1 << 40, incarnation: 7 };
         assert_eq!(then.judge(&then), Ok(()));
         assert_eq!(then.judge(&Remembered { log_bytes: (1 << 40) + 1, ..then }), Ok(()));
         let shorter = Remembered { log_bytes: (1 << 40) - 1, ..then };

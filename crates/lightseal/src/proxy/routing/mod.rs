@@ -1,0 +1,15 @@
+//! Which process a datagram belongs to, where several serve one address.
+//!
+//! - [`ids`]: what connection IDs say;
+//! - [`scramble`]: IDs that say it to nobody else;
+//! - [`envelope`]: datagrams on their way from one node to another;
+//! - [`router`]: how a node passes them on;
+//! - [`nft`]: rules that have the kernel share out datagrams.
+
+pub(crate) mod envelope;
+#[cfg_attr(not(test), expect(dead_code, reason = "nodes of a fleet will use it"))]
+pub(crate) mod ids;
+pub(crate) mod nft;
+#[cfg_attr(not(test), expect(dead_code, reason = "nodes of a fleet will use it"))]
+pub(crate) mod router;
+mod scramble;

@@ -1,0 +1,274 @@
+//! How a node of a fleet recognises what is another node's, and passes it on.
+//!
+//! A balancer may not know yet that a slot has moved, or cannot read connection IDs at all. What is
+//! passed on is taken where it arrives, whoever owns the slot by then, so that no datagram travels in
+//! circles.
+
+use super::envelope::{ENVELOPE_BYTES, Envelope};
+use super::ids::{IdForm, Ids};
+use crate::proxy::ARRIVAL_BYTES;
+use crate::proxy::fleet::slots::{NodeNumber, SlotMap};
+use crate::units::counted;
+use lightseal_core::AddressPair;
+use lightseal_net::RateLimitedLog;
+use lightseal_net::address::Named;
+use serde::{Deserialize, Serialize};
+use std::io::{
+    self,
+    ErrorKind::{ConnectionRefused, ConnectionReset, WouldBlock},
+};
+use std::net::{SocketAddr, UdpSocket as StdSocket};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use tokio::net::UdpSocket;
+
+/// How many datagrams are taken before others have their turn.
+const TURN: usize = 32;
+
+/// The datagrams between this node and others.
+#[derive(Debug, Default)]
+struct Counters {
+    passed_on: AtomicU64,
+    not_passed_on: AtomicU64,
+    taken: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// The counters, as reports show them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct RouterReport {
+    /// Datagrams that were another node's and were passed on to it.
+    pub(crate) passed_on: u64,
+    /// Datagrams that could not be passed on: the system had no room for them or no route.
+    pub(crate) not_passed_on: u64,
+    /// Datagrams that another node has passed on to this one.
+    pub(crate) taken: u64,
+    /// Datagrams from elsewhere that arrived where only nodes send to.
+    pub(crate) refused: u64,
+}
+
+/// Passes datagrams on to the nodes that they are for.
+#[derive(Debug)]
+pub(crate) struct Router {
+    node: NodeNumber,
+    form: Arc<IdForm>,
+    ids: Arc<Ids>,
+    map: RwLock<SlotMap>,
+    envelope: Envelope,
+    socket: UdpSocket,
+    /// The same socket, for sending: it does not wait until the runtime knows that there is room.
+    sending: StdSocket,
+    /// The wrapped datagram.
+    wrapped: Mutex<Vec<u8>>,
+    counters: Counters,
+    log: RateLimitedLog,
+    refusals: RateLimitedLog,
+}
+
+impl Router {
+    /// A router of the node `node`, whose `socket` other nodes send to.
+    ///
+    /// # Errors
+    ///
+    /// If the socket cannot be used by the runtime.
+    pub(crate) fn new(
+        node: NodeNumber,
+        form: Arc<IdForm>,
+        secret: &[u8; 32],
+        socket: StdSocket,
+    ) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let sending = socket.try_clone()?;
+        Ok(Self {
+            node,
+            ids: Arc::new(Ids::new(Arc::clone(&form), 0)),
+            form,
+            map: RwLock::default(),
+            envelope: Envelope::new(secret),
+            socket: UdpSocket::from_std(socket)?,
+            sending,
+            wrapped: Mutex::default(),
+            counters: Counters::default(),
+            log: RateLimitedLog::default(),
+            refusals: RateLimitedLog::default(),
+        })
+    }
+
+    /// Draws the connection IDs of this node.
+    pub(crate) fn ids(&self) -> Arc<Ids> {
+        Arc::clone(&self.ids)
+    }
+
+    /// Goes by this map from now on.
+    pub(crate) fn set_map(&self, map: SlotMap) {
+        self.ids.set_slots(map.slots_of(self.node).collect());
+        *self.map.write().unwrap_or_else(PoisonError::into_inner) = map;
+    }
+
+    /// The node that a datagram is for, if it is another one.
+    fn other_owner(&self, datagram: &[u8]) -> Option<SocketAddr> {
+        let place = self.form.place_of_datagram(datagram)?;
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        let (owner, entry) = map.owner(place.slot)?;
+        (owner != self.node).then_some(entry.address)
+    }
+
+    /// Passes a datagram on if another node owns its slot. Returns whether that is so.
+    pub(crate) fn passes_on(&self, addresses: AddressPair, datagram: &[u8]) -> bool {
+        let Some(owner) = self.other_owner(datagram) else { return false };
+        let mut wrapped = self.wrapped.lock().unwrap_or_else(PoisonError::into_inner);
+        self.envelope.seal(addresses, datagram, &mut wrapped);
+        match self.sending.send_to(&wrapped, owner) {
+            Ok(_) => self.counters.passed_on.fetch_add(1, Relaxed),
+            Err(error) => {
+                if let Some(count) = self.log.due() {
+                    let (count, owner) = (counted(count, "datagram"), Named(owner));
+                    tracing::warn!("{count} not passed on to the node at {owner}: {error}");
+                }
+                self.counters.not_passed_on.fetch_add(1, Relaxed)
+            }
+        };
+        true
+    }
+
+    /// Gives what other nodes pass on to `deliver`, until the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the socket.
+    pub(crate) async fn run(
+        &self,
+        mut deliver: impl FnMut(AddressPair, &mut [u8]),
+    ) -> io::Result<()> {
+        let mut buf = vec![0; ARRIVAL_BYTES + ENVELOPE_BYTES];
+        loop {
+            self.socket.readable().await?;
+            for _ in 0..TURN {
+                let (len, from) = match self.socket.try_recv_from(&mut buf) {
+                    Ok(received) => received,
+                    Err(error) if error.kind() == WouldBlock => break,
+                    // What was passed on earlier to a node that has ended.
+                    Err(error) if matches!(error.kind(), ConnectionRefused | ConnectionReset) => {
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+                match buf.get_mut(..len).and_then(|passed| self.envelope.open(passed)) {
+                    Some((addresses, datagram)) => {
+                        self.counters.taken.fetch_add(1, Relaxed);
+                        deliver(addresses, datagram);
+                    }
+                    None => {
+                        self.counters.refused.fetch_add(1, Relaxed);
+                        if let Some(count) = self.refusals.due() {
+                            let (count, from) = (counted(count, "datagram"), Named(from));
+                            tracing::warn!("{count} dropped: {from} is no node of this fleet");
+                        }
+                    }
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The counters so far.
+    pub(crate) fn report(&self) -> RouterReport {
+        let Counters { passed_on, not_passed_on, taken, refused } = &self.counters;
+        RouterReport {
+            passed_on: passed_on.load(Relaxed),
+            not_passed_on: not_passed_on.load(Relaxed),
+            taken: taken.load(Relaxed),
+            refused: refused.load(Relaxed),
+        }
+    }
+}
+
+impl RouterReport {
+    /// One line for people.
+    pub(crate) fn line(&self) -> String {
+        let Self { passed_on, not_passed_on, taken, refused } = self;
+        let mut line = format!("datagrams passed on to other nodes: {passed_on}; taken: {taken}");
+        if *not_passed_on > 0 {
+            line += &format!("; not passed on: {not_passed_on}");
+        }
+        if *refused > 0 {
+            line += &format!("; of no node: {refused}");
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::fleet::slots::{NodeEntry, SLOTS};
+    use crate::proxy::routing::ids::Place;
+    use lightseal_core::Random;
+    use lightseal_dtls::ConnectionIdGenerator;
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    fn node(number: u8, secret: u8, form: &Arc<IdForm>) -> (Arc<Router>, SocketAddr) {
+        let socket = StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = socket.local_addr().unwrap();
+        let router = Router::new(NodeNumber(number), Arc::clone(form), &[secret; 32], socket);
+        (Arc::new(router.unwrap()), address)
+    }
+
+    #[tokio::test]
+    async fn a_node_passes_on_what_is_anothers_and_takes_whatever_is_passed_on() {
+        for form in [IdForm::Clear, IdForm::scrambled(&[5; 16])] {
+            let form = Arc::new(form);
+            let (one, at_one) = node(1, 7, &form);
+            let (two, at_two) = node(2, 7, &form);
+            let (stranger, _) = node(2, 8, &form);
+            let mut map = SlotMap::default();
+            for (slot, owner) in map.owner.iter_mut().enumerate() {
+                *owner = Some(NodeNumber(if slot < SLOTS / 2 { 1 } else { 2 }));
+            }
+            map.nodes.insert(NodeNumber(1), NodeEntry { address: at_one });
+            map.nodes.insert(NodeNumber(2), NodeEntry { address: at_two });
+            for router in [&one, &two, &stranger] {
+                router.set_map(map.clone());
+            }
+            // An ID that node 1 has drawn, in a record of DTLS 1.3.
+            let mut id = [0; 8];
+            one.ids().generate(&mut Random::insecure(1), None, &mut id);
+            let Some(Place { slot, .. }) = form.place(&id) else { panic!("an ID with a place") };
+            assert!(usize::from(slot) < SLOTS / 2);
+            let record = [&[0x3e][..], &id, &[9; 40]].concat();
+            let addresses = AddressPair {
+                peer: "192.0.2.7:40000".parse().unwrap(),
+                local: Some("198.51.100.1".parse().unwrap()),
+            };
+            assert!(!one.passes_on(addresses, &record), "its own");
+            assert!(!two.passes_on(addresses, &[22; 60]), "a hello is anybody's");
+            assert!(stranger.passes_on(addresses, &record));
+            assert!(two.passes_on(addresses, &record));
+            // The slot moves away meanwhile: the datagram stays where it has come.
+            map.owner[usize::from(slot)] = Some(NodeNumber(2));
+            one.set_map(map);
+            let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+            let taking = Arc::clone(&one);
+            let task = tokio::spawn(async move {
+                let deliver = |addresses, datagram: &mut [u8]| {
+                    tell.send((addresses, datagram.to_vec())).unwrap();
+                };
+                taking.run(deliver).await
+            });
+            let taken = tokio::time::timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
+            assert_eq!(taken, (addresses, record));
+            let counted = |router: &Router| {
+                let RouterReport { passed_on, not_passed_on, taken, refused } = router.report();
+                [passed_on, not_passed_on, taken, refused]
+            };
+            assert_eq!(counted(&two), [1, 0, 0, 0]);
+            assert_eq!(counted(&one), [0, 0, 1, 1]);
+            assert!(told.try_recv().is_err(), "nothing of the stranger");
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The rules of `lightseal proxy fleet nft`, loaded into a kernel: clients, a router and three nodes,
+//! each in a network namespace of its own.
+#![cfg(target_os = "linux")]
+
+use crate::program::lightseal;
+use nix::sys::socket::{setsockopt, sockopt};
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+use testkit::namespace::{Host, alone, ip};
+
+const NODES: usize = 3;
+const PORT: u16 = 5684;
+/// The addresses of the fleet.
+const FLEET: [&str; 2] = ["192.0.2.1", "2001:db8::1"];
+/// What ends a node's work.
+const END: &[u8] = b"end";
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn node_address(node: usize, version: usize) -> String {
+    match version {
+        0 => format!("10.0.{node}.2"),
+        _ => format!("fd00:{node}::2"),
+    }
+}
+
+/// Has nft read rules in this thread's namespace.
+fn load(rules: &str) {
+    let mut nft = Command::new("nft").args(["-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+    nft.stdin.take().unwrap().write_all(rules.as_bytes()).unwrap();
+    assert!(nft.wait().unwrap().success(), "nft refuses\n{rules}");
+}
+
+/// Prints rules for a fleet of these nodes. Slots of a node that is left out move to the others.
+fn rules(nodes: &[usize], more: &[&str]) -> String {
+    let mut words: Vec<String> = ["proxy", "fleet", "nft"].map(String::from).to_vec();
+    for (version, address) in FLEET.iter().enumerate() {
+        words.extend(["--address".into(), (*address).into()]);
+        for node in nodes {
+            words.extend(["--node".into(), format!("{node}={}", node_address(*node, version))]);
+        }
+    }
+    words.extend(more.iter().map(|word| (*word).into()));
+    let output = lightseal(&words.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The owner of each slot, as the rules have it.
+fn owners(rules: &str) -> Vec<usize> {
+    let owner = |slot: usize| {
+        let element = format!("{slot:#04x} : 10.0.");
+        let at = rules.find(&element).unwrap() + element.len();
+        rules[at..].split('.').next().unwrap().parse().unwrap()
+    };
+    (0..256).map(owner).collect()
+}
+
+/// A datagram that begins as one of a kind does, and the slot that it names.
+fn datagram(kind: u64, number: u64) -> (Vec<u8>, Option<usize>) {
+    let slot = number.wrapping_mul(167) as u8;
+    let id = [&[slot][..], &number.to_be_bytes()[1..]].concat();
+    let record = match kind {
+        // DTLS 1.3 with a connection ID, long and short record numbers, with and without a length.
+        0 => [&[0x30 | number as u8 & 0xf][..], &id, &[7; 40]].concat(),
+        // DTLS 1.2 with a connection ID.
+        1 => [&[25, 0xfe, 0xfd, 0, 1][..], &[0; 6], &id, &[0, 40], &[7; 40]].concat(),
+        // A hello, and a record of 1.3 without a connection ID.
+        2 => [&[22, 0xfe, 0xfd][..], &number.to_be_bytes(), &[7; 200]].concat(),
+        _ => [&[0x20 | number as u8 & 0xf][..], &number.to_be_bytes(), &[7; 30]].concat(),
+    };
+    (record, (kind < 2).then_some(slot.into()))
+}
+
+/// What has arrived at one node: how many datagrams of each slot, and of each sender without one.
+#[derive(Default)]
+struct Arrived {
+    of_slots: HashMap<usize, u64>,
+    of_senders: HashMap<SocketAddr, u64>,
+}
+
+/// Starts a node, which answers each datagram with the same bytes until it is told to end.
+fn serve(host: &Host, version: usize) -> Receiver<Arrived> {
+    let any: IpAddr = if version == 0 { [0; 4].into() } else { [0; 16].into() };
+    let socket = host.call(move || {
+        let socket = UdpSocket::bind((any, PORT)).unwrap();
+        setsockopt(&socket, sockopt::RcvBuf, &(4 << 20)).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket
+    });
+    host.start(move || {
+        let (mut arrived, mut buf) = (Arrived::default(), [0; 2048]);
+        loop {
+            let (len, from) = socket.recv_from(&mut buf).expect("datagrams come until the end");
+            let datagram = &buf[..len];
+            let slot = match datagram {
+                END => return arrived,
+                [25, ..] => Some(datagram[11]),
+                [first, slot, ..] if first & 0xf0 == 0x30 => Some(*slot),
+                _ => None,
+            };
+            match slot {
+                Some(slot) => *arrived.of_slots.entry(slot.into()).or_default() += 1,
+                None => *arrived.of_senders.entry(from).or_default() += 1,
+            }
+            socket.send_to(datagram, from).unwrap();
+        }
+    })
+}
+
+/// Sends `count` datagrams of all kinds from changing ports, and waits for the answers, whose source
+/// has to be the fleet's address. Returns how many were not answered.
+fn talk(version: usize, count: u64) -> u64 {
+    let fleet = SocketAddr::new(FLEET[version].parse().unwrap(), PORT);
+    let any: IpAddr = if version == 0 { [0; 4].into() } else { [0; 16].into() };
+    let mut missing = 0;
+    let mut buf = [0; 2048];
+    const BURST: u64 = 64;
+    for first in (0..count).step_by(BURST as usize) {
+        let socket = UdpSocket::bind((any, 0)).unwrap();
+        // Answers of another source are dropped here, and missed.
+        socket.connect(fleet).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let burst = BURST.min(count - first);
+        for number in first..first + burst {
+            socket.send(&datagram(number / 7 % 4, number).0).unwrap();
+        }
+        let answered = (0..burst).take_while(|_| socket.recv(&mut buf).is_ok()).count();
+        missing += burst - answered as u64;
+    }
+    missing
+}
+
+/// The value of a counter of the rules.
+fn counter(family: &str, name: &str) -> u64 {
+    let list = ["list", "counter", family, "lightseal_fleet", name];
+    let output = Command::new("nft").args(list).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let packets = text.split("packets ").nth(1).unwrap_or_else(|| panic!("no counter in {text}"));
+    packets.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// Datagrams with connection IDs come to the node that owns the slot, all others of one sender to one
+/// node, and every answer comes from the fleet's address, in both address families.
+fn shared_out(count: u64) {
+    let nodes: Vec<_> = (0..NODES).map(|_| Host::new()).collect();
+    let clients = Host::new();
+    clients.wire("clients", "router");
+    ip("addr add 198.51.100.1/24 dev clients");
+    ip("addr add fd99::1/64 dev clients nodad");
+    clients.address("router", "198.51.100.2/24");
+    clients.address("router", "fd99::2/64");
+    clients.ip("route add 192.0.2.1/32 via 198.51.100.1");
+    clients.ip("route add 2001:db8::1/128 via fd99::1");
+    for (address, prefix) in FLEET.iter().zip(["32", "128"]) {
+        ip(&format!("addr add {address}/{prefix} dev lo"));
+    }
+    for (at, node) in nodes.iter().enumerate() {
+        let near = format!("node{at}");
+        node.wire(&near, "router");
+        ip(&format!("addr add 10.0.{at}.1/24 dev {near}"));
+        ip(&format!("addr add fd00:{at}::1/64 dev {near} nodad"));
+        node.address("router", &format!("10.0.{at}.2/24"));
+        node.address("router", &format!("fd00:{at}::2/64"));
+        node.ip(&format!("route add default via 10.0.{at}.1"));
+        node.ip(&format!("route add default via fd00:{at}::1"));
+    }
+    for forward in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        std::fs::write(format!("/proc/sys/net/{forward}"), "1").unwrap();
+    }
+    let all = rules(&[0, 1, 2], &[]);
+    load(&all);
+    let before = owners(&all);
+    // Node 1 leaves: its slots move while datagrams flow, in one transaction.
+    let fewer = rules(&[0, 2], &["--map"]);
+    let after = owners(&fewer);
+    assert!(
+        (0..256).all(|slot| after[slot] != 1 && (before[slot] == 1 || after[slot] == before[slot]))
+    );
+    for (version, family) in ["ip", "ip6"].into_iter().enumerate() {
+        for move_slots in [false, true] {
+            let serving: Vec<_> = nodes.iter().map(|node| serve(node, version)).collect();
+            let talking = clients.start(move || talk(version, count));
+            if move_slots {
+                for rules in [&fewer, &rules(&[0, 1, 2], &["--map"]), &fewer] {
+                    load(rules);
+                }
+            }
+            let missing = talking.recv().unwrap();
+            assert_eq!(missing, 0, "{family}: datagrams that were not answered");
+            let ended = ip_socket(version);
+            let arrived: Vec<_> = serving
+                .into_iter()
+                .enumerate()
+                .map(|(at, serving)| {
+                    let to: IpAddr = node_address(at, version).parse().unwrap();
+                    ended.send_to(END, (to, PORT)).unwrap();
+                    serving.recv().unwrap()
+                })
+                .collect();
+            let mut senders = HashMap::new();
+            for (at, arrived) in arrived.iter().enumerate() {
+                for (slot, datagrams) in &arrived.of_slots {
+                    let owns = before[*slot] == at || move_slots && after[*slot] == at;
+                    assert!(owns, "{family}: {datagrams} of slot {slot} at node {at}");
+                }
+                for (sender, datagrams) in &arrived.of_senders {
+                    let at = senders.insert(*sender, at).filter(|_| !move_slots);
+                    assert_eq!(at, None, "{family}: {sender}, {datagrams}, at two nodes");
+                }
+            }
+            let total: u64 = arrived
+                .iter()
+                .flat_map(|of| of.of_slots.values().chain(of.of_senders.values()))
+                .sum();
+            assert_eq!(total, count);
+            let least = if move_slots { 2 } else { NODES };
+            assert!(arrived.iter().filter(|of| !of.of_slots.is_empty()).count() >= least);
+            assert!(arrived.iter().filter(|of| !of.of_senders.is_empty()).count() >= least);
+        }
+        load(&rules(&[0, 1, 2], &["--map"]));
+        let (by_id, by_address) = (counter(family, "by_id"), counter(family, "by_address"));
+        assert_eq!(by_id + by_address, 2 * count, "{family}");
+        // A datagram in fragments goes nowhere, and is counted.
+        clients.call(move || {
+            ip_socket(version).send_to(&[0x3f; 4000], (FLEET[version], PORT)).unwrap()
+        });
+        let counted = std::iter::repeat_with(|| {
+            std::thread::sleep(Duration::from_millis(10));
+            counter(family, "fragments")
+        });
+        assert!(counted.take(300).any(|fragments| fragments == 3), "{family}");
+    }
+}
+
+/// A socket of an address family in this thread's namespace.
+fn ip_socket(version: usize) -> UdpSocket {
+    UdpSocket::bind(if version == 0 { "0.0.0.0:0" } else { "[::]:0" }).unwrap()
+}
+
+#[test]
+fn the_kernel_shares_out_datagrams_by_connection_id() {
+    alone(|| match skip::program_there("nft", "nftables") {
+        Ok(()) => shared_out(10_000),
+        Err(reason) => skip::test(reason),
+    });
+}
