@@ -3,16 +3,20 @@
 //! - [`schema`]: the tables;
 //! - [`session`]: connections to the database;
 //! - [`remembered`]: what a node remembers of the database, to see that it was rolled back;
-//! - [`rows`]: how a batch becomes statements.
+//! - [`rows`]: how a batch becomes statements;
+//! - [`sql`]: the statements;
+//! - [`error`]: why a database fails.
 //!
 //! Each row has a version, and a write has an effect only on the version that its writer knows. The
 //! process that wrote a row last therefore is the only one that can go on with the association,
 //! whatever others believe, and however late their writes arrive.
 
+mod error;
 mod remembered;
 mod rows;
 mod schema;
 mod session;
+mod sql;
 
 use super::key::StateKey;
 use super::place::Lock;
@@ -20,11 +24,12 @@ use super::row::{self, Row, RowId, Sizes};
 use super::writer::{Backend, Batch, Loaded, WriteError};
 use crate::failure::{Context, Failure};
 use crate::proxy::fleet::slots::NodeNumber;
+use error::DatabaseError;
 use lightseal_dtls::Marks;
 use lightseal_owner_only::socket::prepare_directory;
 use remembered::{Memory, Remembered};
-use rows::{MARK_COLUMNS, Statements};
-use session::{DatabaseError, OwnRuntime, Session};
+use rows::Statements;
+use session::{OwnRuntime, Session};
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -161,7 +166,7 @@ impl Postgres {
         let port: i32 = record.try_get(7)?;
         let sealed: &[u8] = record.try_get(8)?;
         let chain: Option<&[u8]> = record.try_get(9)?;
-        let bytes = (MARK_COLUMNS + sealed.len()) as u64;
+        let bytes = (sql::MARK_COLUMNS + sealed.len()) as u64;
         let opened = row::open(&self.key, id, marks, sealed);
         let (saved, peer) = opened.map_or((None, None), |(saved, peer)| (Some(saved), peer));
         let row = Row {
@@ -198,7 +203,7 @@ impl Backend for Postgres {
         let mut sizes = Sizes::default();
         let loaded = self.runtime.block_on(async {
             let transaction = session.client_mut().transaction().await?;
-            let portal = transaction.bind(rows::LOAD, &[]).await?;
+            let portal = transaction.bind(sql::LOAD, &[]).await?;
             loop {
                 let records = transaction.query_portal(&portal, ROWS_AT_ONCE).await?;
                 for record in &records {
@@ -251,10 +256,10 @@ impl Backend for Postgres {
             let seen = session::bounded(session.look()).await??;
             Ok::<_, DatabaseError>((session, seen))
         })?;
-        if let Err(rolled_back) = self.memory.judge(&seen) {
-            if !std::mem::replace(&mut self.is_rolled_back, true) {
-                tracing::error!("{}: {rolled_back}", self.name);
-            }
+        if let Err(rolled_back) = self.memory.judge(&seen)
+            && !std::mem::replace(&mut self.is_rolled_back, true)
+        {
+            tracing::error!("{}: {rolled_back}", self.name);
         }
         self.session = Some(session);
         Ok(())

@@ -6,7 +6,7 @@
 //! its own last run there, and how long the log of writes was. A copy from before that run has another
 //! number; a copy from within that run has a shorter log, until others have written to it.
 
-use super::session::DatabaseError;
+use super::error::DatabaseError;
 use lightseal_owner_only::file;
 use serde::{Deserialize, Serialize};
 use std::fmt;

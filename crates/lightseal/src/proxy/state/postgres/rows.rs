@@ -3,101 +3,14 @@
 //! A batch is one transaction of at most one statement of each kind. Each statement takes columns as
 //! arrays and answers with the rows that it changed.
 
-use super::session::{DatabaseError, Prepared, Session};
+use super::error::DatabaseError;
+use super::session::{Prepared, Session};
 use crate::proxy::state::key::StateKey;
 use crate::proxy::state::row::{self, Change, PeerHash, RowId, Save};
 use crate::proxy::state::writer::{Batch, WriteError};
 use std::collections::{BTreeMap, HashSet};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
-
-/// The bytes of a mark: eight numbers, and a port.
-pub(super) const MARK_COLUMNS: usize = 68;
-
-/// All associations, the newest first, with what their peers have presented.
-pub(super) const LOAD: &str = "
-    SELECT id, version, send_epoch, send_below, deliver_epoch, deliver_below, skipped, service_port,
-           sealed, evidence
-    FROM mark JOIN state USING (id) LEFT JOIN chain USING (peer)
-    ORDER BY id DESC";
-
-/// The columns of `mark` as arrays, and who writes.
-macro_rules! marks {
-    ($more:literal) => {
-        concat!(
-            "WITH new AS (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
-                $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::integer[]",
-            $more
-        )
-    };
-}
-
-/// Updates the marks of rows whose versions are the former ones.
-macro_rules! update {
-    () => {
-        "UPDATE mark SET version = new.version, writer = $10, send_epoch = new.send_epoch,
-            send_below = new.send_below, deliver_epoch = new.deliver_epoch,
-            deliver_below = new.deliver_below, skipped = new.skipped, service_port = new.port
-        FROM new WHERE mark.id = new.id AND mark.version = new.former RETURNING mark.id"
-    };
-}
-
-pub(super) const UPDATE_MARKS: &str = concat!(
-    marks!(
-        ") AS new(id, former, version, send_epoch, send_below, deliver_epoch, deliver_below, skipped,
-            port)) "
-    ),
-    update!()
-);
-
-pub(super) const UPDATE_STATES: &str = concat!(
-    marks!(
-        ", $11::bytea[]) AS new(id, former, version, send_epoch, send_below, deliver_epoch,
-            deliver_below, skipped, port, sealed)), changed AS ("
-    ),
-    update!(),
-    "), states AS (
-        UPDATE state SET sealed = new.sealed FROM new JOIN changed USING (id)
-        WHERE state.id = new.id),
-    given AS (SELECT cid, id FROM unnest($12::bytea[], $13::bigint[]) AS given(cid, id)
-        JOIN changed USING (id)),
-    retired AS (DELETE FROM cid USING changed
-        WHERE cid.id = changed.id AND cid.cid <> ALL ($12::bytea[])),
-    cids AS (INSERT INTO cid SELECT cid, id FROM given
-        ON CONFLICT (cid) DO UPDATE SET id = excluded.id WHERE cid.id <> excluded.id)
-    SELECT id FROM changed"
-);
-
-pub(super) const INSERT: &str = concat!(marks!(
-    ", $11::bytea[], $14::smallint[], $15::bytea[]) AS new(id, former, version, send_epoch,
-            send_below, deliver_epoch, deliver_below, skipped, port, sealed, slot, peer)),
-        changed AS (
-            INSERT INTO mark SELECT id, version, $10, send_epoch, send_below, deliver_epoch,
-                deliver_below, skipped, port FROM new
-            ON CONFLICT DO NOTHING RETURNING id),
-        states AS (
-            INSERT INTO state SELECT id, slot, peer, sealed FROM new JOIN changed USING (id)),
-        given AS (SELECT cid, id FROM unnest($12::bytea[], $13::bigint[]) AS given(cid, id)
-            JOIN changed USING (id)),
-        cids AS (INSERT INTO cid SELECT cid, id FROM given
-            ON CONFLICT (cid) DO UPDATE SET id = excluded.id)
-        SELECT id FROM changed"
-));
-
-pub(super) const REMOVE: &str = "
-    WITH gone AS (
-        DELETE FROM mark USING unnest($1::bigint[], $2::bigint[]) AS old(id, version)
-        WHERE mark.id = old.id AND mark.version = old.version RETURNING mark.id),
-    states AS (DELETE FROM state USING gone WHERE state.id = gone.id),
-    cids AS (DELETE FROM cid USING gone WHERE cid.id = gone.id)
-    SELECT id FROM gone";
-
-pub(super) const CHAINS: &str = "
-    INSERT INTO chain (peer, evidence) SELECT * FROM unnest($1::bytea[], $2::bytea[])
-    ON CONFLICT (peer) DO UPDATE SET evidence = excluded.evidence, presented = current_date";
-
-pub(super) const READ_BACK: &str =
-    "SELECT id, version, writer FROM mark WHERE id = ANY ($1::bigint[])";
 
 /// The columns of rows that are inserted or updated.
 #[derive(Debug, Default)]

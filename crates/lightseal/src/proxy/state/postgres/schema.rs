@@ -11,7 +11,7 @@
 //! | `slot` | which node owns each slot |
 //! | `node` | the nodes of the fleet |
 
-use super::session::DatabaseError;
+use super::error::DatabaseError;
 use crate::failure::Failure;
 use tokio_postgres::Client;
 

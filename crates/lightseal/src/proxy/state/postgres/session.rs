@@ -1,10 +1,9 @@
 //! Connections to the database.
 
+use super::error::DatabaseError;
 use super::remembered::Remembered;
-use super::rows;
+use super::sql;
 use crate::proxy::fleet::slots::NodeNumber;
-use std::error::Error;
-use std::fmt;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, Config, NoTls, Statement};
@@ -13,63 +12,6 @@ use tokio_postgres::{Client, Config, NoTls, Statement};
 /// answer may never come.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What holds for each connection. What is confirmed is durable, whatever the database's default is.
-/// A transaction of a process that was paused in its midst must not hold the rows that another process
-/// goes on with.
-const SETTINGS: &str = "
-    SET synchronous_commit = on;
-    SET default_transaction_isolation = 'read committed';
-    SET default_transaction_read_only = off;
-    SET idle_in_transaction_session_timeout = '2s';
-    SET lock_timeout = '5s';
-    SET search_path = lightseal;";
-
-/// Which database this is, and how far it has come. A log of writes that was flushed never gets shorter,
-/// except if the database is rolled back.
-const LOOK: &str = "
-    SELECT (SELECT system_identifier FROM pg_control_system()),
-           ('x' || substr(pg_walfile_name(pg_current_wal_flush_lsn()), 1, 8))::bit(32)::bigint,
-           (pg_current_wal_flush_lsn() - '0/0')::bigint,
-           coalesce((SELECT incarnation FROM node WHERE number = $1), 0)";
-
-/// Begins a run of a node.
-const ENTER: &str = "
-    INSERT INTO node (number, incarnation, beat, leaves, address)
-    VALUES ($1, nextval('incarnation'), 0, false, $2)
-    ON CONFLICT (number) DO UPDATE SET incarnation = excluded.incarnation, beat = 0,
-        leaves = false, address = excluded.address
-    RETURNING incarnation";
-
-/// Why the database has not done what it was asked for.
-#[derive(Debug)]
-pub(super) struct DatabaseError(String);
-
-impl DatabaseError {
-    pub(super) fn new(why: &str) -> Self {
-        Self(why.into())
-    }
-}
-
-impl fmt::Display for DatabaseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for DatabaseError {}
-
-impl From<tokio_postgres::Error> for DatabaseError {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self(match (error.as_db_error(), error.source()) {
-            (Some(answer), _) => {
-                format!("{} (SQLSTATE {})", answer.message(), answer.code().code())
-            }
-            (None, Some(cause)) => format!("{error}: {cause}"),
-            (None, None) => error.to_string(),
-        })
-    }
-}
-
 /// Waits for the database, but not for ever.
 ///
 /// # Errors
@@ -77,7 +19,7 @@ impl From<tokio_postgres::Error> for DatabaseError {
 /// If it does not answer in time.
 pub(super) async fn bounded<T>(answer: impl Future<Output = T>) -> Result<T, DatabaseError> {
     let seconds = PATIENCE.as_secs();
-    let late = |_| DatabaseError(format!("the database has not answered for {seconds} s"));
+    let late = |_| DatabaseError::new(format!("the database has not answered for {seconds} s"));
     tokio::time::timeout(PATIENCE, answer).await.map_err(late)
 }
 
@@ -142,7 +84,7 @@ impl Session {
             let (client, connection) = config.connect(NoTls).await?;
             // It ends with the client, and the client's next call reports its errors.
             tokio::spawn(async { drop(connection.await) });
-            client.batch_execute(SETTINGS).await?;
+            client.batch_execute(sql::SETTINGS).await?;
             Ok(Self { client, node, prepared: None })
         })
         .await?
@@ -158,13 +100,13 @@ impl Session {
         self.prepared = Some(
             bounded(async {
                 Ok::<_, DatabaseError>(Prepared {
-                    marks: client.prepare(rows::UPDATE_MARKS).await?,
-                    states: client.prepare(rows::UPDATE_STATES).await?,
-                    insert: client.prepare(rows::INSERT).await?,
-                    remove: client.prepare(rows::REMOVE).await?,
-                    chains: client.prepare(rows::CHAINS).await?,
-                    read_back: client.prepare(rows::READ_BACK).await?,
-                    look: client.prepare(LOOK).await?,
+                    marks: client.prepare(sql::UPDATE_MARKS).await?,
+                    states: client.prepare(sql::UPDATE_STATES).await?,
+                    insert: client.prepare(sql::INSERT).await?,
+                    remove: client.prepare(sql::REMOVE).await?,
+                    chains: client.prepare(sql::CHAINS).await?,
+                    read_back: client.prepare(sql::READ_BACK).await?,
+                    look: client.prepare(sql::LOOK).await?,
                 })
             })
             .await??,
@@ -204,8 +146,8 @@ impl Session {
     /// If the database does not answer, or the numbers are used up.
     pub(super) async fn enter(&self, address: &str) -> Result<u32, DatabaseError> {
         let node = i16::from(self.node.0);
-        let entered = self.client.query_one(ENTER, &[&node, &address]);
-        let number: i64 = bounded(entered).await??.try_get(0)?;
+        let entered = bounded(self.client.query_one(sql::ENTER, &[&node, &address])).await??;
+        let number: i64 = entered.try_get(0)?;
         u32::try_from(number).map_err(|_| DatabaseError::new("all numbers of runs are used"))
     }
 }
