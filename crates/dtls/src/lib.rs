@@ -211,7 +211,7 @@ pub use crypto::ExportError;
 #[cfg(feature = "server")]
 pub use endpoint::{
     ConnectionIdGenerator, ConnectionMut, ConnectionRef, Endpoint, EndpointEvent, EndpointStats,
-    Handle, Incoming,
+    Handle, Incoming, TicketSecrets,
 };
 pub use error::{
     AggregationError, BadCertificate, CloseReason, ConfigError, ConnectError,

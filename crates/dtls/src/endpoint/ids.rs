@@ -2,6 +2,7 @@
 
 use super::{Endpoint, Handle, id_len};
 use crate::config::ConnectionIds;
+pub use crate::handshake::ticket_keys::TicketSecrets;
 use crate::record::ConnectionId;
 use crate::tuning::MAX_ID_DRAWS;
 use alloc::sync::Arc;
@@ -41,6 +42,19 @@ impl Endpoint {
     ) {
         self.now = self.now.max(now);
         self.jar.share(self.now, generation, secret_of);
+    }
+
+    /// Has this endpoint seal its tickets under keys that follow from secrets that several endpoints
+    /// share, so that each of them resumes the sessions of all (RFC 8446, section 4.6.1; RFC 5077). No
+    /// two of these processes may have the same `process`, below 2^24, with one generation of the
+    /// secrets, also not one after the other. All of them must be given time from one clock, such as
+    /// that of the wall: tickets name times. Tickets of other processes can be used more than once,
+    /// so such endpoints must accept no early data ([`Settings::early_data`](crate::Settings)).
+    ///
+    /// Call it again when a generation begins. Tickets of earlier ones stay valid while `secrets` has
+    /// their secrets.
+    pub fn share_tickets(&mut self, secrets: Arc<dyn TicketSecrets>, generation: u8, process: u32) {
+        self.sessions.share_tickets(secrets, generation, process);
     }
 
     /// A connection ID that no association has, for an association that has `former` already; `None`

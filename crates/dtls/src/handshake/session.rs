@@ -2,7 +2,9 @@
 //! (RFC 5246, section 7.3) or by ticket (RFC 5077).
 
 use super::certificates::AuthenticatedPeer;
-use super::ticket_keys::{TicketId, TicketKeys, TicketSealer, UsedTickets, first_number};
+use super::ticket_keys::{
+    SharedKeys, TicketId, TicketKeys, TicketSealer, TicketSecrets, UsedTickets, first_number,
+};
 use crate::config::{Settings, session};
 use crate::crypto::{CipherSuiteId, MasterSecret12, Provider};
 use crate::parts::{self, PartState};
@@ -98,10 +100,19 @@ pub(crate) fn open(
     Some(Session { suite, extended_master, master, owner, id: Vec::new(), ticket: None })
 }
 
+#[derive(Debug)]
+struct SharedTickets {
+    secrets: Arc<dyn TicketSecrets>,
+    /// The name of this endpoint's key.
+    name: u32,
+}
+
 /// The sessions that a server stores, and the keys of the tickets with which clients store them.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     tickets: Option<Arc<TicketKeys>>,
+    /// How the key follows from secrets that other endpoints have too; `None` for random keys.
+    shared: Option<SharedTickets>,
     /// The number of the next ticket under the current key.
     next_number: u64,
     rotate_at: Instant,
@@ -115,6 +126,7 @@ impl Sessions {
     pub(crate) fn new() -> Self {
         Self {
             tickets: None,
+            shared: None,
             next_number: 0,
             rotate_at: Instant::ZERO,
             used: UsedTickets::default(),
@@ -131,7 +143,14 @@ impl Sessions {
         settings: &Settings,
     ) -> Option<Arc<TicketKeys>> {
         if now >= self.rotate_at || self.tickets.is_none() {
-            let keys = TicketKeys::rotated(self.tickets.as_deref(), rng, settings.provider)?;
+            let keys = match &self.shared {
+                None => TicketKeys::rotated(self.tickets.as_deref(), rng, settings.provider)?,
+                Some(SharedTickets { secrets, name }) => TicketKeys::shared(&SharedKeys {
+                    secrets: Arc::clone(secrets),
+                    provider: settings.provider,
+                    name: *name,
+                })?,
+            };
             self.next_number = first_number(rng);
             self.used.rotate(&keys, self.next_number);
             self.tickets = Some(Arc::new(keys));
@@ -139,6 +158,18 @@ impl Sessions {
             self.rotate_at = now + SESSION_LIFETIME.max(settings.ticket_lifetime);
         }
         self.tickets.clone()
+    }
+
+    /// Seals tickets under keys that follow from these secrets from now on.
+    pub(crate) fn share_tickets(
+        &mut self,
+        secrets: Arc<dyn TicketSecrets>,
+        generation: u8,
+        process: u32,
+    ) {
+        let name = SharedKeys::name(generation, process);
+        self.shared = Some(SharedTickets { secrets, name });
+        self.tickets = None;
     }
 
     /// Reserves a number for one ticket under the current key; `None` before there is a key.

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Each endpoint draws its own keys at random, so that its tickets end with it: after a restart
-//! clients fall back to full handshakes. No number occurs twice under a key: the endpoint counts
+//! clients fall back to full handshakes. Endpoints that share a secret derive keys from it and from
+//! their names, so that each has a key of its own and all open the tickets of all. No number occurs twice under a key: the endpoint counts
 //! tickets, beginning at a random number so that tickets do not reveal how many there are. The
 //! first byte of the content tells the formats apart, of which each version has one.
 
@@ -16,7 +17,9 @@ use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use hmac::{Hmac, KeyInit, Mac};
 use lightseal_core::{Random, Reader};
+use sha2::Sha256;
 use zeroize::Zeroizing;
 
 const HEAD: usize = 4 + 8;
@@ -35,22 +38,75 @@ struct TicketKey {
     aead: Box<dyn Aead>,
 }
 
+/// The secrets of tickets that several endpoints share.
+pub trait TicketSecrets: fmt::Debug + Send + Sync {
+    /// Fills in the secret of a generation, which nobody else may know. Returns `false` if there is
+    /// none: then tickets of that generation are not accepted.
+    fn secret(&self, generation: u8, secret: &mut [u8; 32]) -> bool;
+}
+
+/// How the keys of several endpoints follow from secrets that they share.
+#[derive(Clone)]
+pub(super) struct SharedKeys {
+    pub(super) secrets: Arc<dyn TicketSecrets>,
+    pub(super) provider: &'static Provider,
+    /// The name of this endpoint's own key.
+    pub(super) name: u32,
+}
+
+impl SharedKeys {
+    /// The name of a key: the generation of its secret (8 bits), and the number of the process.
+    pub(super) fn name(generation: u8, process: u32) -> u32 {
+        u32::from(generation) << 24 | process & 0x00ff_ffff
+    }
+
+    /// The key of this name; `None` if its generation has no secret.
+    fn key(&self, name: u32) -> Option<TicketKey> {
+        let mut secret = Zeroizing::new([0; 32]);
+        if !self.secrets.secret((name >> 24) as u8, &mut secret) {
+            return None;
+        }
+        let mut part = 0;
+        let expand = |out: &mut [u8]| {
+            let mut mac =
+                Hmac::<Sha256>::new_from_slice(&*secret).expect("HMAC takes keys of any length");
+            part += 1;
+            mac.update(b"lightseal ticket key");
+            mac.update(&name.to_be_bytes());
+            mac.update(&[part]);
+            let block = mac.finalize().into_bytes();
+            out.iter_mut().zip(block).for_each(|(out, byte)| *out = byte);
+        };
+        TicketKey::new(name, expand, self.provider)
+    }
+}
+
+/// The longest key of a suite with its fixed part of the nonce, in bytes.
+const LONGEST_KEY: usize = 64;
+
 impl TicketKey {
     /// A random key; `None` if the provider has no suite to seal tickets with. Only suites with full
     /// tags are suitable, because an attacker has any number of attempts to forge a ticket.
     fn random(rng: &mut Random, provider: &Provider) -> Option<Self> {
+        let name = u32::from_be_bytes(rng.array());
+        Self::new(name, |bytes| rng.fill(bytes), provider)
+    }
+
+    /// A key of bytes that `fill` draws, at most 32 at a time.
+    fn new(name: u32, mut fill: impl FnMut(&mut [u8]), provider: &Provider) -> Option<Self> {
         let mut newer =
             provider.suites.iter().filter(|suite| suite.encrypts && suite.tag_len == TAG);
         let mut older = provider.suites_12.iter().filter(|suite| suite.tag_len == TAG);
-        let name = u32::from_be_bytes(rng.array());
-        let secret = Zeroizing::new(rng.array::<32>());
+        let mut secret = Zeroizing::new([0; 32]);
+        fill(&mut *secret);
         if let Some(suite) = newer.next() {
             let secret = TrafficSecret::extract(suite.hash, &[], &*secret);
             return Some(Self { name, aead: suite.keying.plain(&secret.derivation()) });
         }
         let suite = older.next()?;
-        let mut key = Zeroizing::new(alloc::vec![0; suite.key_len + suite.fixed_iv_len]);
-        rng.fill(&mut key);
+        let mut key = Zeroizing::new([0; LONGEST_KEY]);
+        let key = key.get_mut(..suite.key_len + suite.fixed_iv_len)?;
+        key.chunks_mut(32).for_each(fill);
         let (key, iv) = key.split_at(suite.key_len);
         Some(Self { name, aead: (suite.aead)(key, iv) })
     }
@@ -60,9 +116,17 @@ impl TicketKey {
 pub(crate) struct TicketKeys {
     current: Arc<TicketKey>,
     previous: Option<Arc<TicketKey>>,
+    shared: Option<SharedKeys>,
 }
 
 impl TicketKeys {
+    /// The key that this endpoint has among those that share secrets; `None` if its generation has
+    /// no secret or the provider has no suite to seal with.
+    pub(super) fn shared(shared: &SharedKeys) -> Option<Self> {
+        let current = Arc::new(shared.key(shared.name)?);
+        Some(Self { current, previous: None, shared: Some(shared.clone()) })
+    }
+
     /// A fresh key, after those of `before`; `None` if the provider has no suite to seal with.
     pub(super) fn rotated(
         before: Option<&Self>,
@@ -70,12 +134,14 @@ impl TicketKeys {
         provider: &Provider,
     ) -> Option<Self> {
         let current = Arc::new(TicketKey::random(rng, provider)?);
-        Some(Self { current, previous: before.map(|keys| Arc::clone(&keys.current)) })
+        let previous = before.map(|keys| Arc::clone(&keys.current));
+        Some(Self { current, previous, shared: None })
     }
 
-    fn find(&self, name: u32) -> Option<&TicketKey> {
+    fn find(&self, name: u32) -> Option<Arc<TicketKey>> {
         let mut keys = core::iter::once(&self.current).chain(&self.previous);
-        keys.find(|key| key.name == name).map(|key| &**key)
+        let own = keys.find(|key| key.name == name).cloned();
+        own.or_else(|| self.shared.as_ref()?.key(name).map(Arc::new))
     }
 
     /// Opens a ticket; `None` if it is not ours.
@@ -136,8 +202,13 @@ pub(super) fn first_number(rng: &mut Random) -> u64 {
 ///
 /// It is bounded: beyond [`MAX_USED_TICKETS`] of a key, the oldest tickets of that key all count as
 /// used. A client with such a ticket falls back to a full handshake.
+///
+/// Tickets of endpoints that share their secrets count as not used: nobody knows.
 #[derive(Debug, Default)]
-pub(super) struct UsedTickets([UsedOfKey; 2]);
+pub(super) struct UsedTickets {
+    of_keys: [UsedOfKey; 2],
+    are_shared: bool,
+}
 
 #[derive(Debug, Default)]
 struct UsedOfKey {
@@ -150,18 +221,22 @@ struct UsedOfKey {
 impl UsedTickets {
     /// A new key begins; its first ticket has this number.
     pub(super) fn rotate(&mut self, keys: &TicketKeys, first: u64) {
-        self.0.swap(0, 1);
-        self.0[0] = UsedOfKey { key: keys.current.name, below: first, numbers: BTreeSet::new() };
+        self.are_shared = keys.shared.is_some();
+        self.of_keys.swap(0, 1);
+        self.of_keys[0] =
+            UsedOfKey { key: keys.current.name, below: first, numbers: BTreeSet::new() };
     }
 
     pub(super) fn contains(&self, id: TicketId) -> bool {
-        let of_key = self.0.iter().find(|used| used.key == id.key);
-        of_key.is_none_or(|used| id.number < used.below || used.numbers.contains(&id.number))
+        match self.of_keys.iter().find(|used| used.key == id.key) {
+            Some(used) => id.number < used.below || used.numbers.contains(&id.number),
+            None => !self.are_shared,
+        }
     }
 
     /// Notes that a ticket was used.
     pub(super) fn insert(&mut self, id: TicketId) {
-        let Some(used) = self.0.iter_mut().find(|used| used.key == id.key) else { return };
+        let Some(used) = self.of_keys.iter_mut().find(|used| used.key == id.key) else { return };
         if id.number >= used.below {
             used.numbers.insert(id.number);
         }
@@ -199,6 +274,44 @@ mod tests {
         assert!(after.open(&ticket).is_none());
     }
 
+    #[derive(Debug)]
+    struct OneSecret;
+
+    impl TicketSecrets for OneSecret {
+        fn secret(&self, generation: u8, secret: &mut [u8; 32]) -> bool {
+            secret.fill(7);
+            generation == 5
+        }
+    }
+
+    #[test]
+    fn processes_that_share_a_secret_have_keys_of_their_own_and_open_the_tickets_of_all() {
+        let providers = [PROVIDER, Provider::new("1.2").with_suites_12(PROVIDER.suites_12)];
+        for provider in &*Box::leak(Box::new(providers)) {
+            let shared = |generation, process| SharedKeys {
+                secrets: Arc::new(OneSecret),
+                provider,
+                name: SharedKeys::name(generation, process),
+            };
+            let [one, other] =
+                [0x0000_0001, 0x0000_0002].map(|of| TicketKeys::shared(&shared(5, of)).unwrap());
+            let tickets = [&one, &other].map(|keys| TicketSealer::new(keys, 9).seal(b"content"));
+            // Under one key, equal numbers would mean equal nonces.
+            assert_ne!(tickets[0][HEAD..], tickets[1][HEAD..]);
+            for ticket in &tickets {
+                assert_eq!(&*one.open(ticket).unwrap().1, b"content");
+                assert_eq!(&*other.open(ticket).unwrap().1, b"content");
+                let mut renamed = ticket.clone();
+                renamed[3] ^= 4;
+                assert!(one.open(&renamed).is_none(), "of another process");
+                renamed.clone_from(ticket);
+                renamed[0] ^= 1;
+                assert!(one.open(&renamed).is_none(), "of another generation");
+            }
+            assert!(TicketKeys::shared(&shared(6, 1)).is_none());
+        }
+    }
+
     #[test]
     fn a_provider_of_one_version_seals_tickets_too() {
         let rng = &mut Random::insecure(2);
@@ -227,18 +340,20 @@ mod tests {
         for n in 0..100 {
             used.insert(id(n));
         }
-        assert!(used.0[0].numbers.is_empty() && used.contains(id(99)) && !used.contains(id(100)));
+        assert!(
+            used.of_keys[0].numbers.is_empty() && used.contains(id(99)) && !used.contains(id(100))
+        );
         // Every other ticket is used.
         let most = MAX_USED_TICKETS as u64;
         for n in 0..most {
             used.insert(id(101 + 2 * n));
         }
         assert!(!used.contains(id(100)) && used.contains(id(101)) && !used.contains(id(102)));
-        assert_eq!(used.0[0].numbers.len(), MAX_USED_TICKETS);
+        assert_eq!(used.of_keys[0].numbers.len(), MAX_USED_TICKETS);
         used.insert(id(101 + 2 * most));
         assert!(used.contains(id(100)), "too old to tell");
         assert!(!used.contains(id(102)));
-        assert_eq!(used.0[0].numbers.len(), MAX_USED_TICKETS);
+        assert_eq!(used.of_keys[0].numbers.len(), MAX_USED_TICKETS);
         // The key before is remembered too, the one before that is not.
         let next = TicketKeys::rotated(Some(&keys), rng, &PROVIDER).unwrap();
         used.rotate(&next, 5);

@@ -2,7 +2,7 @@
 
 use lightseal_dtls::ProtocolVersion::{self, Dtls12, Dtls13};
 use lightseal_dtls::{
-    ConnectionId, ConnectionIdGenerator, CookiePolicy, Endpoint, Instant, Random,
+    ConnectionId, ConnectionIdGenerator, CookiePolicy, Endpoint, Instant, Random, TicketSecrets,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,6 +101,54 @@ fn a_client_that_one_endpoint_has_asked_for_a_cookie_can_be_answered_by_another(
             assert_eq!(other.stats().retries, 1);
             let asks_again = !knows && version == Dtls12;
             assert_eq!(pair.server.stats().retries, u64::from(asks_again));
+        }
+    }
+}
+
+/// Secrets of the generations from this one on.
+#[derive(Debug)]
+struct Secrets {
+    oldest: u8,
+}
+
+impl TicketSecrets for Secrets {
+    fn secret(&self, generation: u8, secret: &mut [u8; 32]) -> bool {
+        secret.fill(generation);
+        generation >= self.oldest
+    }
+}
+
+#[test]
+fn a_session_is_resumed_at_another_endpoint_while_its_secret_is_there() {
+    for version in VERSIONS {
+        for (generation, oldest, resumes) in [(3, 3, true), (4, 3, true), (4, 4, false)] {
+            let with_tickets = || {
+                let mut configs = configs(version);
+                for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+                    settings.psk_tickets = 1;
+                    settings.session_tickets = true;
+                }
+                configs
+            };
+            let mut pair = with_tickets().pair(1);
+            pair.server.share_tickets(Arc::new(Secrets { oldest: 3 }), 3, 1);
+            pair.connect().assert_connected();
+            let session = pair.client.take_session().or_else(|| pair.client.session());
+            let session = session.expect("a ticket");
+
+            let config = with_tickets().server.config();
+            pair.server = Endpoint::server(config, Random::insecure(2));
+            pair.server.share_tickets(Arc::new(Secrets { oldest }), generation, 2);
+            for used_before in [false, true] {
+                let mut client = with_tickets().client;
+                client.session = Some(session.clone());
+                let mut next = pair.reconnect(client, pair.now.as_micros());
+                next.connect().assert_connected();
+                let resumed = next.at_server.connected.as_ref().unwrap().resumed;
+                assert_eq!(resumed, resumes, "{version} {generation} {oldest} {used_before}");
+                std::mem::swap(&mut pair.server, &mut next.server);
+                pair.now = next.now + Duration::from_secs(1);
+            }
         }
     }
 }
