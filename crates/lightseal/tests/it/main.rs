@@ -31,6 +31,8 @@ mod proxy_credentials;
 #[cfg(target_os = "linux")]
 mod proxy_database;
 mod proxy_first_use;
+#[cfg(target_os = "linux")]
+mod proxy_fleet;
 mod proxy_overload;
 mod proxy_sessions;
 #[cfg(unix)]

@@ -1,7 +1,8 @@
 //! What the log and the status say of stored associations.
 
-use super::State;
+use super::postgres::member::FleetFacts;
 use super::row::Sizes;
+use super::{MemberHandle, State};
 use crate::units::counted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -71,15 +72,18 @@ pub(crate) struct StateReport {
     pub(crate) lost: u64,
     /// Whether the store cannot be written at present.
     pub(crate) fails: bool,
+    /// This node and its fleet, if the store is a database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fleet: Option<FleetFacts>,
 }
 
 impl State {
     /// What the status reports.
     pub(crate) fn report(&self) -> StateReport {
-        let TakenOver { restored, refused, sizes, elapsed, .. } = &self.taken;
+        let TakenOver { restored, refused, sizes, elapsed, .. } = &self.books.taken;
         let counters = &self.writer.counters;
         StateReport {
-            stored: self.rows.len() as u64,
+            stored: self.books.rows.len() as u64,
             restored: *restored,
             refused: refused.clone(),
             restore_ms: elapsed.as_secs_f64() * 1e3,
@@ -89,6 +93,7 @@ impl State {
             transactions: counters.transactions.load(Relaxed),
             lost: counters.lost.load(Relaxed),
             fails: counters.fails.load(Relaxed),
+            fleet: self.member.as_ref().map(MemberHandle::facts),
         }
     }
 }
@@ -105,6 +110,9 @@ impl StateReport {
         }
         if self.fails {
             line += "; the store cannot be written, and associations wait";
+        }
+        if let Some(fleet) = &self.fleet {
+            line += &fleet.text();
         }
         line
     }

@@ -16,7 +16,7 @@ pub(super) type Chain = Vec<u8>;
 
 /// An association from the store.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(crate) struct Row {
     pub(super) id: RowId,
     /// The version of the row, which its marks state too.
     pub(super) version: u64,
@@ -27,6 +27,8 @@ pub(super) struct Row {
     /// Its peer, if it had presented a chain, and the chain.
     pub(super) peer: Option<PeerHash>,
     pub(super) chain: Option<Chain>,
+    /// How many bytes it takes in the store, if that is known.
+    pub(super) bytes: u64,
 }
 
 /// A change of a row.
@@ -46,8 +48,9 @@ pub(super) struct Save {
     pub(super) service_port: u16,
     /// The peer, if it has presented a chain in this run or an earlier one.
     pub(super) peer: Option<PeerHash>,
-    /// The connection IDs that the peer uses, if the association has any.
+    /// The connection IDs that the peer uses, if the association has any, and their slot.
     pub(super) ids: Vec<ConnectionId>,
+    pub(super) slot: u8,
     /// The version that the store has of this row; `None` if the row is not in the store yet.
     pub(super) replaces: Option<u64>,
 }

@@ -211,7 +211,7 @@ impl Store {
             let read = sealed.and_then(|sealed| self.read_row(id, mark.value(), sealed.value()));
             let Some((saved, service_port, peer)) = read else {
                 let (version, service_port, peer, chain) = (0, 0, None, None);
-                each(Row { id, version, saved: None, service_port, peer, chain });
+                each(Row { id, version, saved: None, service_port, peer, chain, bytes: 0 });
                 continue;
             };
             let version = saved.marks.version;
@@ -220,7 +220,7 @@ impl Store {
                 chain = chains.get(peer)?.map(|chain| chain.value().to_vec());
                 used.insert(peer);
             }
-            each(Row { id, version, saved: Some(saved), service_port, peer, chain });
+            each(Row { id, version, saved: Some(saved), service_port, peer, chain, bytes: 0 });
         }
         let is_unused = |peer: &PeerHash| !used.contains(peer);
         if chains.iter()?.any(|entry| entry.is_ok_and(|(peer, _)| is_unused(&peer.value()))) {

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use lightseal_dtls::Handle;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -106,7 +106,7 @@ struct Pending {
     changes: BTreeMap<RowId, Asked>,
     /// The chain that each peer presented last.
     chains: BTreeMap<PeerHash, Chain>,
-    /// They are answered when all changes are written.
+    /// They are answered when all changes that came before them are written.
     flushes: Vec<Sender<()>>,
     /// Nothing follows.
     is_last: bool,
@@ -141,7 +141,12 @@ impl Pending {
             None => BTreeMap::new(),
         };
         let changes = std::mem::replace(&mut self.changes, rest);
-        Batch { changes, chains: std::mem::take(&mut self.chains) }
+        // Whoever waits until everything is written waits for this transaction.
+        let flushes = match self.changes.is_empty() {
+            true => std::mem::take(&mut self.flushes),
+            false => Vec::new(),
+        };
+        Batch { changes, chains: std::mem::take(&mut self.chains), flushes }
     }
 }
 
@@ -150,6 +155,7 @@ impl Pending {
 pub(super) struct Batch {
     changes: BTreeMap<RowId, Asked>,
     pub(super) chains: BTreeMap<PeerHash, Chain>,
+    flushes: Vec<Sender<()>>,
 }
 
 impl Batch {
@@ -161,6 +167,13 @@ impl Batch {
     /// for each other.
     pub(super) fn changes(&self) -> impl Iterator<Item = (RowId, &Change)> {
         self.changes.iter().map(|(id, (change, _))| (*id, change))
+    }
+
+    /// Tells those who wait that it is written.
+    fn answer(&self) {
+        for waiting in &self.flushes {
+            let _ = waiting.send(());
+        }
     }
 
     /// What came of it, where these rows were lost.
@@ -231,10 +244,26 @@ impl Writer {
 
     /// Waits until everything is written. Returns whether it was in this time.
     pub(super) fn flush(&self, patience: Duration) -> bool {
+        !self.has_ended() && self.flushed().wait(patience)
+    }
+
+    /// What can be waited for elsewhere: that everything is written that was asked for until now.
+    pub(super) fn flushed(&self) -> Flushed {
         let (answer, answered) = channel();
         self.shared.lock().flushes.push(answer);
         self.shared.work.notify_one();
-        !self.has_ended() && answered.recv_timeout(patience).is_ok()
+        Flushed(answered)
+    }
+}
+
+/// Everything is written that was asked for until a certain time.
+#[derive(Debug)]
+pub(crate) struct Flushed(Receiver<()>);
+
+impl Flushed {
+    /// Waits for it. Returns whether it came in this time.
+    pub(crate) fn wait(&self, patience: Duration) -> bool {
+        self.0.recv_timeout(patience).is_ok()
     }
 }
 
@@ -267,10 +296,7 @@ impl Thread {
             let (batch, is_last) = (pending.take(), pending.is_last);
             drop(pending);
             if batch.is_empty() {
-                let flushes = std::mem::take(&mut shared.lock().flushes);
-                for answer in flushes {
-                    let _ = answer.send(());
-                }
+                batch.answer();
                 if is_last {
                     return;
                 }
@@ -285,6 +311,7 @@ impl Thread {
             for some in batch.outcome(&lost).chunks(MOST_CONFIRMATIONS) {
                 (self.confirm)(some);
             }
+            batch.answer();
         }
     }
 
@@ -344,7 +371,14 @@ mod tests {
             skipped: 0,
         };
         let saved = Box::new(SavedAssociation::new(marks, vec![version as u8]));
-        Change::Save(Save { saved, service_port: 7, peer: None, ids: Vec::new(), replaces })
+        Change::Save(Save {
+            saved,
+            service_port: 7,
+            peer: None,
+            ids: Vec::new(),
+            slot: 0,
+            replaces,
+        })
     }
 
     #[test]

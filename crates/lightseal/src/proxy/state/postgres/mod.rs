@@ -3,6 +3,7 @@
 //! - [`schema`]: the tables;
 //! - [`session`]: connections to the database;
 //! - [`remembered`]: what a node remembers of the database, to see that it was rolled back;
+//! - [`member`]: the thread of a node, which moves slots;
 //! - [`rows`]: how a batch becomes statements;
 //! - [`sql`]: the statements;
 //! - [`error`]: why a database fails.
@@ -12,33 +13,39 @@
 //! whatever others believe, and however late their writes arrive.
 
 mod error;
+pub(crate) mod member;
 mod remembered;
 mod rows;
 mod schema;
 mod session;
 mod sql;
 
+use super::fleet_keys::FleetKeys;
 use super::key::StateKey;
 use super::place::Lock;
-use super::row::{self, Row, RowId, Sizes};
+use super::row::{Row, RowId, Sizes};
 use super::writer::{Backend, Batch, Loaded, WriteError};
 use crate::failure::{Context, Failure};
 use crate::proxy::fleet::slots::NodeNumber;
 use error::DatabaseError;
-use lightseal_dtls::Marks;
 use lightseal_owner_only::socket::prepare_directory;
+use member::Member;
 use remembered::{Memory, Remembered};
 use rows::Statements;
 use session::{OwnRuntime, Session};
+use std::collections::BTreeSet;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tokio_postgres::Config;
 use tokio_postgres::config::Host;
-use tokio_postgres::{Config, Row as Record};
 
-/// How many rows are read at once.
-const ROWS_AT_ONCE: i32 = 1000;
+/// How many slots are read at once.
+const SLOTS_AT_ONCE: usize = 16;
 
 /// How often a node writes down how far the database has come.
 const REMEMBER: Duration = Duration::from_secs(1);
@@ -78,6 +85,17 @@ impl fmt::Display for StoreUrl {
     }
 }
 
+/// `--store`, and which node of the fleet this is.
+#[derive(Clone, Debug)]
+pub(crate) struct DatabaseArgs {
+    pub(crate) url: StoreUrl,
+    pub(crate) node: NodeNumber,
+    /// Where other nodes send what is this node's.
+    pub(crate) address: SocketAddr,
+    /// Whether connection IDs hide their slots.
+    pub(crate) scrambles_ids: bool,
+}
+
 /// An open store.
 #[derive(Debug)]
 pub(super) struct Postgres {
@@ -85,44 +103,47 @@ pub(super) struct Postgres {
     runtime: OwnRuntime,
     config: Config,
     node: NodeNumber,
-    key: StateKey,
+    key: Arc<StateKey>,
     session: Option<Session>,
     memory: Memory,
     /// Whether the database was rolled back while this process ran.
-    is_rolled_back: bool,
+    is_rolled_back: Arc<AtomicBool>,
     /// The number of this run, which no other process of the fleet has or ever had.
     incarnation: u32,
+    /// The slots that the node owns at its start.
+    slots: BTreeSet<u8>,
     /// When it was last written down how far the database has come.
     remembered_at: Instant,
     _lock: Lock,
 }
 
 impl Postgres {
-    /// Opens the store in a database, and makes its tables if there are none. `directory` has what is
-    /// remembered of the database. With `forget` both begin anew.
+    /// Opens the store in a database as a node of its fleet, and makes the tables if there are none.
+    /// `directory` has what is remembered of the database. With `forget` both begin anew.
     ///
     /// # Errors
     ///
     /// If the database or the directory cannot be used, the store was made with another key or by
     /// another version, or it was rolled back. Then nothing is changed.
     pub(super) fn open(
-        url: &StoreUrl,
+        database: &DatabaseArgs,
         directory: &Path,
         key: StateKey,
         forget: bool,
-    ) -> Result<Self, Failure> {
+    ) -> Result<(Self, Member, FleetKeys), Failure> {
+        let DatabaseArgs { url, node, address, scrambles_ids } = database;
+        let (node, address) = (*node, address.to_string());
         let place = format!("--state {}", directory.display());
         prepare_directory(directory).context(&place)?;
         let Some(lock) = Lock::take(directory).context(&place)? else {
             return Err(Failure::new(format_args!("{place}: another process has it open")));
         };
         let name = format!("--store {url}");
-        let node = NodeNumber(0);
-        let mut memory = Memory::read(directory).context(&place)?;
+        let (key, mut memory) = (Arc::new(key), Memory::read(directory).context(&place)?);
         let runtime = OwnRuntime::new().context(&name)?;
-        let (session, incarnation) = runtime.block_on(async {
+        let (session, incarnation, roster, secret) = runtime.block_on(async {
             let mut session = Session::begin(&url.0, node).await.context(&name)?;
-            session::bounded(schema::prepare(session.client(), key.check_value(), forget))
+            let secret = session::bounded(schema::prepare(session.client(), &key, forget))
                 .await
                 .context(&name)?
                 .context(&name)?
@@ -132,59 +153,44 @@ impl Postgres {
             if !forget {
                 memory.judge(&seen).context(&name)?;
             }
-            let incarnation = session.enter("").await.context(&name)?;
+            let incarnation = session.enter(&address).await.context(&name)?;
             memory.write(seen.with_incarnation(incarnation)).context(&place)?;
-            Ok::<_, Failure>((session, incarnation))
+            let joined = session::bounded(async {
+                let mut roster = session.roster().await?;
+                // Nobody else is known to be dead yet. What is nobody's is taken at once.
+                let take = roster.plan(node, &BTreeSet::new()).take;
+                let taken = session.move_slots(&take).await?;
+                roster.moved(&take, &taken);
+                Ok::<_, DatabaseError>(roster)
+            });
+            let roster = joined.await.context(&name)?.context(&name)?;
+            Ok::<_, Failure>((session, incarnation, roster, secret))
         })?;
-        Ok(Self {
-            name,
+        let (config, is_rolled_back) = (url.0.clone(), Arc::<AtomicBool>::default());
+        let store = Self {
+            name: name.clone(),
             runtime,
-            config: url.0.clone(),
+            config: config.clone(),
             node,
-            key,
+            key: Arc::clone(&key),
             session: Some(session),
             memory,
-            is_rolled_back: false,
+            is_rolled_back: Arc::clone(&is_rolled_back),
             incarnation,
+            slots: roster.slots_of(node),
             remembered_at: Instant::now(),
             _lock: lock,
-        })
-    }
-
-    /// Reads a row, and how many bytes it takes.
-    fn row(&self, record: &Record) -> Result<(Row, u64), tokio_postgres::Error> {
-        let number = |at: usize| record.try_get::<_, i64>(at).map(|number| number as u64);
-        let id = number(0)?;
-        let marks = Marks {
-            version: number(1)?,
-            send_epoch: number(2)?,
-            send_below: number(3)?,
-            deliver_epoch: number(4)?,
-            deliver_below: number(5)?,
-            skipped: number(6)?,
         };
-        let port: i32 = record.try_get(7)?;
-        let sealed: &[u8] = record.try_get(8)?;
-        let chain: Option<&[u8]> = record.try_get(9)?;
-        let bytes = (sql::MARK_COLUMNS + sealed.len()) as u64;
-        let opened = row::open(&self.key, id, marks, sealed);
-        let (saved, peer) = opened.map_or((None, None), |(saved, peer)| (Some(saved), peer));
-        let row = Row {
-            id,
-            version: marks.version,
-            saved,
-            service_port: u16::try_from(port).unwrap_or(0),
-            peer,
-            chain: peer.and(chain).map(<[u8]>::to_vec),
-        };
-        Ok((row, bytes))
+        let member =
+            Member { name, config, key, node, incarnation, address, roster, is_rolled_back };
+        Ok((store, member, FleetKeys::new(secret, *scrambles_ids)))
     }
 
     /// Writes down how far the database has come, so that the next run sees if it was rolled back.
     fn remember(&mut self, seen: Remembered) {
         self.remembered_at = Instant::now();
         // The next run is to see it, too.
-        if self.is_rolled_back {
+        if self.is_rolled_back.load(Relaxed) {
             return;
         }
         if let Err(error) = self.memory.write(seen) {
@@ -199,26 +205,17 @@ impl Backend for Postgres {
     }
 
     fn load(&mut self, each: &mut dyn FnMut(Row)) -> Result<Loaded, Failure> {
-        let mut session = self.session.take().ok_or_else(|| Failure::new("not connected"))?;
-        let mut sizes = Sizes::default();
-        let loaded = self.runtime.block_on(async {
-            let transaction = session.client_mut().transaction().await?;
-            let portal = transaction.bind(sql::LOAD, &[]).await?;
-            loop {
-                let records = transaction.query_portal(&portal, ROWS_AT_ONCE).await?;
-                for record in &records {
-                    let (row, bytes) = self.row(record)?;
-                    sizes.rows += 1;
-                    sizes.stored += bytes;
-                    each(row);
-                }
-                if records.is_empty() {
-                    return transaction.commit().await;
-                }
+        let session = self.session.as_mut().ok_or_else(|| Failure::new("not connected"))?;
+        let (mut sizes, slots) = (Sizes::default(), Vec::from_iter(&self.slots));
+        for some in slots.chunks(SLOTS_AT_ONCE) {
+            let some: Vec<_> = some.iter().map(|slot| i16::from(**slot)).collect();
+            let rows = self.runtime.block_on(session.load(&self.key, self.node, &some));
+            for row in rows.map_err(Failure::new)? {
+                sizes.rows += 1;
+                sizes.stored += row.bytes;
+                each(row);
             }
-        });
-        loaded.map_err(|error| Failure::new(DatabaseError::from(error)))?;
-        self.session = Some(session);
+        }
         Ok(Loaded { sizes, next: RowId::from(self.incarnation) << 32 })
     }
 
@@ -257,7 +254,7 @@ impl Backend for Postgres {
             Ok::<_, DatabaseError>((session, seen))
         })?;
         if let Err(rolled_back) = self.memory.judge(&seen)
-            && !std::mem::replace(&mut self.is_rolled_back, true)
+            && !self.is_rolled_back.swap(true, Relaxed)
         {
             tracing::error!("{}: {rolled_back}", self.name);
         }

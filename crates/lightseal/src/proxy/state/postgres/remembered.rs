@@ -2,9 +2,9 @@
 //!
 //! A database that was restored from a backup or a snapshot, or that failed over to a standby which
 //! had not received all writes, has marks that are too small: whoever goes on from them uses nonces a
-//! second time. A node therefore keeps in a file which database it knows, its timeline, the number of
-//! its own last run there, and how long the log of writes was. A copy from before that run has another
-//! number; a copy from within that run has a shorter log, until others have written to it.
+//! second time. A node therefore keeps in a file which database it knows, its timeline, the number and
+//! the last beat of its own last run there, and how long the log of writes was. A copy knows less of the
+//! node.
 
 use super::error::DatabaseError;
 use lightseal_owner_only::file;
@@ -28,6 +28,9 @@ pub(super) struct Remembered {
     log_bytes: i64,
     /// The number of this node's last run; 0 if it had none. Numbers only grow.
     incarnation: i64,
+    /// The last beat of that run.
+    #[serde(default)]
+    beat: i64,
 }
 
 /// How the database differs from the one that is remembered.
@@ -47,7 +50,7 @@ impl fmt::Display for RolledBack {
                 write!(f, "it is on timeline {found}, not {remembered} as before")?;
             }
             Self::ShorterLog => f.write_str("its log is shorter than it was")?,
-            Self::OlderRun => f.write_str("it does not know the last run of this node")?,
+            Self::OlderRun => f.write_str("it knows less than this node has told it")?,
         }
         f.write_str(
             ": what is stored may be older than what was used, so no association is taken over; \
@@ -70,12 +73,13 @@ impl Remembered {
             timeline: record.try_get(1)?,
             log_bytes: record.try_get(2)?,
             incarnation: record.try_get(3)?,
+            beat: record.try_get(4)?,
         })
     }
 
     /// The same database, which this run has told its number.
     pub(super) fn with_incarnation(self, incarnation: u32) -> Self {
-        Self { incarnation: incarnation.into(), ..self }
+        Self { incarnation: incarnation.into(), beat: 0, ..self }
     }
 
     /// Compares the database, as it is now, with what is remembered.
@@ -87,7 +91,7 @@ impl Remembered {
             let (remembered, found) = (self.timeline, now.timeline);
             return Err(RolledBack::OtherTimeline { remembered, found });
         }
-        if now.incarnation < self.incarnation {
+        if (now.incarnation, now.beat) < (self.incarnation, self.beat) {
             return Err(RolledBack::OlderRun);
         }
         if now.log_bytes < self.log_bytes {
@@ -155,14 +159,22 @@ mod tests {
 
     #[test]
     fn a_database_that_went_back_is_seen() {
-        let then =
-            Remembered { system_identifier: -5, timeline: 2, log_bytes: 1 << 40, incarnation: 7 };
+        let then = Remembered {
+            system_identifier: -5,
+            timeline: 2,
+            log_bytes: 1 << 40,
+            incarnation: 7,
+            beat: 40,
+        };
         assert_eq!(then.judge(&then), Ok(()));
         assert_eq!(then.judge(&Remembered { log_bytes: (1 << 40) + 1, ..then }), Ok(()));
         let shorter = Remembered { log_bytes: (1 << 40) - 1, ..then };
         assert_eq!(then.judge(&shorter), Err(RolledBack::ShorterLog));
-        let older = Remembered { incarnation: 6, log_bytes: i64::MAX, ..then };
-        assert_eq!(then.judge(&older), Err(RolledBack::OlderRun));
+        for (incarnation, beat) in [(6, i64::MAX), (7, 39)] {
+            let older = Remembered { incarnation, beat, log_bytes: i64::MAX, ..then };
+            assert_eq!(then.judge(&older), Err(RolledBack::OlderRun));
+        }
+        assert_eq!(then.judge(&Remembered { incarnation: 8, beat: 0, ..then }), Ok(()));
         for found in [1, 3] {
             let other = Remembered { timeline: found, log_bytes: i64::MAX, ..then };
             let expected = RolledBack::OtherTimeline { remembered: 2, found };

@@ -54,7 +54,7 @@ impl Columns {
         self.id.push(id);
         self.former.push(number(save.replaces.unwrap_or(0))?);
         self.port.push(save.service_port.into());
-        self.slot.push(save.ids.first().and_then(|cid| cid.first()).copied().unwrap_or(0).into());
+        self.slot.push(save.slot.into());
         self.peer.push(save.peer.map(|peer| peer.to_vec()));
         if let Some(sealed) = sealed {
             self.sealed.push(sealed);

@@ -2,7 +2,7 @@
 //!
 //! | table | what it has |
 //! |---|---|
-//! | `meta` | one row: the format, and the cluster in which the tables were made |
+//! | `meta` | one row: the format, the cluster in which the tables were made, the fleet's secret, sealed |
 //! | `key` | the check values of the keys under which rows are sealed |
 //! | `mark` | how far each association may have come, in clear; written often |
 //! | `state` | all else of each association, sealed; the slot of its connection IDs; its peer |
@@ -13,10 +13,16 @@
 
 use super::error::DatabaseError;
 use crate::failure::Failure;
+use crate::proxy::state::key::StateKey;
+use crate::proxy::state::row::RowId;
 use tokio_postgres::Client;
+use zeroize::Zeroizing;
 
 /// The version of the tables. Another one is refused.
 const FORMAT: i32 = 1;
+
+/// The number under which the fleet's secret is sealed; no row has it.
+const SECRET: RowId = RowId::MAX;
 
 /// Two processes that begin at once make the tables one after the other. The number is arbitrary.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7382461950217734)";
@@ -28,7 +34,8 @@ const CREATE: &str = "
     CREATE TABLE meta (
         one boolean PRIMARY KEY DEFAULT true CHECK (one),
         format integer NOT NULL,
-        system_identifier bigint NOT NULL);
+        system_identifier bigint NOT NULL,
+        secret bytea);
     CREATE TABLE key (check_value bytea PRIMARY KEY);
     CREATE TABLE mark (
         id bigint PRIMARY KEY,
@@ -69,22 +76,23 @@ const CREATE: &str = "
 
 const FORGET: &str = "
     TRUNCATE mark, state, cid, chain, key;
-    UPDATE meta SET system_identifier = (SELECT system_identifier FROM pg_control_system());";
+    UPDATE meta SET secret = NULL,
+        system_identifier = (SELECT system_identifier FROM pg_control_system());";
 
 /// Makes the tables if there are none, and refuses those that are not this program's. With `forget`
-/// everything that is in them is removed.
+/// everything that is in them is removed. Returns the fleet's secret.
 ///
 /// # Errors
 ///
 /// If the database fails, or has a store of another version, key or cluster. Then nothing is changed.
 pub(super) async fn prepare(
     client: &Client,
-    key: [u8; 16],
+    key: &StateKey,
     forget: bool,
-) -> Result<Result<(), Failure>, DatabaseError> {
+) -> Result<Result<Zeroizing<[u8; 32]>, Failure>, DatabaseError> {
     client.batch_execute("BEGIN").await?;
     let examined = examine(client, key, forget).await;
-    let end = if matches!(examined, Ok(Ok(()))) { "COMMIT" } else { "ROLLBACK" };
+    let end = if matches!(examined, Ok(Ok(_))) { "COMMIT" } else { "ROLLBACK" };
     // After an error the connection may be broken, and that error says more than this one.
     let ended = client.batch_execute(end).await;
     let examined = examined?;
@@ -94,9 +102,9 @@ pub(super) async fn prepare(
 
 async fn examine(
     client: &Client,
-    key: [u8; 16],
+    key: &StateKey,
     forget: bool,
-) -> Result<Result<(), Failure>, DatabaseError> {
+) -> Result<Result<Zeroizing<[u8; 32]>, Failure>, DatabaseError> {
     let wrong = |why: &str| Ok(Err(Failure::new(why)));
     client.query_one(LOCK, &[]).await?;
     let found = client.query_one("SELECT to_regclass('lightseal.meta') IS NOT NULL", &[]).await?;
@@ -119,17 +127,30 @@ async fn examine(
              associations; --forget starts afresh, with new handshakes",
         );
     }
+    let check_value = key.check_value();
     let keys = client.query("SELECT check_value FROM key", &[]).await?;
     if keys.is_empty() {
-        client.execute("INSERT INTO key VALUES ($1)", &[&&key[..]]).await?;
-        return Ok(Ok(()));
+        client.execute("INSERT INTO key VALUES ($1)", &[&&check_value[..]]).await?;
     }
     for known in keys {
-        if known.try_get::<_, &[u8]>(0)? != key {
+        if known.try_get::<_, &[u8]>(0)? != check_value {
             return wrong(
                 "it was made with another --state-key; --forget starts afresh, with new handshakes",
             );
         }
     }
-    Ok(Ok(()))
+    let sealed = client.query_one("SELECT secret FROM meta", &[]).await?;
+    let Some(sealed) = sealed.try_get::<_, Option<&[u8]>>(0)? else {
+        let mut secret = Zeroizing::new([0; 32]);
+        let sealed = getrandom::fill(&mut *secret).and_then(|()| key.seal(SECRET, &*secret));
+        let sealed =
+            sealed.map_err(|error| DatabaseError::new(format!("no randomness: {error}")))?;
+        client.execute("UPDATE meta SET secret = $1", &[&sealed]).await?;
+        return Ok(Ok(secret));
+    };
+    let opened = key.open(SECRET, sealed);
+    match opened.as_deref().and_then(|opened| <[u8; 32]>::try_from(&opened[..]).ok()) {
+        Some(secret) => Ok(Ok(Zeroizing::new(secret))),
+        None => wrong("the fleet's secret is damaged; --forget starts afresh, with new handshakes"),
+    }
 }

@@ -3,14 +3,22 @@
 use super::error::DatabaseError;
 use super::remembered::Remembered;
 use super::sql;
+use crate::proxy::fleet::plan::{Roster, RosterNode, RosterSlot, SlotMove};
 use crate::proxy::fleet::slots::NodeNumber;
+use crate::proxy::state::key::StateKey;
+use crate::proxy::state::row::{self, Row};
+use lightseal_dtls::Marks;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio_postgres::{Client, Config, NoTls, Statement};
+use tokio_postgres::{Client, Config, NoTls, Row as Record, Statement};
 
 /// How long the database may take for anything. After this the connection is given up, because an
 /// answer may never come.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many rows are read at once.
+const ROWS_AT_ONCE: i32 = 1000;
 
 /// Waits for the database, but not for ever.
 ///
@@ -66,6 +74,9 @@ pub(super) struct Prepared {
     pub(super) remove: Statement,
     pub(super) chains: Statement,
     pub(super) read_back: Statement,
+    pub(super) nodes: Statement,
+    pub(super) slots: Statement,
+    pub(super) beat: Statement,
     look: Statement,
 }
 
@@ -106,6 +117,9 @@ impl Session {
                     remove: client.prepare(sql::REMOVE).await?,
                     chains: client.prepare(sql::CHAINS).await?,
                     read_back: client.prepare(sql::READ_BACK).await?,
+                    nodes: client.prepare(sql::NODES).await?,
+                    slots: client.prepare(sql::SLOTS).await?,
+                    beat: client.prepare(sql::BEAT).await?,
                     look: client.prepare(sql::LOOK).await?,
                 })
             })
@@ -116,10 +130,6 @@ impl Session {
 
     pub(super) fn client(&self) -> &Client {
         &self.client
-    }
-
-    pub(super) fn client_mut(&mut self) -> &mut Client {
-        &mut self.client
     }
 
     pub(super) fn parts(&self) -> Result<(&Client, &Prepared), DatabaseError> {
@@ -150,4 +160,139 @@ impl Session {
         let number: i64 = entered.try_get(0)?;
         u32::try_from(number).map_err(|_| DatabaseError::new("all numbers of runs are used"))
     }
+
+    /// The fleet, as the database has it.
+    ///
+    /// # Errors
+    ///
+    /// If the connection is broken.
+    pub(super) async fn roster(&self) -> Result<Roster, DatabaseError> {
+        let (client, prepared) = self.parts()?;
+        let mut roster = Roster::default();
+        let node = |number: i16| u8::try_from(number).ok().map(NodeNumber);
+        for row in client.query(&prepared.nodes, &[]).await? {
+            let Some(number) = node(row.try_get(0)?) else { continue };
+            let address: &str = row.try_get(4)?;
+            let pulse = (row.try_get(1)?, row.try_get(2)?);
+            let (leaves, address) = (row.try_get(3)?, address.parse().ok());
+            roster.nodes.insert(number, RosterNode { pulse, leaves, address });
+        }
+        for row in client.query(&prepared.slots, &[]).await? {
+            let (slot, owner, term): (i16, Option<i16>, i64) =
+                (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            if let Some(slot) = usize::try_from(slot).ok().and_then(|at| roster.slots.get_mut(at)) {
+                *slot = RosterSlot { owner: owner.and_then(node), term };
+            }
+        }
+        Ok(roster)
+    }
+
+    /// A beat of the node's run `incarnation`.
+    ///
+    /// # Errors
+    ///
+    /// If the connection is broken.
+    pub(super) async fn beat(
+        &self,
+        incarnation: i64,
+        beat: i64,
+        leaves: bool,
+    ) -> Result<(), DatabaseError> {
+        let (client, prepared) = self.parts()?;
+        let node = i16::from(self.node.0);
+        client.query(&prepared.beat, &[&node, &incarnation, &beat, &leaves]).await?;
+        Ok(())
+    }
+
+    /// Lets the node live again in a database that knows less of it.
+    ///
+    /// # Errors
+    ///
+    /// If the connection is broken.
+    pub(super) async fn enter_again(
+        &self,
+        incarnation: i64,
+        beat: i64,
+        address: &str,
+    ) -> Result<(), DatabaseError> {
+        let node = i16::from(self.node.0);
+        let client = &self.client;
+        client.query(sql::NEXT_INCARNATION, &[&incarnation]).await?;
+        client.execute(sql::ENTER_AGAIN, &[&node, &incarnation, &beat, &address]).await?;
+        Ok(())
+    }
+
+    /// Moves slots that have not moved meanwhile. Returns those.
+    ///
+    /// # Errors
+    ///
+    /// If the connection is broken.
+    pub(super) async fn move_slots(
+        &self,
+        moves: &[SlotMove],
+    ) -> Result<BTreeSet<u8>, DatabaseError> {
+        let number = |node: NodeNumber| i16::from(node.0);
+        let slots: Vec<i16> = moves.iter().map(|of| of.slot.into()).collect();
+        let former: Vec<_> = moves.iter().map(|of| of.from.owner.map(number)).collect();
+        let terms: Vec<_> = moves.iter().map(|of| of.from.term).collect();
+        let owners: Vec<_> = moves.iter().map(|of| number(of.to)).collect();
+        let moved = self.client.query(sql::MOVE, &[&slots, &former, &terms, &owners]).await?;
+        let slots = moved.iter().map(|row| row.try_get::<_, i16>(0));
+        slots.map(|slot| Ok(u8::try_from(slot?).unwrap_or_default())).collect()
+    }
+
+    /// The associations in some of the node's slots, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// If the connection is broken.
+    pub(super) async fn load(
+        &mut self,
+        key: &StateKey,
+        node: NodeNumber,
+        slots: &[i16],
+    ) -> Result<Vec<Row>, DatabaseError> {
+        let node = i16::from(node.0);
+        let transaction = self.client.transaction().await?;
+        let portal = transaction.bind(sql::LOAD, &[&node, &slots]).await?;
+        let mut rows = Vec::new();
+        loop {
+            let records = transaction.query_portal(&portal, ROWS_AT_ONCE).await?;
+            for record in &records {
+                rows.push(row(key, record)?);
+            }
+            if records.is_empty() {
+                transaction.commit().await?;
+                return Ok(rows);
+            }
+        }
+    }
+}
+
+/// Reads a row of [`sql::LOAD`].
+fn row(key: &StateKey, record: &Record) -> Result<Row, DatabaseError> {
+    let number = |at: usize| record.try_get::<_, i64>(at).map(|number| number as u64);
+    let id = number(0)?;
+    let marks = Marks {
+        version: number(1)?,
+        send_epoch: number(2)?,
+        send_below: number(3)?,
+        deliver_epoch: number(4)?,
+        deliver_below: number(5)?,
+        skipped: number(6)?,
+    };
+    let port: i32 = record.try_get(7)?;
+    let sealed: &[u8] = record.try_get(8)?;
+    let chain: Option<&[u8]> = record.try_get(9)?;
+    let opened = row::open(key, id, marks, sealed);
+    let (saved, peer) = opened.map_or((None, None), |(saved, peer)| (Some(saved), peer));
+    Ok(Row {
+        id,
+        version: marks.version,
+        saved,
+        service_port: u16::try_from(port).unwrap_or(0),
+        peer,
+        chain: peer.and(chain).map(<[u8]>::to_vec),
+        bytes: (sql::MARK_COLUMNS + sealed.len()) as u64,
+    })
 }

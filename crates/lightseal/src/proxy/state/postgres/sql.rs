@@ -17,7 +17,8 @@ pub(super) const LOOK: &str = "
     SELECT (SELECT system_identifier FROM pg_control_system()),
            ('x' || substr(pg_walfile_name(pg_current_wal_flush_lsn()), 1, 8))::bit(32)::bigint,
            (pg_current_wal_flush_lsn() - '0/0')::bigint,
-           coalesce((SELECT incarnation FROM node WHERE number = $1), 0)";
+           coalesce((SELECT incarnation FROM node WHERE number = $1), 0),
+           coalesce((SELECT beat FROM node WHERE number = $1), 0)";
 
 /// Begins a run of a node.
 pub(super) const ENTER: &str = "
@@ -30,12 +31,43 @@ pub(super) const ENTER: &str = "
 /// The bytes of a mark: eight numbers, and a port.
 pub(super) const MARK_COLUMNS: usize = 68;
 
-/// All associations, the newest first, with what their peers have presented.
+/// The associations in some of a node's slots, the newest first, with what their peers have presented.
 pub(super) const LOAD: &str = "
     SELECT id, version, send_epoch, send_below, deliver_epoch, deliver_below, skipped, service_port,
            sealed, evidence
-    FROM mark JOIN state USING (id) LEFT JOIN chain USING (peer)
+    FROM slot JOIN state USING (slot) JOIN mark USING (id) LEFT JOIN chain USING (peer)
+    WHERE slot.owner = $1 AND slot.slot = ANY ($2::smallint[])
     ORDER BY id DESC";
+
+/// The nodes.
+pub(super) const NODES: &str = "SELECT number, incarnation, beat, leaves, address FROM node";
+
+/// The slots.
+pub(super) const SLOTS: &str = "SELECT slot, owner, term FROM slot";
+
+/// A beat of a node, unless another process runs as that node.
+pub(super) const BEAT: &str = "
+    UPDATE node SET beat = $3, leaves = $4 WHERE number = $1 AND incarnation = $2 AND beat < $3
+    RETURNING number";
+
+/// Moves slots that have not moved meanwhile.
+pub(super) const MOVE: &str = "
+    UPDATE slot SET owner = new.owner, term = slot.term + 1
+    FROM unnest($1::smallint[], $2::smallint[], $3::bigint[], $4::smallint[])
+        AS new(slot, former, term, owner)
+    WHERE slot.slot = new.slot AND slot.owner IS NOT DISTINCT FROM new.former
+        AND slot.term = new.term
+    RETURNING slot.slot";
+
+/// Lets a node live again that a database which was rolled back knows less of.
+pub(super) const ENTER_AGAIN: &str = "
+    INSERT INTO node (number, incarnation, beat, leaves, address) VALUES ($1, $2, $3, false, $4)
+    ON CONFLICT (number) DO UPDATE SET incarnation = excluded.incarnation, beat = excluded.beat,
+        leaves = false, address = excluded.address";
+
+/// The numbers of runs go on behind this one.
+pub(super) const NEXT_INCARNATION: &str =
+    "SELECT setval('incarnation', $1) FROM incarnation WHERE last_value < $1";
 
 /// The columns of `mark` as arrays, and who writes.
 macro_rules! marks {
