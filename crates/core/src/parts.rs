@@ -6,6 +6,7 @@
 //! and leaves out all code that would handle them. Where a part begins, code asks for `INCLUDED`.
 
 use core::fmt;
+use core::ops::{Deref, DerefMut};
 
 /// A part of an engine.
 pub trait Part: Copy {
@@ -74,6 +75,43 @@ impl<P: Part, T: Clone> Clone for PartState<P, T> {
 impl<P: Part, T: fmt::Debug> fmt::Debug for PartState<P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get().fmt(f)
+    }
+}
+
+/// A value that only a part has, in a variant of its own. Without the part the variant has no size
+/// either, and the compiler leaves out even the code that would drop it.
+pub struct OfPart<P: Part, T>(P::Only<T>);
+
+impl<P: Part, T> OfPart<P, T> {
+    /// The value.
+    pub fn new(part: P, value: T) -> Self {
+        Self(part.only(value))
+    }
+}
+
+impl<P: Part, T> Deref for OfPart<P, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        P::get(&self.0)
+    }
+}
+
+impl<P: Part, T> DerefMut for OfPart<P, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        P::get_mut(&mut self.0)
+    }
+}
+
+impl<P: Part, T: Clone> Clone for OfPart<P, T> {
+    fn clone(&self) -> Self {
+        Self(P::clone_only(&self.0))
+    }
+}
+
+impl<P: Part, T: fmt::Debug> fmt::Debug for OfPart<P, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
     }
 }
 

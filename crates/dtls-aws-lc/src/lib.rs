@@ -22,6 +22,7 @@
 mod aead;
 mod exchange;
 mod hash;
+mod short_gcm;
 pub mod signatures;
 
 use lightseal_dtls::crypto::{

@@ -19,6 +19,9 @@
 //! - `aggregation` (in `full`): shared tags of all schemes in both directions, and code that is fast and
 //!   large. Small devices choose among `agg-sender`, `agg-receiver`, `r2d2-sender` and
 //!   `r2d2-receiver` instead. A scheme that a build lacks is neither offered nor accepted;
+//! - `alloc` (in each of these that needs it): the engine. Without it the crate has no allocator, and
+//!   contains only the cryptography and the formats of records, for engines that protect records with
+//!   keys of their own;
 //! - `os` (default): `Random::from_os`, a random generator that the operating system seeds;
 //! - `passive`: decryption of recorded associations with secrets from a key log;
 //! - `internals`: makes modules public that the crates of this repository use, such as messages and
@@ -153,31 +156,45 @@
 )]
 #![cfg_attr(
     not(feature = "full"),
-    allow(dead_code, unreachable_code, unused, reason = "a part that is left out has no values")
+    allow(
+        dead_code,
+        unreachable_code,
+        unreachable_pub,
+        unused,
+        reason = "a part that is left out has no values"
+    )
 )]
 
+#[cfg(feature = "alloc")]
 extern crate alloc;
 #[cfg(any(test, feature = "os"))]
 extern crate std;
 
 pub mod codepoints;
+#[cfg(feature = "alloc")]
 pub mod config;
+#[cfg(feature = "alloc")]
 mod connection;
-#[cfg(not(feature = "internals"))]
+#[cfg(all(feature = "alloc", not(feature = "internals")))]
 mod credential;
-#[cfg(feature = "internals")]
+#[cfg(all(feature = "alloc", feature = "internals"))]
 pub mod credential;
 pub mod crypto;
 #[cfg(feature = "server")]
 mod endpoint;
+#[cfg(feature = "alloc")]
 pub mod error;
-#[cfg(not(feature = "internals"))]
+#[cfg(all(feature = "alloc", not(feature = "internals")))]
 mod handshake;
-#[cfg(feature = "internals")]
+#[cfg(all(feature = "alloc", feature = "internals"))]
 pub mod handshake;
 #[cfg(not(feature = "internals"))]
-mod messages;
+mod heap;
 #[cfg(feature = "internals")]
+pub mod heap;
+#[cfg(all(feature = "alloc", not(feature = "internals")))]
+mod messages;
+#[cfg(all(feature = "alloc", feature = "internals"))]
 pub mod messages;
 mod parts;
 #[cfg(feature = "passive")]
@@ -186,15 +203,18 @@ pub mod passive;
 mod record;
 #[cfg(feature = "internals")]
 pub mod record;
+#[cfg(feature = "alloc")]
 pub mod stats;
+#[cfg(feature = "alloc")]
 mod timer;
-#[cfg(not(feature = "internals"))]
+#[cfg(all(feature = "alloc", not(feature = "internals")))]
 mod tuning;
-#[cfg(feature = "internals")]
+#[cfg(all(feature = "alloc", feature = "internals"))]
 pub mod tuning;
 
 #[cfg(feature = "os")]
 pub use config::MemorySessions;
+#[cfg(feature = "alloc")]
 pub use config::{
     Adapt, AdaptRule, AggregationPolicy, CertificateCompression, CertificateVerifier, CertifiedKey,
     ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyLog, KeyStore,
@@ -202,10 +222,12 @@ pub use config::{
     PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordLengths, RecordNumbers,
     ServerConfig, Session, SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };
+#[cfg(feature = "alloc")]
 pub use connection::{
     Connection, Event, Marks, RestoreError, SaveError, SavedAssociation, SleepingConnection, Watch,
     WhenRejected,
 };
+#[cfg(feature = "alloc")]
 pub use credential::{Identity, IdentityError};
 pub use crypto::ExportError;
 #[cfg(feature = "server")]
@@ -213,20 +235,25 @@ pub use endpoint::{
     ConnectionIdGenerator, ConnectionMut, ConnectionRef, Endpoint, EndpointEvent, EndpointStats,
     Handle, Incoming, TicketSecrets,
 };
+#[cfg(feature = "alloc")]
 pub use error::{
     AggregationError, BadCertificate, CloseReason, ConfigError, ConnectError,
     ConnectionIdLengthChanged, EarlyDataError, Fault, Incompatibility, Limit, Misbehaviour,
     ReasonClass, ReasonCounts, SendError,
 };
+#[cfg(feature = "alloc")]
 pub use handshake::Negotiated;
 pub use lightseal_aggregation::choice::Family;
 pub use lightseal_aggregation::{Scheme, SchemeError};
 #[cfg(feature = "os")]
 pub use lightseal_core::OsRandomError;
 pub use lightseal_core::{AddressPair, Engine, Instant, Output, Random, Sent};
+#[cfg(feature = "alloc")]
 pub use messages::extensions::MaxFragmentLength;
 pub use record::ConnectionId;
+#[cfg(feature = "alloc")]
 pub use record::{RecordId, Resolution, SecurityLevel};
+#[cfg(feature = "alloc")]
 pub use stats::Stats;
 
 /// The examples of the page that the registry shows.

@@ -3,11 +3,10 @@
 //! [`mod@lightseal_core::parts`] says how code without its feature is left out. Only constructors by
 //! which a program begins to use a part ask for the feature.
 
-use alloc::boxed::Box;
+use crate::heap::Box;
 use core::fmt;
-use core::ops::{Deref, DerefMut};
 use lightseal_core::parts;
-pub(crate) use lightseal_core::parts::Part;
+pub(crate) use lightseal_core::parts::{OfPart, Part};
 
 lightseal_core::parts! {
     /// Handshakes as client.
@@ -75,46 +74,12 @@ pub(crate) type CertificateServer12 = (Server12, Certificates);
 /// Handshakes with certificates as server.
 pub(crate) type CertificateServer = (Server, Certificates);
 
-/// A value that only a part has, in a variant of its own. Without the part the variant has no size
-/// either, and the compiler leaves out even the code that would drop it.
-pub(crate) struct OfPart<P: Part, T>(P::Only<T>);
-
-impl<P: Part, T> OfPart<P, T> {
-    pub(crate) fn new(part: P, value: T) -> Self {
-        Self(part.only(value))
-    }
-}
-
-impl<P: Part, T> Deref for OfPart<P, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        P::get(&self.0)
-    }
-}
-
-impl<P: Part, T> DerefMut for OfPart<P, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        P::get_mut(&mut self.0)
-    }
-}
-
-impl<P: Part, T: Clone> Clone for OfPart<P, T> {
-    fn clone(&self) -> Self {
-        Self(P::clone_only(&self.0))
-    }
-}
-
-impl<P: Part, T: fmt::Debug> fmt::Debug for OfPart<P, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
 /// What a part keeps about an association, in a box of its own from the first use on. Without the
 /// part it stays empty and takes no memory.
+#[cfg(feature = "alloc")]
 pub(crate) struct PartState<P: Part, T>(parts::PartState<P, Box<T>>);
 
+#[cfg(feature = "alloc")]
 impl<P: Part, T> PartState<P, T> {
     pub(crate) const EMPTY: Self = Self(parts::PartState::EMPTY);
 
@@ -145,26 +110,31 @@ impl<P: Part, T> PartState<P, T> {
     }
 }
 
+#[cfg(feature = "alloc")]
 impl<P: Part, T: Clone> Clone for PartState<P, T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
+#[cfg(feature = "alloc")]
 impl<P: Part, T: PartialEq> PartialEq for PartState<P, T> {
     fn eq(&self, other: &Self) -> bool {
         self.get() == other.get()
     }
 }
 
+#[cfg(feature = "alloc")]
 impl<P: Part, T: Eq> Eq for PartState<P, T> {}
 
+#[cfg(feature = "alloc")]
 impl<P: Part, T> Default for PartState<P, T> {
     fn default() -> Self {
         Self::EMPTY
     }
 }
 
+#[cfg(feature = "alloc")]
 impl<P: Part, T: fmt::Debug> fmt::Debug for PartState<P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get().fmt(f)

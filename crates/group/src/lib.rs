@@ -6,6 +6,7 @@
 //! state.
 //!
 //! - [`member`]: a group member (sender, listener or both);
+//! - [`symmetric`]: a member with symmetric keys alone that needs no allocator, for small devices;
 //! - [`node`]: a member of several groups;
 //! - [`controller`]: the group controller, which admits and evicts members and announces rekeys;
 //!   [`control`]: the requests and answers between a member and its controller; [`start`]: how the
@@ -32,6 +33,7 @@
     allow(dead_code, unreachable_pub, unused_imports, reason = "the internals are private")
 )]
 
+#[cfg(feature = "alloc")]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
@@ -48,14 +50,23 @@ pub mod codepoints;
 mod compact;
 #[cfg(feature = "internals")]
 pub mod compact;
+#[cfg(feature = "alloc")]
 pub mod control;
 #[cfg(feature = "controller")]
 pub mod controller;
+#[cfg(feature = "alloc")]
 pub mod directory;
+mod epoch;
+#[cfg(feature = "alloc")]
 pub mod identity;
 pub mod ids;
+mod interface;
+#[cfg(feature = "alloc")]
 pub mod keys;
+mod list;
+#[cfg(feature = "alloc")]
 pub mod member;
+#[cfg(feature = "alloc")]
 pub mod node;
 pub mod numbers;
 mod parts;
@@ -65,15 +76,19 @@ mod rekey;
 #[cfg(feature = "internals")]
 pub mod rekey;
 pub mod start;
+pub mod symmetric;
 
 #[cfg(all(feature = "signatures", feature = "pairwise"))]
 pub use compact::self_test;
 #[cfg(feature = "controller")]
 pub use controller::Controller;
+#[cfg(feature = "alloc")]
 pub use identity::Identity;
 pub use ids::{GroupId, ListenerId, SenderId, SenderSet};
 pub use lightseal_core::{Decode, Encode, Instant, Random, Writer};
+#[cfg(feature = "alloc")]
 pub use member::Member;
+#[cfg(feature = "alloc")]
 pub use node::MultiGroupNode;
 pub use policy::Policy;
 pub use start::Start;

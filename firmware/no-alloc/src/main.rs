@@ -6,29 +6,11 @@
 mod aggregation;
 mod ciphers;
 mod engines;
+mod group;
 
-use cortex_m_semihosting::debug;
+use no_alloc::end;
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
-    end(ciphers::work() && aggregation::work() && engines::work())
-}
-
-/// Ends the emulator. Its exit code is 0 if everything went well, and 1 otherwise.
-fn end(succeeded: bool) -> ! {
-    loop {
-        debug::exit(if succeeded { debug::EXIT_SUCCESS } else { debug::EXIT_FAILURE });
-    }
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    end(false)
-}
-
-/// A panic is an undefined instruction where panics abort at once.
-#[cortex_m_rt::exception]
-// SAFETY: cortex-m-rt wants this handler declared unsafe. It does not return to the faulty code.
-unsafe fn HardFault(_: &cortex_m_rt::ExceptionFrame) -> ! {
-    end(false)
+    end(ciphers::work() && aggregation::work() && engines::work() && group::work())
 }

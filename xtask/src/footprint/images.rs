@@ -51,6 +51,11 @@ impl Image {
         Self { features, ..self }
     }
 
+    /// An image of the package that has no allocator.
+    const fn without_allocator(self, features: &'static str) -> Self {
+        Self { package: "no-alloc", features, ..self }
+    }
+
     /// An image for tables of RAM, which hardly depends on the profile.
     const fn small(self) -> Self {
         Self { profile: "small", ..self }
@@ -157,8 +162,10 @@ pub(super) const IMAGES: &[Image] = &[
     image("lightmac-present", "LightMAC over PRESENT-80, 32 B"),
     image("cmac-aes", "CMAC over AES-128, 32 B"),
     image("hmac-sha256", "HMAC with SHA-256, 32 B"),
-    unfed("group-axiom", "symmetric member of a group in axiom-1.2, CCM_8").with("group-axiom"),
-    unfed("group-compact", "symmetric member of a group in compact, CCM_8").with("group-compact"),
+    unfed("group-axiom", "symmetric member of a group in axiom-1.2, CCM_8")
+        .without_allocator("axiom"),
+    unfed("group-compact", "symmetric member of a group in compact, CCM_8")
+        .without_allocator("compact"),
     unfed(
         "group-signed",
         "member of a group in compact, CCM_8, with signatures and rekey messages",
@@ -192,10 +199,11 @@ pub(super) const IMAGES: &[Image] = &[
         .with("certificates,client"),
     solo("server-raw-keys", "server of DTLS 1.3, CCM_8, raw public keys of P-256", RAW_KEYS)
         .with("certificates,server"),
-    Image {
-        package: "no-alloc",
-        ..image("no-alloc", "shared tags, LightMAC, PRESENT and AES, without an allocator")
-    },
+    image(
+        "no-alloc",
+        "symmetric members of groups, shared tags, LightMAC, PRESENT and AES, without an allocator",
+    )
+    .without_allocator("axiom,compact"),
 ];
 
 /// The named images, or all, with the images whose transcripts they read.

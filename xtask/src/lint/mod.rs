@@ -206,9 +206,12 @@ const FEATURE_SETS: &[(&str, &[&str])] = &[
         "lightseal-group",
         &[
             "axiom,listener",
-            "axiom,sender",
             "compact,listener,sender",
             "axiom,compact,listener,sender",
+            "alloc,axiom,listener",
+            "alloc,axiom,sender",
+            "alloc,compact,listener,sender",
+            "alloc,axiom,compact,listener,sender",
             "compact,listener,rekeying,sender",
             "compact,listener,pairwise",
             "axiom,compact,listener,pairwise,rekeying,sender",

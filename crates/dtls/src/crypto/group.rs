@@ -1,58 +1,13 @@
 //! Key exchange: ephemeral Diffie-Hellman (RFC 8446, section 4.2.8), key encapsulation, and both
 //! together.
 
+pub use super::shared::{InvalidKeyShare, SharedSecret};
+
+use super::shared::joined;
 use super::{Hash, NamedGroup, Sha256};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::fmt;
 use lightseal_core::Random;
-use zeroize::ZeroizeOnDrop;
-
-/// The longest shared secret in bytes: that of P-521.
-const LONGEST_SHARED: usize = 66;
-
-/// The result of a key exchange.
-#[derive(ZeroizeOnDrop)]
-pub struct SharedSecret {
-    bytes: [u8; LONGEST_SHARED],
-    len: usize,
-}
-
-impl SharedSecret {
-    /// A secret that a group computed.
-    ///
-    /// # Errors
-    /// Fails if the secret is longer than 66 bytes.
-    pub fn new(secret: &[u8]) -> Result<Self, InvalidKeyShare> {
-        let mut bytes = [0; LONGEST_SHARED];
-        bytes.get_mut(..secret.len()).ok_or(InvalidKeyShare)?.copy_from_slice(secret);
-        Ok(Self { bytes, len: secret.len() })
-    }
-
-    /// The secret's bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-impl fmt::Debug for SharedSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SharedSecret(..)")
-    }
-}
-
-/// The peer's key share is not a valid public key, or is one that would make the shared secret
-/// known to everybody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InvalidKeyShare;
-
-impl fmt::Display for InvalidKeyShare {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("invalid key share")
-    }
-}
-
-impl core::error::Error for InvalidKeyShare {}
 
 /// A key exchange group.
 pub trait Group: Send + Sync {
@@ -184,15 +139,6 @@ impl KeyExchange for HybridExchange {
         let (mlkem, classic) = peer.split_at_checked(MLKEM768.1).ok_or(InvalidKeyShare)?;
         joined(&self.mlkem.complete(mlkem)?, &self.classic.complete(classic)?)
     }
-}
-
-/// Two secrets, one after the other.
-fn joined(first: &SharedSecret, second: &SharedSecret) -> Result<SharedSecret, InvalidKeyShare> {
-    let mut both = SharedSecret::new(first.as_bytes())?;
-    let end = both.len + second.len;
-    both.bytes.get_mut(both.len..end).ok_or(InvalidKeyShare)?.copy_from_slice(second.as_bytes());
-    both.len = end;
-    Ok(both)
 }
 
 /// The results that a group must compute from one fixed input: a generator seeded with 32 bytes of

@@ -4,7 +4,7 @@
 //! [`CipherSuite::with_hash`](super::CipherSuite::with_hash); without one it uses the portable
 //! [`Sha256`](super::Sha256).
 
-use alloc::boxed::Box;
+use crate::heap::Box;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 use hmac::{Hmac, KeyInit, Mac};

@@ -19,12 +19,14 @@
 
 #[cfg(feature = "dangerous-gcm-aggregation")]
 pub mod dangerous;
+#[cfg(feature = "alloc")]
 pub mod group;
 #[cfg(feature = "rustcrypto")]
 pub mod groups;
 mod hash;
 pub mod limits;
 pub mod protection;
+#[cfg(feature = "alloc")]
 pub mod provider;
 #[cfg(feature = "rustcrypto")]
 pub mod rustcrypto;
@@ -39,17 +41,21 @@ pub mod schedule12;
 mod sha256;
 #[cfg(feature = "sha384")]
 mod sha384;
+mod shared;
+#[cfg(feature = "alloc")]
 pub mod signature;
 #[cfg(all(feature = "certificates", feature = "rustcrypto"))]
 pub mod signatures;
+mod suite;
 pub mod suites;
-#[cfg(not(feature = "internals"))]
+#[cfg(all(feature = "alloc", not(feature = "internals")))]
 mod transcript;
-#[cfg(feature = "internals")]
+#[cfg(all(feature = "alloc", feature = "internals"))]
 pub mod transcript;
 
 pub use crate::codepoints::{CipherSuiteId, NamedGroup, SignatureScheme};
-pub use group::{Group, GroupAnswer, Hybrid, InvalidKeyShare, KeyExchange, SharedSecret};
+#[cfg(feature = "alloc")]
+pub use group::{Group, GroupAnswer, Hybrid, KeyExchange};
 #[cfg(feature = "internals")]
 pub use hash::HashValue;
 #[cfg(not(feature = "internals"))]
@@ -61,9 +67,8 @@ pub(crate) use limits::{OpenUsage, SealUsage};
 pub use protection::{
     Aead, Block, Opened, Pad, Prf, PrfProtection, PrfState, Protection, Record, Unauthentic,
 };
-pub use provider::{
-    AeadKeying, CipherSuite, CipherSuite12, Exchange12, Keying, PadKeying, Provider, SelfTestFailed,
-};
+#[cfg(feature = "alloc")]
+pub use provider::{Provider, SelfTestFailed};
 #[cfg(feature = "internals")]
 pub use schedule::{
     ApplicationSecrets, BinderKey, EarlySecret, ExporterSecret, FinishedKey, HandshakeSecret,
@@ -82,11 +87,14 @@ pub(crate) use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
 pub use sha256::Sha256;
 #[cfg(feature = "sha384")]
 pub use sha384::Sha384;
+pub use shared::{InvalidKeyShare, SharedSecret};
+#[cfg(feature = "alloc")]
 pub use signature::{
     KeyLoader, PrivateKeyError, SignatureAlgorithm, SignatureAnswer, Signing, SigningKey,
 };
+pub use suite::{AeadKeying, CipherSuite, CipherSuite12, Exchange12, Keying, PadKeying};
 pub use suites::known_answer::{KnownAnswer, KnownAnswer12};
-#[cfg(feature = "internals")]
+#[cfg(all(feature = "alloc", feature = "internals"))]
 pub use transcript::Transcript;
-#[cfg(not(feature = "internals"))]
+#[cfg(all(feature = "alloc", not(feature = "internals")))]
 pub(crate) use transcript::Transcript;

@@ -1,5 +1,6 @@
 //! Traits that seal and open records in place.
 
+use crate::heap::Box;
 use core::fmt;
 pub use lightseal_aggregation::{Block, Prf, PrfState};
 
@@ -51,6 +52,22 @@ pub trait Protection: Aead {
     /// The mask for the record number (RFC 9147, section 4.2.3), computed with a separate key.
     /// One-byte record numbers use its first byte.
     fn mask(&self, sample: &Block) -> [u8; 2];
+}
+
+impl<A: Aead + ?Sized> Aead for Box<A> {
+    fn seal(&self, record: Record<'_>, content: &mut [u8], tag: &mut [u8]) {
+        (**self).seal(record, content, tag);
+    }
+
+    fn open(&self, record: Record<'_>, content: &mut [u8], tag: &[u8]) -> Result<(), Unauthentic> {
+        (**self).open(record, content, tag)
+    }
+}
+
+impl<P: Protection + ?Sized> Protection for Box<P> {
+    fn mask(&self, sample: &Block) -> [u8; 2] {
+        (**self).mask(sample)
+    }
 }
 
 /// Encrypts short records under [`NumberMasks::Strong`](crate::NumberMasks::Strong): a pseudorandom

@@ -11,7 +11,7 @@
 use super::hash::{Hash, HashValue, HmacKey, LONGEST_BLOCK, LONGEST_OUTPUT, Parts, RunningHash};
 use super::schedule::opaque;
 use super::{Aead, CipherSuite12, ExportError, SharedSecret};
-use alloc::boxed::Box;
+use crate::heap::Box;
 use core::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 

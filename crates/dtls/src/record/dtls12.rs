@@ -11,8 +11,8 @@ use super::cid::ConnectionId;
 use super::shape::{RecordPlace, SealError, WrittenLengths};
 use crate::codepoints::{ContentType, DTLS_1_2, MAX_CONTENT};
 use crate::crypto::{Aead, CipherSuite12, Record};
+use crate::heap::Box;
 use crate::parts::Dtls12;
-use alloc::boxed::Box;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};
 

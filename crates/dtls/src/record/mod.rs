@@ -12,29 +12,43 @@
 
 pub mod cid;
 pub mod dtls12;
+#[cfg(feature = "alloc")]
 mod dtls13;
+#[cfg(feature = "alloc")]
 pub mod epochs;
+#[cfg(feature = "alloc")]
 mod fates;
 pub mod header;
 pub mod number;
+#[cfg(feature = "alloc")]
 pub mod open;
+#[cfg(feature = "alloc")]
 pub mod outcomes;
+#[cfg(feature = "alloc")]
 pub(crate) mod own_ids;
 #[cfg(feature = "passive")]
 mod passive;
+#[cfg(feature = "alloc")]
 pub mod receive_buffer;
+#[cfg(feature = "alloc")]
 pub mod seal;
 mod shape;
 
 pub use cid::ConnectionId;
 pub use dtls12::Header12;
+#[cfg(feature = "alloc")]
 pub use epochs::{ReceiveEpochs, SendEpochs};
 pub use header::{PlaintextHeader, UnifiedHeader};
+#[cfg(feature = "alloc")]
 pub use open::ReceiveEpoch;
 #[cfg(feature = "passive")]
 pub(crate) use outcomes::PassiveRecord;
+#[cfg(feature = "alloc")]
 pub use outcomes::SecurityLevel;
 #[cfg(feature = "passive")]
 pub(crate) use passive::Reading;
+#[cfg(feature = "alloc")]
 pub use receive_buffer::{ReceiveBuffer, RecordId, Resolution};
+#[cfg(feature = "alloc")]
 pub use seal::{NumberLength, SendEpoch};
+pub use shape::SealError;

@@ -7,7 +7,7 @@
 //! ```
 
 use super::record::{Opener, RecordKey, Sealer};
-use super::suite::Suite;
+use super::suite::{RecordSuite, Suite};
 use crate::{GroupId, SenderId};
 use core::fmt;
 use core::net::IpAddr;
@@ -34,11 +34,11 @@ pub enum ConnectionEnd {
 /// The parameters that every member gets from the controller (section 5.3; RFC 5246, section 6.1).
 /// All except `entity` are the same for all members.
 #[derive(Clone, Debug)]
-pub struct SecurityParameters {
+pub struct SecurityParameters<S: RecordSuite = Suite> {
     /// The member's role.
     pub entity: ConnectionEnd,
     /// The cipher suite, which determines all lengths. The hash is SHA-256.
-    pub suite: Suite,
+    pub suite: S,
     /// The master secret, from
     /// [`PremasterSecret::from_bytes`](lightseal_dtls::crypto::PremasterSecret::from_bytes) and
     /// `into_master`, or from its bytes.
@@ -49,9 +49,9 @@ pub struct SecurityParameters {
     pub server_random: [u8; 32],
 }
 
-impl SecurityParameters {
+impl<S: RecordSuite> SecurityParameters<S> {
     /// Derives the group's keys.
-    pub fn group_keys(&self) -> GroupKeys {
+    pub fn group_keys(&self) -> GroupKeys<S> {
         GroupKeys::new(self.suite, &self.master_secret, &self.client_random, &self.server_random)
     }
 }
@@ -65,8 +65,8 @@ impl SecurityParameters {
 /// All senders share the server write key. Their nonces differ in epoch, SenderID and number.
 /// Therefore a SenderID must belong to one member only within an epoch, and no epoch number may be
 /// used twice with these keys.
-pub struct GroupKeys {
-    suite: Suite,
+pub struct GroupKeys<S: RecordSuite = Suite> {
+    suite: S,
     block: Zeroizing<[u8; 2 * (MOST_KEYS + MOST_IV)]>,
 }
 
@@ -77,10 +77,10 @@ pub(super) struct WriteKeys<'a> {
     pub(super) iv: &'a [u8],
 }
 
-impl GroupKeys {
+impl<S: RecordSuite> GroupKeys<S> {
     /// Derives the key block with the label "key expansion" (RFC 5246, section 6.3).
     fn new(
-        suite: Suite,
+        suite: S,
         master_secret: &MasterSecret12,
         client_random: &[u8; 32],
         server_random: &[u8; 32],
@@ -92,7 +92,7 @@ impl GroupKeys {
     }
 
     /// The suite.
-    pub const fn suite(&self) -> Suite {
+    pub const fn suite(&self) -> S {
         self.suite
     }
 
@@ -113,13 +113,13 @@ impl GroupKeys {
         ]
     }
 
-    fn request_key(&self) -> RecordKey {
+    fn request_key(&self) -> RecordKey<S> {
         let [_, server] = self.write_keys();
         let aead = self.suite.protection(server.mac_key, server.enc_key, server.iv);
         RecordKey::new(self.suite, aead)
     }
 
-    fn response_key(&self, individual: &IndividualKey) -> RecordKey {
+    fn response_key(&self, individual: &IndividualKey) -> RecordKey<S> {
         let [client, _] = self.write_keys();
         let (mac_key, enc_key) = individual.bytes(self.suite).split_at(self.suite.mac_key_len());
         let aead = self.suite.protection(mac_key, enc_key, client.iv);
@@ -127,12 +127,12 @@ impl GroupKeys {
     }
 
     /// The keys with which `sender` seals its requests (section 5.4).
-    pub fn request_sealer(&self, epoch: u16, sender: SenderId) -> Sealer {
+    pub fn request_sealer(&self, epoch: u16, sender: SenderId) -> Sealer<S> {
         Sealer::new(self.request_key(), epoch, sender.0)
     }
 
     /// The keys with which a listener opens the requests of all senders.
-    pub fn request_opener(&self, epoch: u16) -> Opener {
+    pub fn request_opener(&self, epoch: u16) -> Opener<S> {
         Opener::of_requests(self.request_key(), epoch)
     }
 
@@ -173,7 +173,7 @@ impl GroupKeys {
         individual: &IndividualKey,
         epoch: u16,
         group: GroupId,
-    ) -> Sealer {
+    ) -> Sealer<S> {
         Sealer::new(self.response_key(individual), epoch, group.alias())
     }
 
@@ -185,12 +185,12 @@ impl GroupKeys {
         individual: &IndividualKey,
         epoch: u16,
         group: GroupId,
-    ) -> Opener {
+    ) -> Opener<S> {
         Opener::of_responses(self.response_key(individual), epoch, group.alias())
     }
 }
 
-impl fmt::Debug for GroupKeys {
+impl<S: RecordSuite> fmt::Debug for GroupKeys<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("GroupKeys(..)")
     }
@@ -205,7 +205,7 @@ pub struct IndividualKey(Zeroizing<[u8; MOST_KEYS]>);
 
 impl IndividualKey {
     /// MAC key ‖ encryption key.
-    pub(super) fn bytes(&self, suite: Suite) -> &[u8] {
+    pub(super) fn bytes(&self, suite: impl RecordSuite) -> &[u8] {
         &self.0[..suite.mac_key_len() + suite.enc_key_len()]
     }
 }

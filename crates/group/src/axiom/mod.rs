@@ -67,6 +67,6 @@ pub mod suite;
 mod vectors;
 
 pub use keys::{ConnectionEnd, GroupKeys, IndividualKey, SecurityParameters};
-pub use lightseal_dtls::record::seal::SealError;
+pub use lightseal_dtls::record::SealError;
 pub use record::{Ciphertext, Header, OpenError, Opener, Plaintext, Sealer};
-pub use suite::{HEADER_LEN, Suite};
+pub use suite::{HEADER_LEN, RecordSuite, Suite};

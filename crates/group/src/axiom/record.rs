@@ -7,17 +7,16 @@
 //! body      | [explicit nonce (64)] | content, encrypted | tag |
 //! ```
 
-use super::suite::{HEADER_LEN, Suite};
+use super::suite::{HEADER_LEN, RecordSuite, Suite};
 use crate::SenderId;
 use crate::codepoints::MAX_TRUNCATED_NUMBER;
-use alloc::boxed::Box;
 use core::fmt;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
 use lightseal_dtls::codepoints::{ContentType, DTLS_1_2, MAX_CONTENT};
 use lightseal_dtls::crypto::{Aead, Record};
+use lightseal_dtls::record::SealError;
 use lightseal_dtls::record::dtls12::additional_data;
-use lightseal_dtls::record::seal::SealError;
 
 /// A record's header. It is not authenticated until the record is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,13 +136,13 @@ impl fmt::Display for OpenError {
 impl core::error::Error for OpenError {}
 
 /// A key with its cipher, set up for records.
-pub(super) struct RecordKey {
-    suite: Suite,
-    aead: Box<dyn Aead>,
+pub(super) struct RecordKey<S: RecordSuite> {
+    suite: S,
+    aead: S::Aead,
 }
 
-impl RecordKey {
-    pub(super) fn new(suite: Suite, aead: Box<dyn Aead>) -> Self {
+impl<S: RecordSuite> RecordKey<S> {
+    pub(super) const fn new(suite: S, aead: S::Aead) -> Self {
         Self { suite, aead }
     }
 }
@@ -153,14 +152,14 @@ impl RecordKey {
 /// It holds no state: the caller takes record numbers from
 /// [`ReservedNumbers`](crate::numbers::ReservedNumbers) and counts the usage of the key against
 /// [`Suite::limits`].
-pub struct Sealer {
-    key: RecordKey,
+pub struct Sealer<S: RecordSuite = Suite> {
+    key: RecordKey<S>,
     epoch: u16,
     id: u8,
 }
 
-impl Sealer {
-    pub(super) fn new(key: RecordKey, epoch: u16, id: u8) -> Self {
+impl<S: RecordSuite> Sealer<S> {
+    pub(super) const fn new(key: RecordKey<S>, epoch: u16, id: u8) -> Self {
         Self { key, epoch, id }
     }
 
@@ -214,7 +213,7 @@ impl Sealer {
     }
 }
 
-impl fmt::Debug for Sealer {
+impl<S: RecordSuite> fmt::Debug for Sealer<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Sealer({}, epoch {})", self.id, self.epoch)
     }
@@ -225,19 +224,19 @@ impl fmt::Debug for Sealer {
 /// It holds no state. The caller checks the number against the replay window of the sender or
 /// listener before it opens a record, and commits it only afterwards. A SenderID that the
 /// controller has not announced has no window, and its records are not opened at all.
-pub struct Opener {
-    key: RecordKey,
+pub struct Opener<S: RecordSuite = Suite> {
+    key: RecordKey<S>,
     epoch: u16,
     /// The alias that responses must carry; `None` for requests.
     alias: Option<u8>,
 }
 
-impl Opener {
-    pub(super) fn of_requests(key: RecordKey, epoch: u16) -> Self {
+impl<S: RecordSuite> Opener<S> {
+    pub(super) const fn of_requests(key: RecordKey<S>, epoch: u16) -> Self {
         Self { key, epoch, alias: None }
     }
 
-    pub(super) fn of_responses(key: RecordKey, epoch: u16, alias: u8) -> Self {
+    pub(super) const fn of_responses(key: RecordKey<S>, epoch: u16, alias: u8) -> Self {
         Self { key, epoch, alias: Some(alias) }
     }
 
@@ -276,7 +275,7 @@ impl Opener {
     }
 }
 
-impl fmt::Debug for Opener {
+impl<S: RecordSuite> fmt::Debug for Opener<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Opener(epoch {})", self.epoch)
     }

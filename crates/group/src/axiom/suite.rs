@@ -2,9 +2,11 @@
 
 use super::null::NullSha256;
 use crate::parts::{Axiom12, NullSuite};
-use alloc::boxed::Box;
 use core::fmt;
-use lightseal_dtls::crypto::{Aead, CipherSuite12, CipherSuiteId, Exchange12, Limits, Provider};
+use lightseal_dtls::crypto::{Aead, CipherSuite12, CipherSuiteId, Limits};
+#[cfg(feature = "alloc")]
+use lightseal_dtls::crypto::{Exchange12, Provider};
+use lightseal_dtls::heap::Box;
 
 /// Length of a record's header in bytes.
 pub const HEADER_LEN: usize = lightseal_dtls::record::dtls12::HEADER;
@@ -41,6 +43,7 @@ impl Suite {
 
     /// The suite with this code point, if a group can use it: a PSK suite of `provider` without a
     /// key exchange, or the NULL suite with HMAC-SHA256.
+    #[cfg(feature = "alloc")]
     pub fn new(provider: &Provider, id: CipherSuiteId) -> Option<Self> {
         let part = Axiom12::INCLUDED?;
         if id == CipherSuiteId::PSK_WITH_NULL_SHA256 {
@@ -127,15 +130,86 @@ impl Suite {
             SuiteKind::Null(_) => 0,
         }
     }
+}
+
+/// A suite with which records are sealed and opened, wherever its keys lie.
+pub trait RecordSuite: Copy {
+    /// The protection of one direction.
+    type Aead: Aead;
+
+    /// As [`Suite::limits`].
+    fn limits(&self) -> &'static Limits;
+
+    /// As [`Suite::encrypts`].
+    fn encrypts(&self) -> bool;
+
+    /// As [`Suite::tag_len`].
+    fn tag_len(&self) -> usize;
+
+    /// As [`Suite::explicit_nonce_len`].
+    fn explicit_nonce_len(&self) -> usize;
+
+    /// As [`Suite::mac_key_len`].
+    fn mac_key_len(&self) -> usize;
+
+    /// As [`Suite::enc_key_len`].
+    fn enc_key_len(&self) -> usize;
+
+    /// As [`Suite::fixed_iv_len`].
+    fn fixed_iv_len(&self) -> usize;
 
     /// Record protection from keys and an IV of the lengths above. An AEAD suite ignores the MAC
     /// key, the NULL suite uses only the MAC key.
-    pub(super) fn protection(&self, mac_key: &[u8], enc_key: &[u8], iv: &[u8]) -> Box<dyn Aead> {
+    fn protection(&self, mac_key: &[u8], enc_key: &[u8], iv: &[u8]) -> Self::Aead;
+}
+
+impl RecordSuite for Suite {
+    type Aead = Box<dyn Aead>;
+
+    fn limits(&self) -> &'static Limits {
+        Self::limits(self)
+    }
+
+    fn encrypts(&self) -> bool {
+        Self::encrypts(self)
+    }
+
+    fn tag_len(&self) -> usize {
+        Self::tag_len(self)
+    }
+
+    fn explicit_nonce_len(&self) -> usize {
+        Self::explicit_nonce_len(self)
+    }
+
+    fn mac_key_len(&self) -> usize {
+        Self::mac_key_len(self)
+    }
+
+    fn enc_key_len(&self) -> usize {
+        Self::enc_key_len(self)
+    }
+
+    fn fixed_iv_len(&self) -> usize {
+        Self::fixed_iv_len(self)
+    }
+
+    fn protection(&self, mac_key: &[u8], enc_key: &[u8], iv: &[u8]) -> Box<dyn Aead> {
         match self.kind {
             SuiteKind::Aead(suite) => (suite.aead)(enc_key, iv),
-            SuiteKind::Null(_) => Box::new(NullSha256::new(mac_key)),
+            SuiteKind::Null(part) => null_protection(part, mac_key),
         }
     }
+}
+
+#[cfg(feature = "null-suite")]
+fn null_protection(_: NullSuite, mac_key: &[u8]) -> Box<dyn Aead> {
+    Box::new(NullSha256::new(mac_key))
+}
+
+#[cfg(not(feature = "null-suite"))]
+fn null_protection(part: NullSuite, _: &[u8]) -> Box<dyn Aead> {
+    match part {}
 }
 
 impl PartialEq for Suite {

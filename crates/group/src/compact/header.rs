@@ -29,6 +29,7 @@
 
 use super::keys::{Direction, Stream};
 use super::pairwise::Boot;
+use crate::parts::Pairwise;
 use crate::{ListenerId, SenderId};
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};
@@ -121,6 +122,10 @@ pub(super) fn header_for(
     form: HeaderForm,
     signed: bool,
 ) -> Option<Header> {
+    let is_pairwise = !matches!(stream.direction, Direction::Requests | Direction::Responses(_));
+    if is_pairwise && Pairwise::INCLUDED.is_none() {
+        return None;
+    }
     let cid_len = match stream.direction {
         Direction::Direct(_) => DIRECT_CID,
         _ if writer(stream).is_some() => 4,
@@ -219,7 +224,7 @@ impl Header {
     ) -> Result<(Self, &'a [u8]), DecodeError> {
         let record = r.rest();
         let first = *record.first().ok_or(DecodeError::Short)?;
-        if cid_len == DIRECT_CID {
+        if Pairwise::INCLUDED.is_some() && cid_len == DIRECT_CID {
             return Self::read_direct(r);
         }
         if UnifiedHeader::begins_with(first) {
@@ -231,7 +236,9 @@ impl Header {
         }
         let kinds = if cid_len == 2 { [REQUEST, ANSWER] } else { [RESPONSE, BOOT] };
         let (signed, kind) = (first & SIGNED != 0, first & KIND);
-        if first & FULL != FULL || !kinds.contains(&kind) || kind == ANSWER && signed {
+        let lacks_part = Pairwise::INCLUDED.is_none() && matches!(kind, ANSWER | BOOT);
+        if first & FULL != FULL || !kinds.contains(&kind) || kind == ANSWER && signed || lacks_part
+        {
             return Err(DecodeError::Invalid("group record header"));
         }
         r.u8()?;

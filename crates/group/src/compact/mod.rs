@@ -72,7 +72,10 @@ pub use source::{SigningKey, VerifyingKey};
 use crate::parts::Compact;
 use core::fmt;
 use lightseal_dtls::crypto::limits::Cost;
-use lightseal_dtls::crypto::{CipherSuite, CipherSuiteId, HashAlgorithm, Limits, Provider};
+use lightseal_dtls::crypto::{CipherSuite, HashAlgorithm, KeyDerivation, Limits, Protection};
+#[cfg(feature = "alloc")]
+use lightseal_dtls::crypto::{CipherSuiteId, Provider};
+use lightseal_dtls::heap::Box;
 
 /// A cipher suite for group records. It encrypts, its hash is SHA-256, and its tags have 8 or 16
 /// bytes (docs/spec/group.md, section 3.1).
@@ -93,6 +96,7 @@ impl Suite {
     }
 
     /// The suite of `provider` with this code point.
+    #[cfg(feature = "alloc")]
     pub fn find(provider: &Provider, id: CipherSuiteId) -> Option<Self> {
         provider.suite_multicast(id).and_then(Self::new)
     }
@@ -105,13 +109,49 @@ impl Suite {
     /// The usage limits of the keys of one stream. At half of a limit (with 8-byte tags, 2^20
     /// failures) the member asks for a new epoch.
     pub const fn limits(self) -> &'static Limits {
-        /// DTLS ends an association after 2^7 failures. With such a low limit, an attacker without
-        /// any key could end a group's epoch.
-        const CCM_8: Limits = Limits { failed: Limits::CTR_LIGHTMAC_8.failed, ..Limits::CCM };
-        match (self.suite.tag_len, self.suite.limits.cost) {
-            (8, Cost::Ccm) => &CCM_8,
-            _ => &self.suite.limits,
-        }
+        limits(self.suite.tag_len, &self.suite.limits)
+    }
+}
+
+/// The usage limits of a suite with tags of `tag_len` bytes and these limits in DTLS.
+pub(crate) const fn limits(tag_len: usize, limits: &'static Limits) -> &'static Limits {
+    /// DTLS ends an association after 2^7 failures. With such a low limit, an attacker without any
+    /// key could end a group's epoch.
+    const CCM_8: Limits = Limits { failed: Limits::CTR_LIGHTMAC_8.failed, ..Limits::CCM };
+    match (tag_len, limits.cost) {
+        (8, Cost::Ccm) => &CCM_8,
+        _ => limits,
+    }
+}
+
+/// A suite with which records are sealed and opened, wherever its keys lie.
+pub trait RecordSuite: Copy {
+    /// The protection of one stream.
+    type Protection: Protection;
+
+    /// Length of a tag in bytes: 16 or 8.
+    fn tag_len(&self) -> usize;
+
+    /// As [`Suite::limits`].
+    fn limits(&self) -> &'static Limits;
+
+    /// Derives the keys of a stream from its secret.
+    fn protection(&self, keys: &KeyDerivation) -> Self::Protection;
+}
+
+impl RecordSuite for Suite {
+    type Protection = Box<dyn Protection>;
+
+    fn tag_len(&self) -> usize {
+        self.suite.tag_len
+    }
+
+    fn limits(&self) -> &'static Limits {
+        Self::limits(*self)
+    }
+
+    fn protection(&self, keys: &KeyDerivation) -> Box<dyn Protection> {
+        self.suite.keying.plain(keys)
     }
 }
 

@@ -11,17 +11,16 @@
 //! the suite's tag. The additional data is the header with its number in clear.
 
 use super::Boot;
-use super::Suite;
 use super::header::{self, EpochBits, Header, HeaderForm};
 use super::keys::{Direction, Stream};
 use super::source::{SIGNATURE_LEN, Signed, SigningKey, VerifyingKey};
+use super::{RecordSuite, Suite};
 use crate::parts::Signatures;
 use crate::{ListenerId, SenderId};
-use alloc::boxed::Box;
 use core::fmt;
 use lightseal_core::{DecodeError, Reader, Writer};
 use lightseal_dtls::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
-use lightseal_dtls::crypto::{Protection, Record, TrafficSecret};
+use lightseal_dtls::crypto::{Aead, Protection, Record, TrafficSecret};
 use lightseal_dtls::record::number::{mask_sample, nearest};
 
 /// The maximum length in bytes of a plaintext: payload, content type, zero padding and signature.
@@ -34,20 +33,20 @@ const MAX_PLAINTEXT: usize = MAX_CONTENT + 1;
 /// secret of [`Direction::Responses`] takes another 0.3 µs. This is fast enough for a sender to
 /// create the keys of a listener when its response arrives. It need not store them for all
 /// listeners, nor any secrets except [pairwise](super::PairSecret) ones.
-pub struct RecordKeys {
+pub struct RecordKeys<S: RecordSuite = Suite> {
     stream: Stream,
-    suite: Suite,
-    protection: Box<dyn Protection>,
+    suite: S,
+    protection: S::Protection,
 }
 
-impl RecordKeys {
+impl<S: RecordSuite> RecordKeys<S> {
     /// The keys derived from `secret`, which must be the secret of `stream`.
-    pub fn new(suite: Suite, stream: Stream, secret: &TrafficSecret) -> Self {
-        Self { stream, suite, protection: suite.get().keying.plain(&secret.derivation()) }
+    pub fn new(suite: S, stream: Stream, secret: &TrafficSecret) -> Self {
+        Self { stream, suite, protection: suite.protection(&secret.derivation()) }
     }
 
-    const fn tag_len(&self) -> usize {
-        self.suite.get().tag_len
+    fn tag_len(&self) -> usize {
+        self.suite.tag_len()
     }
 
     /// The stream whose records these keys are for.
@@ -108,7 +107,7 @@ impl RecordKeys {
     }
 }
 
-impl fmt::Debug for RecordKeys {
+impl<S: RecordSuite> fmt::Debug for RecordKeys<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecordKeys").field("stream", &self.stream).finish_non_exhaustive()
     }
@@ -276,7 +275,7 @@ impl<'a, Id> SealedRecord<'a, Id> {
     ///
     /// The record is not authenticated yet, and the number in the header is no longer encrypted. To
     /// try other keys (several groups may have the same alias), make a copy of the datagram first.
-    pub fn reveal(self, keys: &RecordKeys, expected: u64) -> RevealedRecord<'a> {
+    pub fn reveal(self, keys: &RecordKeys<impl RecordSuite>, expected: u64) -> RevealedRecord<'a> {
         let Self { header, head, body, .. } = self;
         let number = match &header {
             Header::Unified(header) => {
@@ -318,7 +317,7 @@ impl<'a> RevealedRecord<'a> {
     /// See [`OpenError`]. The record must be dropped.
     pub fn open(
         self,
-        keys: &RecordKeys,
+        keys: &RecordKeys<impl RecordSuite>,
         verifier: Option<&VerifyingKey>,
     ) -> Result<OpenedRecord<'a>, OpenError> {
         self.authenticate(keys)?.open(&keys.stream, verifier)
@@ -329,7 +328,10 @@ impl<'a> RevealedRecord<'a> {
     ///
     /// # Errors
     /// [`OpenError::Tag`]: the tag is wrong.
-    pub fn authenticate(self, keys: &RecordKeys) -> Result<TagVerifiedRecord<'a>, OpenError> {
+    pub fn authenticate(
+        self,
+        keys: &RecordKeys<impl RecordSuite>,
+    ) -> Result<TagVerifiedRecord<'a>, OpenError> {
         let Self { number, header, head, body } = self;
         let content_len = body.len().checked_sub(keys.tag_len());
         let content_len = content_len.filter(|len| (1..=MAX_PLAINTEXT).contains(len));

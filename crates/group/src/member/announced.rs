@@ -7,12 +7,12 @@
 //! that has already ended are dropped without a signature check. The rate of other signature checks
 //! is limited ([`SignatureBudget`](crate::rekey::checks::SignatureBudget)).
 
-use super::epoch::{EpochUse, ReplayCheck};
 use super::keys::{AuthenticRecord, ReceivedRecord, RequiredProof};
 use super::outcome::{DropReason, RecordOutcome};
 use super::{Event, Member};
 use crate::SenderId;
 use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
+use crate::epoch::{EpochUse, ReplayCheck};
 use crate::parts::Signatures;
 use crate::rekey::{Outcome, Refusal, listing};
 use lightseal_core::Instant;
@@ -98,7 +98,7 @@ impl Member {
     fn end_epoch(&mut self, now: Instant, at: u64, content: &[u8]) -> Result<(), DropReason> {
         let newest = self.epochs.newest();
         let is_done = at < newest && self.epochs.sending(now).0 == newest;
-        if is_done || at == newest && self.pull_at.is_some() {
+        if is_done || at == newest && self.pull.is_scheduled() {
             return Ok(());
         }
         if Signatures::INCLUDED.is_none() || !self.checks.take(now) {

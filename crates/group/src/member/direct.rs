@@ -10,20 +10,21 @@
 //! never goes back, even after a restart. The listener keeps a separate replay window for them,
 //! which members that forge group requests in the sender's name cannot move.
 
-use super::epoch::{Epoch, PairedPeers, SenderPair, count};
+use super::epoch::{Epoch, PairedPeers, SenderPair};
 use super::keys::{AuthenticRecord, Opener, ReceivedRecord, RequiredProof, Suite};
 use super::outcome::{DropReason, Origin, RecordOutcome};
 use super::{Delivery, Member, RequestKind, SendError, written};
 use crate::compact::{self, HeaderForm, PlainRecord};
 use crate::directory::Lookup;
-use crate::parts::Pairwise;
+use crate::epoch::count;
+use crate::parts::{Compact, Pairwise};
 use crate::policy::Freshness;
 use crate::rekey::{Leaf, UnchangedOwners};
 use crate::{ListenerId, SenderId};
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use core::net::SocketAddr;
-use lightseal_core::parts::PartState;
+use lightseal_core::parts::{OfPart, PartState};
 use lightseal_core::{Instant, ReplayWindow};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::KeyState;
@@ -130,12 +131,13 @@ impl Member {
             }
         };
         let sealer = keys.direct_keys(pair, (listener, own)).ok_or(SendError::Role)?;
-        let reserved = written(&mut epoch.reserved)?;
-        let numbers = &mut epoch.own.as_mut().ok_or(SendError::Role)?.numbers;
+        let state = &mut epoch.state;
+        let reserved = written(&mut state.reserved)?;
+        let numbers = &mut state.own.as_mut().ok_or(SendError::Role)?.numbers;
         let number = reserved.take(numbers, &mut **ledger).map_err(SendError::Number)?;
         let record = PlainRecord { form: HeaderForm::Full, ..PlainRecord::data(number, content) };
         let len = sealer.seal(&record, buf).map_err(|_| SendError::TooLong)?;
-        epoch.direct.add_sealed(super::epoch::HEADER_BYTES, len);
+        epoch.direct.add_sealed(crate::epoch::HEADER_BYTES, len);
         stats.sealed += 1;
         let to = self.routes.take(part, listener).unwrap_or(self.policy.address);
         self.used_numbers(now);
@@ -160,7 +162,7 @@ impl Member {
         };
         let (sender, to) = record.id;
         let me = self.listener();
-        let Suite::Compact(suite) = self.suite else { return DropReason::Stranger.into() };
+        let Suite::Compact(_, part) = self.suite else { return DropReason::Stranger.into() };
         if record.alias != self.policy.group.alias()
             || to != me
             || !self.roles.listener
@@ -172,7 +174,7 @@ impl Member {
         if !self.senders.contains(sender) {
             return DropReason::UnknownSender.into();
         }
-        let record = ReceivedRecord::Compact(record, suite.part);
+        let record = ReceivedRecord::Compact(record, part);
         let at = match self.epoch_of(now, record.stated()) {
             Ok(at) => at,
             Err(reason) => return reason.into(),
@@ -195,7 +197,7 @@ impl Member {
         };
         let opened =
             record.open(&pair.opener, window.as_ref().unwrap_or(&anything), RequiredProof::Member);
-        count(&mut epoch.direct, &opened);
+        count(&mut epoch.state.direct, &opened);
         let AuthenticRecord { number, kind, content } = match opened {
             Ok(opened) => opened,
             Err(reason) => return reason.into(),
@@ -241,11 +243,14 @@ impl Member {
         if at < peers.valid_from(page) {
             return false;
         }
-        let Some(exchange) = identity.exchanger() else { return false };
+        let (Some(exchange), Some(part)) = (identity.exchanger(), Compact::INCLUDED) else {
+            return false;
+        };
         let (own, key) = ((me, exchange), (sender, &known.exchange));
         let Some(secret) = keys.pair_for_listener(own, key) else { return false };
         let Some(keys) = keys.direct_keys(&secret, (me, sender)) else { return false };
-        let (owner, opener) = ((known.leaf, known.exchange), Opener::Compact(keys));
+        let (owner, opener) =
+            ((known.leaf, known.exchange), Opener::Compact(OfPart::new(part, keys)));
         paired.sender_pairs.insert(sender, SenderPair { owner, secret, opener });
         true
     }

@@ -6,12 +6,13 @@
 //! record with a listed SenderID, so a listener has at most one outstanding challenge for each
 //! sender, and waits longer each time that it is not answered.
 
+use super::epoch::Epoch;
 use super::keys::{AuthenticRecord, ReceivedRecord, RequiredProof, Suite};
 use super::map::SmallMap;
 use super::outcome::{DropReason, Origin, RecordOutcome};
 use super::{Member, Transmit, after, micros};
-use crate::codepoints::{GROUP_CHALLENGE, GROUP_SYNC};
-use crate::compact::{Challenge, HeaderForm, PlainRecord, RecordKeys};
+use crate::codepoints::GROUP_CHALLENGE;
+use crate::compact::{Challenge, RecordKeys};
 use crate::parts::PeerKeys;
 use crate::{ListenerId, SenderId, compact};
 use alloc::vec::Vec;
@@ -20,11 +21,6 @@ use core::time::Duration;
 use lightseal_core::parts::PartState;
 use lightseal_core::{Instant, Random, ReplayWindow};
 
-/// The number of record numbers after which a sender sends a sync record. The 16 bits of a number
-/// on the wire can bridge a gap at least four times as large.
-pub(super) const SYNC_NUMBERS: u64 = 1 << 12;
-/// The longest time after the first number without a sync record until one is sent.
-pub(super) const SYNC_INTERVAL: Duration = Duration::from_secs(600);
 /// The maximum random delay before a challenge: other listeners may need to send one at the same
 /// moment.
 const JITTER: Duration = Duration::from_secs(1);
@@ -160,8 +156,7 @@ impl Member {
             return;
         }
         let (_, epoch) = self.epochs.sending(now);
-        let own = epoch.own.as_ref();
-        if own.is_some_and(|own| own.sync_at.is_some_and(|at| at <= now)) {
+        if epoch.sync_at().is_some_and(|at| at <= now) {
             self.sync(now);
         }
     }
@@ -224,13 +219,14 @@ impl Member {
         let Some(sender) = self.roles.sender.filter(|_| self.permission.covers(at)) else { return };
         let Self { epochs, ledger, policy, identity, .. } = self;
         let Some(epoch) = epochs.receiving(now, at) else { return };
-        let (Some(own), Ok(reserved)) = (&mut epoch.own, &mut epoch.reserved) else { return };
+        let (paired, state) = (epoch.paired.get(), &mut epoch.state);
+        let (Some(own), Ok(reserved)) = (&mut state.own, &mut state.reserved) else { return };
         let Ok(number) = reserved.take(&mut own.numbers, &mut **ledger) else { return };
         let mut buf = [0; ROOM];
         let sealed = match policy.pairwise() {
-            Some(_) => epoch.paired().and_then(|paired| {
+            Some(_) => paired.and_then(|paired| {
                 let pair = paired.pairs.get(&listener)?;
-                let keys = epoch.keys.answer_keys(pair, (listener, sender), &challenge)?;
+                let keys = state.keys.answer_keys(pair, (listener, sender), &challenge)?;
                 keys.seal(&challenge.answer(number, None), &mut buf).ok()
             }),
             None => identity.signer().and_then(|signer| {
@@ -249,31 +245,17 @@ impl Member {
             return;
         }
         let (_, epoch) = self.epochs.sending(now);
-        let Some(own) = &mut epoch.own else { return };
-        if own.numbers.next() == own.synced {
-            return;
-        }
-        own.sync_at.get_or_insert(now + SYNC_INTERVAL);
-        if own.numbers.next() - own.synced >= SYNC_NUMBERS {
+        if epoch.schedule_sync(now) {
             self.sync(now);
         }
     }
 
     fn sync(&mut self, now: Instant) {
         let signer = super::signer(&self.policy, self.roles, &self.identity);
-        let permission = self.permission;
         let (at, epoch) = self.epochs.sending(now);
-        let (Some(own), Ok(reserved)) = (&mut epoch.own, &mut epoch.reserved) else { return };
-        own.sync_at = None;
-        if !permission.covers(at) {
-            return;
-        }
-        let Ok(number) = reserved.take(&mut own.numbers, &mut *self.ledger) else { return };
-        own.synced = number + 1;
+        let may_seal = self.permission.covers(at);
         let mut buf = [0; ROOM];
-        let (kind, form) = (GROUP_SYNC, HeaderForm::Full);
-        let record = PlainRecord { number, kind, payload: &[], form, padding: 0, signer };
-        if let Some(len) = own.sealer.seal_as(&record, &mut buf) {
+        if let Some(len) = epoch.seal_sync(may_seal, &mut *self.ledger, signer, &mut buf) {
             let to = self.policy.address;
             self.transmit(Transmit { to, datagram: buf[..len].into() });
         }
@@ -281,7 +263,7 @@ impl Member {
 
     /// Takes a sender's record that arrived by unicast, which should be an answer to this listener.
     pub(super) fn answered(&mut self, now: Instant, datagram: &mut [u8]) -> RecordOutcome {
-        let (Some(_), Suite::Compact(suite)) = (PeerKeys::INCLUDED, self.suite) else {
+        let (Some(_), Suite::Compact(_, part)) = (PeerKeys::INCLUDED, self.suite) else {
             return DropReason::Stranger.into();
         };
         let mut copy = [0; MOST_ANSWER];
@@ -312,7 +294,7 @@ impl Member {
             Some(true) => self.peers.proof(sender),
             _ => RequiredProof::Unknown,
         };
-        let record = ReceivedRecord::Compact(record, suite.part);
+        let record = ReceivedRecord::Compact(record, part);
         match epoch.open_without_state(record, proof) {
             Ok(AuthenticRecord { number, kind: GROUP_CHALLENGE, content })
                 if *content == challenge.0 =>
@@ -338,7 +320,8 @@ impl Member {
         let Some(epoch) = self.epochs.receiving(now, at) else {
             return DropReason::NoState.into();
         };
-        let Some(heard) = epoch.senders.get_mut(sender) else {
+        let Epoch { state, senders, .. } = epoch;
+        let Some(heard) = senders.get_mut(sender) else {
             return DropReason::NoState.into();
         };
         let boot = (!heard.knows_boot).then_some(Challenge(self.boot));
@@ -349,7 +332,7 @@ impl Member {
             let mut copy = [0; MOST_ANSWER];
             let copy = &mut copy[..record.len()];
             copy.copy_from_slice(record);
-            let keys = epoch.keys.answer_keys(pair, (me, sender), &expected);
+            let keys = state.keys.answer_keys(pair, (me, sender), &expected);
             let stated = keys.as_ref().and_then(|keys| open_answer(keys, copy, expected));
             let Some(next) = stated else { continue };
             if boot == Some(expected) {
@@ -372,7 +355,7 @@ impl Member {
         let heard = epoch.heard(now);
         let heard = epoch.senders.get_or_insert_with(sender, || heard);
         // Group requests and direct requests take their numbers from one sequence.
-        heard.window.get_or_insert_with(|| ReplayWindow::starting_at(next));
+        heard.requests.window.get_or_insert_with(|| ReplayWindow::starting_at(next));
         heard.direct.get_or_insert_with(|| ReplayWindow::starting_at(next));
     }
 }

@@ -14,13 +14,12 @@
 //! controller ([`Event::Lookup`]), and a record whose writer is not proven changes no state.
 
 mod announced;
+mod count;
 mod direct;
 mod epoch;
 mod freshness;
 mod interface;
-mod keys;
 mod map;
-mod outcome;
 mod pairs;
 mod peers;
 mod receive;
@@ -31,18 +30,20 @@ mod suspend;
 #[cfg(feature = "controller")]
 pub(crate) mod voice;
 
-pub use interface::{
-    DatagramOrigin, Delivery, Event, MemberError, Membership, RequestKind, Roles, SendError, Stats,
-    Transmit,
-};
-pub use keys::Listener;
+pub use crate::epoch::keys::Listener;
+pub use crate::epoch::pull::POLLING_INTERVAL;
+pub use crate::interface::{DatagramOrigin, Delivery, MemberError, RequestKind, Roles, SendError};
+pub use interface::{Event, Membership, Stats, Transmit};
 pub use suspend::Suspended;
 
 use crate::compact::{HeaderForm, SigningKey};
 use crate::directory::{Lookup, PAGE_SIZE, Page};
+use crate::epoch::permission::SealingPermission;
+use crate::epoch::pull::{PullTimer, after};
+use crate::epoch::routing::PREVIOUS_EPOCH_GRACE;
+use crate::epoch::{EpochUse, keys, outcome, written};
 use crate::identity::Identity;
-use crate::numbers::{Ledger, LedgerFailed, NoNumber};
-use crate::parts::{Listening, Sending};
+use crate::numbers::Ledger;
 use crate::policy::{Freshness, Policy};
 use crate::rekey::checks::SignatureBudget;
 use crate::rekey::{EpochSchedule, KeyPath, NewEpoch};
@@ -53,35 +54,18 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use direct::Routes;
-use epoch::{Epoch, EpochUse};
+use epoch::Epoch;
 use freshness::{AnswerLimiter, Challenges};
 use keys::Suite;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::codepoints::ContentType;
-use lightseal_dtls::crypto::{KeyState, Provider};
+use lightseal_dtls::crypto::Provider;
 use map::SmallMap;
 use peers::KeyDirectory;
 
 /// How long a peer must be silent before the state about it that can be recomputed (expanded keys)
 /// is released.
 const IDLE: Duration = Duration::from_secs(600);
-/// The minimum time between two requests to the controller for a missed rekey.
-const PULL_INTERVAL: Duration = Duration::from_secs(10);
-/// A member that may have missed a rekey asks the controller after a random delay. The upper bound
-/// of the delay is this time for each leaf of the key tree, so that at most 250 members ask in a
-/// second on average,
-const PULL_PACE: Duration = Duration::from_millis(4);
-/// but at most this: the first value for listeners, the second for senders. Senders are few, and
-/// should leave the epoch of an evicted member soon.
-const PULL_JITTER: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(1)];
-/// The longest time until a member asks the controller whether it has missed a rekey. Each interval
-/// is chosen at random between half of this time and all of it. If none of the controller's
-/// multicasts arrive, this bounds how long an evicted member can still read the group's records.
-pub const POLLING_INTERVAL: Duration = Duration::from_secs(300);
-/// How long after a rekey other members may still send in the epoch before it, because they have
-/// missed the rekey. During this time a record whose truncated epoch also fits that previous epoch
-/// is not taken as a sign of a later epoch.
-const PREVIOUS_EPOCH_GRACE: Duration = Duration::from_secs(30);
 /// The maximum number of events, and of datagrams, that wait for the host. Further ones are
 /// dropped.
 const MOST_EVENTS: usize = 64;
@@ -120,12 +104,8 @@ pub struct Member {
     permission: SealingPermission,
     /// Whether the member continues from a [`Suspended`] state of an earlier run.
     is_resumed: bool,
-    /// When the controller is to be asked for a missed rekey, and the earliest time at which it may
-    /// be asked again.
-    pull_at: Option<Instant>,
-    pulled_until: Instant,
-    /// When the controller is asked next even if there is no sign of a missed rekey.
-    poll_at: Instant,
+    /// When the controller is asked for the keys of rekeys that may have been missed.
+    pull: PullTimer,
     /// Whether a rekey has given the keys of the next epoch to other members, but not to this one.
     is_excluded: bool,
     /// The budget of signature checks for records under the controller's SenderID other than rekey
@@ -136,51 +116,6 @@ pub struct Member {
     events: Vec<Event>,
     outbox: Vec<Transmit>,
     stats: Stats,
-}
-
-/// The epochs in which a member may seal records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SealingPermission {
-    /// This epoch and later ones. In earlier epochs another run of the same state may have sealed
-    /// records.
-    From(u64),
-    /// None, until the controller has answered this start: another run of the same state may be
-    /// sealing records.
-    Awaited,
-    /// All, although the controller has not answered this start.
-    Unconfirmed,
-}
-
-impl SealingPermission {
-    const fn covers(self, epoch: u64) -> bool {
-        match self {
-            Self::From(first) => first <= epoch,
-            Self::Awaited => false,
-            Self::Unconfirmed => true,
-        }
-    }
-
-    /// Whether no other run of the same state may be sealing records.
-    const fn is_confirmed(self) -> bool {
-        matches!(self, Self::From(_))
-    }
-
-    /// The permission once the controller has answered this start in `epoch`.
-    fn confirmed(self, epoch: u64) -> Self {
-        match self {
-            Self::From(first) => Self::From(first.min(epoch)),
-            Self::Awaited => Self::From(epoch),
-            Self::Unconfirmed => Self::From(0),
-        }
-    }
-
-    /// The permission of a member that is not to wait for the controller's answer.
-    const fn released(self) -> Self {
-        match self {
-            Self::From(_) => Self::From(0),
-            Self::Awaited | Self::Unconfirmed => Self::Unconfirmed,
-        }
-    }
 }
 
 impl Member {
@@ -260,7 +195,7 @@ impl Member {
             routes: Routes::NONE,
             ledger,
             boot: rng.array(),
-            poll_at: next_poll(now, &mut rng),
+            pull: PullTimer::new(now, |most| rng.below(most)),
             checks: SignatureBudget::new(),
             is_excluded: false,
             rng,
@@ -268,8 +203,6 @@ impl Member {
             answers: AnswerLimiter::new(now),
             permission: SealingPermission::From(0),
             is_resumed,
-            pull_at: None,
-            pulled_until: Instant::ZERO,
             release_at: now + IDLE,
             renewal_requested_in: 0,
             events: Vec::new(),
@@ -522,7 +455,7 @@ impl Member {
         let state = Epoch::new(policy, self.roles.sender, (*epoch, key), entered, ledger);
         let was_interrupted = state.was_interrupted();
         if self.epochs.install(now, *epoch, *timing, state) {
-            self.pull_at = None;
+            self.pull.moved();
             self.is_excluded = false;
             self.peers.move_to(*epoch, kept);
             self.routes.move_to(kept);
@@ -541,10 +474,8 @@ impl Member {
         if self.is_list_new {
             self.look_up_in_advance(now);
         }
-        if self.poll_at <= now || self.pull_at.is_some_and(|at| at <= now) {
-            self.pull_at = None;
-            self.pulled_until = now + PULL_INTERVAL;
-            self.poll_at = next_poll(now, &mut self.rng);
+        let rng = &mut self.rng;
+        if self.pull.is_due(now, |most| rng.below(most)) {
             self.push_event(Event::Pull(self.keys.pull_request()));
         }
         if let Some(page) = self.peers.next_lookup(now) {
@@ -562,13 +493,12 @@ impl Member {
     pub fn wake_at(&self, now: Instant) -> Instant {
         let (_, sending) = self.epochs.sending_ref(now);
         let times = [
-            self.pull_at,
-            Some(self.poll_at),
+            Some(self.pull.wake_at()),
             self.epochs.deadline(now),
             self.peers.wake_at(),
             self.is_list_new.then_some(now),
             self.challenges.wake_at(),
-            sending.own.as_ref().and_then(|own| own.sync_at),
+            sending.sync_at(),
         ];
         times.into_iter().flatten().fold(self.release_at, Instant::min)
     }
@@ -605,20 +535,15 @@ impl Member {
     /// Schedules a request to the controller, after a random delay, because a rekey may have been
     /// missed.
     fn suspect_rekey(&mut self, now: Instant) {
-        if self.pull_at.is_none() {
-            let [most, senders_most] = PULL_JITTER;
-            let most = if self.roles.sender.is_some() { senders_most } else { most };
-            let most = micros(most).min(micros(PULL_PACE) * u64::from(self.keys.leaves()));
-            self.pull_at = Some(after(now.max(self.pulled_until), self.rng.below(most)));
-        }
+        let (is_sender, leaves) = (self.roles.sender.is_some(), self.keys.leaves());
+        let rng = &mut self.rng;
+        self.pull.suspect(now, is_sender, leaves, |most| rng.below(most));
     }
 
     /// Asks for a new epoch, once in each epoch, when its keys or numbers are running out.
     fn check_key_usage(&mut self, now: Instant) {
         let (epoch, state) = self.epochs.sending(now);
-        let last = self.suite.last_number();
-        let few = state.own.as_ref().is_some_and(|own| own.numbers.next() > last / 2);
-        if self.renewal_requested_in != epoch && (few || state.key_state() != KeyState::Fresh) {
+        if self.renewal_requested_in != epoch && state.is_running_out(self.suite) {
             self.renewal_requested_in = epoch;
             self.push_event(Event::NewEpochNeeded);
         }
@@ -634,32 +559,11 @@ fn signer<'i>(policy: &Policy, roles: Roles, identity: &'i Identity) -> Option<&
 
 /// The feature that this build lacks for a member with these roles.
 fn lacking(policy: &Policy, roles: Roles) -> Option<&'static str> {
-    if roles.sender.is_some() && Sending::INCLUDED.is_none() {
-        Some("sender")
-    } else if roles.listener && Listening::INCLUDED.is_none() {
-        Some("listener")
-    } else {
-        policy.lacking()
-    }
-}
-
-/// A random time at which the controller is polled next.
-fn next_poll(now: Instant, rng: &mut Random) -> Instant {
-    const HALF: Duration = Duration::from_micros(POLLING_INTERVAL.as_micros() as u64 / 2);
-    after(now + HALF, rng.below(micros(HALF)))
-}
-
-/// The time `micros` microseconds after `at`. It needs no division, as a `Duration` would.
-fn after(at: Instant, micros: u64) -> Instant {
-    Instant::from_micros(at.as_micros().saturating_add(micros))
+    roles.lacking().or_else(|| policy.lacking())
 }
 
 fn micros(duration: Duration) -> u64 {
     lightseal_core::time::micros(duration)
-}
-
-fn written<T>(reserved: &mut Result<T, LedgerFailed>) -> Result<&mut T, SendError> {
-    reserved.as_mut().map_err(|failed| SendError::Number(NoNumber::Ledger(*failed)))
 }
 
 impl fmt::Debug for Member {

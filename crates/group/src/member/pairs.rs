@@ -10,6 +10,7 @@ use super::outcome::{DropReason, Origin, RecordOutcome};
 use super::{Delivery, Member};
 use crate::codepoints::GROUP_CHALLENGE;
 use crate::compact::{Boot, BootStatus, Challenge, KnownBoot, PublicKey};
+use crate::epoch::count;
 use crate::numbers::EpochEntry;
 use crate::{ListenerId, SenderId, compact};
 use core::net::SocketAddr;
@@ -69,10 +70,10 @@ impl Member {
         let Some(opener) = epoch.take_paired(id, own, &boot.nonce) else {
             return DropReason::NoState.into();
         };
-        let Suite::Compact(suite) = self.suite else { return DropReason::NoState.into() };
-        let record = ReceivedRecord::Compact(record, suite.part);
+        let Suite::Compact(_, part) = self.suite else { return DropReason::NoState.into() };
+        let record = ReceivedRecord::Compact(record, part);
         let opened = record.open(&opener, &boot.window, RequiredProof::Member);
-        super::epoch::count(&mut epoch.responses, &opened);
+        count(&mut epoch.state.responses, &opened);
         if boot.status == BootStatus::Known {
             epoch.cache(Listener::Id(id), opener);
         }

@@ -3,12 +3,13 @@
 //! The header of a record determines the keys and the replay window, and anybody can write a
 //! header. Therefore no state is stored and nothing is sent before the record's tag is verified.
 
-use super::epoch::{ReplayCheck, origin};
 use super::keys::{AuthenticRecord, Listener, ReceivedRecord, RequiredProof, StatedEpoch, Suite};
 use super::outcome::{DropReason, Origin, RecordOutcome};
 use super::{DatagramOrigin, Delivery, Event, Member, RequestKind};
 use crate::codepoints::GROUP_SYNC;
 use crate::directory::Lookup;
+use crate::epoch::routing::{NamedSender, NoEpoch, epoch_of, replay_check};
+use crate::epoch::{ReplayCheck, origin};
 use crate::parts::PeerKeys;
 use crate::policy::Freshness;
 use crate::{SenderId, compact};
@@ -16,16 +17,6 @@ use core::net::SocketAddr;
 use lightseal_core::Instant;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::crypto::KeyState;
-
-/// The sender that the header of a group request names.
-enum NamedSender {
-    Controller,
-    /// The SenderID is not in the list of active senders.
-    Unlisted,
-    /// This member: the record was looped back to it, or another member has the same SenderID.
-    Own,
-    Listed,
-}
 
 /// What a listed sender's replay window tells about a record.
 enum KnownFreshness {
@@ -78,7 +69,7 @@ impl Member {
             Err(reason) => return reason.into(),
         };
         let sender = record.sender();
-        let named = self.named_sender(sender);
+        let named = NamedSender::new(sender, &self.senders, self.roles.sender);
         let Some(epoch) = self.epochs.receiving(now, at) else {
             return DropReason::NoState.into();
         };
@@ -90,8 +81,7 @@ impl Member {
             NamedSender::Unlisted => {
                 // The controller is asked for the list of senders only if some member wrote this
                 // record.
-                let opened = epoch.open_without_state(record, RequiredProof::Unknown);
-                let origin = origin(&opened);
+                let origin = epoch.origin_of(record);
                 if origin == Origin::Member {
                     self.report_unknown(sender);
                 }
@@ -115,18 +105,6 @@ impl Member {
         }
     }
 
-    fn named_sender(&self, sender: SenderId) -> NamedSender {
-        if sender == SenderId::CONTROLLER {
-            NamedSender::Controller
-        } else if !self.senders.contains(sender) {
-            NamedSender::Unlisted
-        } else if self.roles.sender == Some(sender) {
-            NamedSender::Own
-        } else {
-            NamedSender::Listed
-        }
-    }
-
     /// Takes a record of the epoch `at` under the SenderID of another member.
     fn listed_record(
         &mut self,
@@ -138,10 +116,9 @@ impl Member {
         let sender = record.sender();
         let Self { epochs, policy, roles, peers, challenges, rng, .. } = self;
         let Some(epoch) = epochs.receiving(now, at) else { return DropReason::NoState.into() };
-        let known = match policy.freshness {
-            _ if epoch.has_window(sender) => KnownFreshness::Checked(ReplayCheck::Window),
-            Freshness::DropFirst => KnownFreshness::Checked(ReplayCheck::FirstNumber),
-            Freshness::Challenge | Freshness::NewEpoch => match policy.peer_keys() {
+        let known = match replay_check(policy.freshness, epoch.has_window(sender)) {
+            Some(check) => KnownFreshness::Checked(check),
+            None => match policy.peer_keys() {
                 Some(part) if policy.freshness == Freshness::Challenge && roles.listener => {
                     KnownFreshness::AskSender(part)
                 }
@@ -200,13 +177,13 @@ impl Member {
     /// by its unauthenticated header.
     pub(crate) fn may_open(&self, datagram: &mut [u8], is_multicast: bool) -> bool {
         let suite = self.suite;
-        if let Suite::Compact(suite) = suite
+        if let Suite::Compact(_, part) = suite
             && compact::header::is_direct(datagram)
         {
             let record = compact::SealedRecord::direct(datagram);
             return record.is_ok_and(|record| {
                 record.id.1 == self.listener()
-                    && self.holds(StatedEpoch::Compact(record.alias, record.epoch, suite.part))
+                    && self.holds(StatedEpoch::Compact(record.alias, record.epoch, part))
             });
         }
         let is_senders =
@@ -235,20 +212,13 @@ impl Member {
         now: Instant,
         record: StatedEpoch,
     ) -> Result<u64, DropReason> {
-        if record.alias().is_some_and(|alias| alias != self.policy.group.alias()) {
-            return Err(DropReason::Stranger);
-        }
         let held = self.epochs.epochs().map(|(epoch, _)| epoch);
-        if let Some(held) = held.filter(|epoch| record.is_of(*epoch)).max() {
-            return Ok(held);
-        }
-        let newest = self.epochs.newest();
-        let may_straggle = now < self.previous_epoch_until
-            && newest.checked_sub(1).is_some_and(|before| record.is_of(before));
-        if record.may_be_after(newest) && !may_straggle {
+        let times = (now, self.previous_epoch_until);
+        let found = epoch_of(record, &self.policy.group, held, self.epochs.newest(), times);
+        if let Err(NoEpoch::MaybeLater) = found {
             self.suspect_rekey(now);
         }
-        Err(DropReason::Stranger)
+        Ok(found?)
     }
 
     /// Asks for a listener's public keys, unless the key tree has no such leaf.

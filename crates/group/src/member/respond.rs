@@ -1,12 +1,13 @@
 //! How a listener seals responses and challenges.
 
-use super::epoch::{Answering, Epoch, HEADER_BYTES, PairedPeers, SenderState};
+use super::epoch::{AnsweredSender, Epoch, PairedPeers, SenderState};
 use super::keys::{EpochKeys, Listener, Suite};
 use super::peers::KeyDirectory;
-use super::{Member, RequestKind, SendError, signer, written};
+use super::{Member, RequestKind, SendError, signer};
 use crate::codepoints::GROUP_CHALLENGE;
 use crate::compact::{Boot, HeaderForm, PlainRecord};
 use crate::directory::Lookup;
+use crate::epoch::{Answering, HEADER_BYTES};
 use crate::identity::Identity;
 use crate::{ListenerId, SenderId};
 use core::net::SocketAddr;
@@ -82,41 +83,35 @@ impl Member {
         let me = self.as_listener();
         let Self { epochs, ledger, policy, roles, identity, peers, boot, rng, .. } = self;
         let epoch = epochs.receiving(now, at).ok_or(SendError::UnknownSender)?;
-        if epoch.key_state() == KeyState::Exhausted {
-            return Err(SendError::Exhausted);
-        }
         // A sender that was heard in the previous epoch only has no state here yet.
-        let Answering { keys, paired, reserved, heard } = epoch.answering(now, sender);
-        let sealed = match (policy.pairwise(), me) {
+        let AnsweredSender { state, paired, heard } = epoch.answering(now, sender);
+        let len = match (policy.pairwise(), me) {
             (Some(_), Listener::Id(me)) => {
-                let ids = (me, sender, request);
-                let sealed =
-                    seal_paired((keys, paired), heard, ids, (identity, peers), boot, record, buf);
+                if state.key_state() == KeyState::Exhausted {
+                    return Err(SendError::Exhausted);
+                }
+                let (keys, ids) = ((&state.keys, paired), (me, sender, request));
+                let sealed = seal_paired(keys, heard, ids, (identity, peers), boot, record, buf);
                 if sealed == Err(SendError::NoKey) {
                     peers.schedule_lookup(now, rng, Lookup::sender(sender));
                 }
-                sealed
+                let len = sealed?;
+                state.responses.add_sealed(HEADER_BYTES, len);
+                len
             }
-            _ => (|| {
-                let (kind, payload) = record;
-                let reserved = written(reserved)?;
-                let mut numbers = heard.numbers.unwrap_or_else(|| reserved.space());
-                let number = reserved.take(&mut numbers, &mut **ledger);
-                heard.numbers = Some(numbers);
-                let number = number.map_err(SendError::Number)?;
-                if heard.sealer.is_none() {
-                    heard.sealer = keys.response_sealer(me, sender);
-                }
-                let sealer = heard.sealer.as_ref().ok_or(SendError::Role)?;
-                let form =
-                    if kind == GROUP_CHALLENGE { HeaderForm::Full } else { HeaderForm::Last };
+            _ => {
                 let signer = signer(policy, *roles, identity);
-                let record = PlainRecord { number, kind, payload, form, padding: 0, signer };
-                sealer.seal_as(&record, buf).ok_or(SendError::TooLong)
-            })(),
+                let ids = (me, sender);
+                state.seal_response(
+                    ids,
+                    &mut heard.answering,
+                    &mut **ledger,
+                    record,
+                    signer,
+                    buf,
+                )?
+            }
         };
-        let len = sealed?;
-        epoch.responses.add_sealed(HEADER_BYTES, len);
         self.stats.sealed += 1;
         Ok(len)
     }
@@ -124,8 +119,8 @@ impl Member {
     /// This member, identified as in the key derivation of its responses.
     fn as_listener(&self) -> Listener {
         match self.suite {
-            Suite::Axiom(_) => Listener::Address(self.address),
-            Suite::Compact(_) => Listener::Id(self.listener()),
+            Suite::Axiom(..) => Listener::Address(self.address),
+            Suite::Compact(..) => Listener::Id(self.listener()),
         }
     }
 }
@@ -152,12 +147,13 @@ fn seal_paired(
         heard.pair = keys.pair_for_listener(own, key);
     }
     let pair = heard.pair.as_ref().ok_or(SendError::NoKey)?;
-    if heard.sealer.is_none() {
-        heard.sealer = keys.paired_sealer(pair, (me, sender), boot);
+    if heard.answering.sealer.is_none() {
+        heard.answering.sealer = keys.paired_sealer(pair, (me, sender), boot);
     }
     let request = request.and_then(|request| heard.last_number(request)).unwrap_or(0);
-    let sealer = heard.sealer.as_ref().ok_or(SendError::Role)?;
-    let numbers = heard.numbers.as_mut().ok_or(SendError::Role)?;
+    let Answering { numbers, sealer } = &mut heard.answering;
+    let sealer = sealer.as_ref().ok_or(SendError::Role)?;
+    let numbers = numbers.as_mut().ok_or(SendError::Role)?;
     let number = numbers.take_unreserved(MAX_RECORD_NUMBER).map_err(SendError::Number)?;
     let form = if heard.knows_boot && kind != GROUP_CHALLENGE {
         HeaderForm::Last

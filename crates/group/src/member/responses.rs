@@ -6,7 +6,6 @@ use super::outcome::{DropReason, Origin, RecordOutcome};
 use super::{DatagramOrigin, Delivery, Member};
 use crate::codepoints::GROUP_CHALLENGE;
 use crate::compact::{Challenge, VerifyingKey};
-use crate::numbers::EpochEntry;
 use crate::parts::Sending;
 use crate::{SenderId, compact};
 use core::net::SocketAddr;
@@ -116,8 +115,7 @@ impl Member {
             self.answer(now, at, (id, from), Challenge(challenge));
             return RecordOutcome::Processed;
         }
-        if epoch.entry() == EpochEntry::Repeated {
-            // Responses that arrived before the restart may be replayed.
+        if !epoch.knows_responses() {
             return RecordOutcome::dropped_authentic(DropReason::NotFresh);
         }
         let known = epoch.listeners.get_or_insert_with(listener, ListenerState::new);

@@ -29,8 +29,8 @@ impl Member {
             let bounds = epoch.reserved.as_ref().ok().map(ReservedNumbers::bounds);
             let _ = write!(text, "; {number} {own:?} {bounds:?}");
             for (sender, heard) in epoch.senders.iter() {
-                let next = heard.numbers.as_ref().map(NumberSpace::next);
-                let windows = (&heard.window, &heard.direct);
+                let next = heard.answering.numbers.as_ref().map(NumberSpace::next);
+                let windows = (&heard.requests.window, &heard.direct);
                 let _ = write!(text, ", {sender:?} {windows:?} {next:?}");
             }
             for (listener, known) in epoch.listeners.iter() {

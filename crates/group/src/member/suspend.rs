@@ -5,10 +5,11 @@
 //! numbers of the newest epoch. This state contains no secrets. Together with the keys it can be
 //! used once.
 
-use super::epoch::{Epoch, EpochUse, ListenerState};
+use super::epoch::{Epoch, ListenerState};
 use super::keys::{Listener, Suite};
 use super::{Member, Roles};
 use crate::compact::KnownBoot;
+use crate::epoch::EpochUse;
 use crate::numbers::{EpochEntry, Ledger, NumberSpace, ReservedNumbers};
 use crate::policy::Policy;
 use crate::rekey::{EpochKey, Leaf};
@@ -85,9 +86,9 @@ impl Member {
         let senders = core::mem::take(&mut epoch.senders).into_entries();
         let senders = senders.into_iter().map(|(sender, heard)| {
             // Numbers of pairwise responses are valid for this boot only and are not stored.
-            let numbers = heard.numbers.filter(|_| !pairwise);
+            let numbers = heard.answering.numbers.filter(|_| !pairwise);
             let next = numbers.map_or(NO_NUMBER, |numbers| numbers.next());
-            (sender, (next, [heard.window, heard.direct]))
+            (sender, (next, [heard.requests.window, heard.direct]))
         });
         let listeners = core::mem::take(&mut epoch.listeners).into_entries();
         let boots = epoch.paired_mut().map(|(_, paired)| core::mem::take(&mut paired.boots));
@@ -147,10 +148,10 @@ impl Suspended {
         let now = lightseal_core::Instant::ZERO;
         for (sender, (next, [window, direct])) in &self.senders {
             let mut heard = resumed.heard(now);
-            heard.window.clone_from(window);
+            heard.requests.window.clone_from(window);
             heard.direct.clone_from(direct);
             if policy.pairwise().is_none() && *next != NO_NUMBER {
-                heard.numbers = Some(NumberSpace::at(*next));
+                heard.answering.numbers = Some(NumberSpace::at(*next));
             }
             resumed.senders.insert(*sender, heard);
         }

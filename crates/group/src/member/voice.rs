@@ -2,10 +2,11 @@
 //! key tree.
 
 use super::SendError;
-use super::epoch::{Epoch, EpochUse};
+use super::epoch::Epoch;
 use super::keys::Suite;
 use crate::SenderId;
 use crate::compact::HeaderForm;
+use crate::epoch::EpochUse;
 use crate::numbers::Ledger;
 use crate::policy::Policy;
 use crate::rekey::EpochKey;

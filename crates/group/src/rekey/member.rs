@@ -1,17 +1,19 @@
 //! A member's side of rekeying: the keys on the path from its leaf to the root.
 
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
-use lightseal_core::{DecodeError, Instant};
+use lightseal_core::Instant;
 
 use super::chain::{self, Element};
 use super::checks::SignatureBudget;
+use super::head::states_later_epoch;
 use super::kept::UnchangedOwners;
-use super::message::{BadSignature, ControllerKey, RekeyMessage, Timing, Unverified, read_head};
+use super::message::{BadSignature, ControllerKey, RekeyMessage, Unverified};
 use super::node::{EpochKey, Leaf, NodeKey};
 use super::pull::{Grant, PullRequest};
+use super::refusal::{Refusal, is_later};
 use super::shape::Described;
+use super::timing::Timing;
 use super::wrap;
 use crate::GroupId;
 use crate::parts::Rekeying;
@@ -52,49 +54,6 @@ pub struct NewEpoch {
     /// The leaves that certainly belong to the members to which they belonged in the previous epoch.
     pub kept: UnchangedOwners,
 }
-
-/// Why a rekey message or a grant was refused. The member's keys are unchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// The message is malformed.
-    Malformed(DecodeError),
-    /// The message or grant is for another group.
-    OtherGroup,
-    /// The message's hash chain element does not lead to the member's anchor, so the message was
-    /// dropped without a check of its signature.
-    OffChain,
-    /// The message is not signed by the controller.
-    BadSignature,
-    /// The message's element is on the hash chain, but too many such messages had wrong signatures,
-    /// so this one was not checked. A pull may help.
-    Unchecked,
-    /// The message is genuine and has no keys for this member, which is no longer a member of the
-    /// group.
-    Excluded,
-    /// The message is genuine but its keys cannot be unwrapped: this member's keys differ from
-    /// those that the controller has on record. A pull may help.
-    OutOfStep,
-    /// The grant is for an earlier epoch than the member's.
-    Stale,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(error) => error.fmt(f),
-            Self::OtherGroup => f.write_str("message for another group"),
-            Self::OffChain => f.write_str("message is not on the controller's hash chain"),
-            Self::BadSignature => f.write_str("message is not signed by the controller"),
-            Self::Unchecked => f.write_str("too many messages with wrong signatures"),
-            Self::Excluded => f.write_str("no longer a member of the group"),
-            Self::OutOfStep => f.write_str("keys differ from those the controller has on record"),
-            Self::Stale => f.write_str("keys of an earlier epoch"),
-        }
-    }
-}
-
-impl core::error::Error for Refusal {}
 
 /// The keys that one member has: those of the nodes from its leaf up to the root of the key tree.
 ///
@@ -198,13 +157,7 @@ impl KeyPath {
     /// # Errors
     /// The grant is for another group, or for an earlier epoch.
     pub fn grant(&mut self, grant: Grant) -> Result<Option<NewEpoch>, Refusal> {
-        if grant.group != self.group {
-            return Err(Refusal::OtherGroup);
-        }
-        if grant.epoch < self.epoch {
-            return Err(Refusal::Stale);
-        }
-        if grant.epoch == self.epoch {
+        if !is_later((&grant.group, grant.epoch), (&self.group, self.epoch))? {
             return Ok(None);
         }
         let (mut path, new) = Self::join(self.controller.clone(), grant);
@@ -266,11 +219,8 @@ impl KeyPath {
     /// What a member that cannot check rekey messages makes of one: a sign that it should ask the
     /// controller.
     fn ask_instead(&self, message: &[u8]) -> Result<Outcome, Refusal> {
-        let (alias, epoch) = read_head(message).map_err(Refusal::Malformed)?;
-        if alias != self.group.alias() {
-            return Err(Refusal::OtherGroup);
-        }
-        Ok(if epoch > self.epoch { Outcome::Pull(self.pull_request()) } else { Outcome::Duplicate })
+        let is_behind = states_later_epoch(message, (&self.group, self.epoch))?;
+        Ok(if is_behind { Outcome::Pull(self.pull_request()) } else { Outcome::Duplicate })
     }
 
     /// Computes the member's keys in the epoch of the message. Keys below the lowest node that has a

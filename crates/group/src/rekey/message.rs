@@ -23,22 +23,21 @@
 
 use alloc::vec::Vec;
 use core::fmt;
-use core::time::Duration;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use lightseal_core::parts::PartState;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};
 
 use super::chain::Element;
+use super::head::{REKEY, read_depth, read_kind};
 use super::node::Leaf;
 use super::shape::Shape;
+use super::timing::Timing;
 use super::wrap::WRAPPED;
-use super::{MAX_DEPTH, MAX_MESSAGE_BYTES, VERSION};
+use super::{MAX_MESSAGE_BYTES, VERSION};
 use crate::GroupId;
 use crate::parts::Signatures;
 
-/// The second byte of a rekey message, its kind.
-const REKEY: u8 = 1;
 /// The bits of the flags.
 const HAS_RANGE: u8 = 1;
 const HAS_NEXT_ANCHOR: u8 = 2;
@@ -47,50 +46,6 @@ const HAS_NEXT_ANCHOR: u8 = 2;
 const FIXED: usize = 32 + SIGNATURE;
 pub(super) const SIGNATURE: usize = 64;
 const DOMAIN: &[u8] = b"lightseal group rekey\0";
-
-/// The maximum time for which an old epoch is received after the activation of the new one.
-pub const MAX_RETENTION: Duration = Duration::from_secs(60);
-
-/// When senders switch to a new epoch, and how long the old one is received after that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    tenths: u16,
-    seconds: u8,
-}
-
-impl Timing {
-    /// A timing, with the activation rounded up to tenths of a second and the retention to seconds.
-    /// `None` if the activation is above 6553.5 s or the retention above [`MAX_RETENTION`].
-    pub fn new(activation: Duration, retention: Duration) -> Option<Self> {
-        let tenths = u16::try_from(activation.as_millis().div_ceil(100)).ok()?;
-        let seconds = u8::try_from(retention.as_millis().div_ceil(1000)).ok()?;
-        (u64::from(seconds) <= MAX_RETENTION.as_secs()).then_some(Self { tenths, seconds })
-    }
-
-    /// The time from the arrival of the rekey message until members send in the new epoch.
-    pub fn activation(&self) -> Duration {
-        let tenths = u32::from(self.tenths);
-        Duration::new((tenths / 10).into(), tenths % 10 * 100_000_000)
-    }
-
-    /// The time from the activation of the new epoch to the end of the old epoch.
-    pub fn retention(&self) -> Duration {
-        Duration::from_secs(self.seconds.into())
-    }
-
-    pub(super) fn write(self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        w.u16(self.tenths)?;
-        w.u8(self.seconds)
-    }
-
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (tenths, seconds) = (reader.u16()?, reader.u8()?);
-        if u64::from(seconds) > MAX_RETENTION.as_secs() {
-            return Err(DecodeError::Invalid("retention of the old epoch"));
-        }
-        Ok(Self { tenths, seconds })
-    }
-}
 
 /// The controller's Ed25519 private key, zeroized when dropped.
 #[derive(Clone)]
@@ -325,33 +280,4 @@ pub struct RekeyMessage<'a> {
     pub shape: Shape<'a>,
     /// The new keys, each wrapped under another key, in the order of the shape.
     pub wraps: &'a [[u8; WRAPPED]],
-}
-
-/// The alias and the epoch at the start of a rekey message, whose rest may be anything.
-pub(super) fn read_head(message: &[u8]) -> Result<(u8, u64), DecodeError> {
-    let mut reader = Reader::new(message);
-    read_kind(&mut reader, REKEY)?;
-    let [alias, _flags] = reader.array()?;
-    Ok((alias, reader.u64()?))
-}
-
-/// Reads the version and the kind at the start of every message.
-pub(super) fn read_kind(reader: &mut Reader<'_>, kind: u8) -> Result<(), DecodeError> {
-    if reader.u8()? != VERSION {
-        return Err(DecodeError::Invalid("version"));
-    }
-    if reader.u8()? != kind {
-        return Err(DecodeError::Invalid("kind of message"));
-    }
-    Ok(())
-}
-
-/// Reads the number of levels of a tree above its leaves.
-pub(super) fn read_depth(reader: &mut Reader<'_>) -> Result<u8, DecodeError> {
-    let depth = reader.u8()?;
-    if (1..=MAX_DEPTH).contains(&depth) {
-        Ok(depth)
-    } else {
-        Err(DecodeError::Invalid("depth of the tree"))
-    }
 }

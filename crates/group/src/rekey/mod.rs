@@ -25,30 +25,54 @@
 
 pub mod chain;
 pub mod checks;
+#[cfg(feature = "alloc")]
 pub mod ending;
+pub mod head;
+#[cfg(feature = "alloc")]
 pub mod kept;
+#[cfg(feature = "alloc")]
 pub mod listing;
+#[cfg(feature = "alloc")]
 pub mod member;
+#[cfg(feature = "alloc")]
 pub mod message;
 pub mod node;
+#[cfg(feature = "alloc")]
 mod plan;
 pub mod pull;
+pub mod refusal;
+#[cfg(feature = "alloc")]
 pub mod restoration;
 pub mod schedule;
+#[cfg(feature = "alloc")]
 pub mod server;
+#[cfg(feature = "alloc")]
 pub mod shape;
+pub mod timing;
+#[cfg(feature = "alloc")]
 pub mod tree;
 pub mod wrap;
 
 pub use chain::Chain;
+#[cfg(feature = "alloc")]
 pub use kept::UnchangedOwners;
-pub use member::{KeyPath, NewEpoch, Outcome, Refusal};
-pub use message::{ControllerKey, ControllerSecret, Timing};
+#[cfg(feature = "alloc")]
+pub use member::{KeyPath, NewEpoch, Outcome};
+#[cfg(feature = "alloc")]
+pub use message::{ControllerKey, ControllerSecret};
 pub use node::{EpochKey, Leaf, Node, NodeKey};
-pub use pull::{Grant, PullRequest};
+#[cfg(feature = "alloc")]
+pub use pull::Grant;
+pub use pull::{PullRequest, ReceivedGrant};
+pub use refusal::Refusal;
+#[cfg(feature = "alloc")]
 pub use restoration::epoch_after_restoration;
+#[cfg(feature = "alloc")]
 pub use schedule::EpochSchedule;
+#[cfg(feature = "alloc")]
 pub use server::{KeyServer, Rekeying};
+pub use timing::Timing;
+#[cfg(feature = "alloc")]
 pub use tree::{Change, ChangeError, KeyTree};
 
 /// The version number at the start of every message of this module.

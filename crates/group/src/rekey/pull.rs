@@ -14,15 +14,18 @@
 //!
 //! `activation` is the remaining activation time when the answer is sent.
 
+#[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Encode, Reader, Writer};
+#[cfg(feature = "alloc")]
 use zeroize::Zeroizing;
 
 use super::chain::Element;
-use super::message::{Timing, read_depth, read_kind};
-use super::node::{KEY, Leaf, NodeKey};
-use super::{MAX_DEPTH, VERSION};
+use super::head::{read_depth, read_kind};
+use super::node::{EpochKey, KEY, Leaf, NodeKey};
+use super::timing::Timing;
+use super::{MAX_DEPTH, VERSION, wrap};
 use crate::GroupId;
 
 const PULL: u8 = 2;
@@ -57,6 +60,7 @@ impl Encode for PullRequest {
 }
 
 /// All keys of one leaf, for a new member or for a member that missed a rekey message.
+#[cfg(feature = "alloc")]
 #[derive(Clone, Debug)]
 pub struct Grant {
     /// The group's identifier.
@@ -73,6 +77,7 @@ pub struct Grant {
     keys: Vec<NodeKey>,
 }
 
+#[cfg(feature = "alloc")]
 impl Grant {
     /// A grant; `None` unless there are 2 to 25 keys and the leaf lies in a tree of that depth.
     pub fn new(
@@ -106,22 +111,64 @@ impl Grant {
     }
 }
 
-impl Decode<'_> for Grant {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+/// The keys of a grant as it was received: they lie in the message.
+pub struct ReceivedGrant<'a> {
+    /// The group's identifier.
+    pub group: GroupId,
+    /// The epoch of these keys.
+    pub epoch: u64,
+    /// As [`Grant`]'s.
+    pub timing: Timing,
+    /// The member's leaf.
+    pub leaf: Leaf,
+    /// The anchor of the hash chain.
+    anchor: Element,
+    /// The 2 to 25 keys from the leaf's up to the root's.
+    keys: &'a [[u8; KEY]],
+}
+
+impl ReceivedGrant<'_> {
+    /// The number of leaves of the tree.
+    pub fn leaves(&self) -> u32 {
+        1 << (self.keys.len() - 1)
+    }
+
+    /// The root key of the epoch.
+    pub fn epoch_key(&self) -> EpochKey {
+        let root = self.keys.last().expect("a grant has two keys at least");
+        wrap::epoch_key(&self.group, self.epoch, &NodeKey::new(*root))
+    }
+}
+
+impl<'a> Decode<'a> for ReceivedGrant<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         read_kind(reader, GRANT)?;
         let (group, epoch) = (GroupId(reader.array()?), reader.u64()?);
         let timing = Timing::read(reader)?;
         let leaf = Leaf::new(reader.u24()?).ok_or(DecodeError::Invalid("leaf"))?;
-        let depth = read_depth(reader)?;
+        let depth = usize::from(read_depth(reader)?);
         let anchor = reader.array()?;
-        // All keys are read at once, because a vector that grows would leave unerased copies of
-        // keys in memory.
-        let (keys, _) = reader.take(KEY * (usize::from(depth) + 1))?.as_chunks::<KEY>();
-        let keys = keys.iter().map(|key| NodeKey::new(*key)).collect();
-        Self::new(group, epoch, timing, leaf, anchor, keys).ok_or(DecodeError::Invalid("leaf"))
+        let (keys, _) = reader.take(KEY * (depth + 1))?.as_chunks::<KEY>();
+        if leaf.get() >> depth != 0 {
+            return Err(DecodeError::Invalid("leaf"));
+        }
+        Ok(Self { group, epoch, timing, leaf, anchor, keys })
     }
 }
 
+#[cfg(feature = "alloc")]
+impl Decode<'_> for Grant {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let received = ReceivedGrant::read(reader)?;
+        let ReceivedGrant { group, epoch, timing, leaf, anchor, keys } = received;
+        // All keys are copied at once, because a vector that grows would leave unerased copies of
+        // keys in memory.
+        let keys = keys.iter().map(|key| NodeKey::new(*key)).collect();
+        Ok(Self { group, epoch, timing, leaf, anchor, keys })
+    }
+}
+
+#[cfg(feature = "alloc")]
 impl Encode for Grant {
     fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         w.bytes(&[VERSION, GRANT])?;

@@ -6,17 +6,18 @@
 //! receives: ─── old ──┼────────── old and new ───────┼── new ──
 //! ```
 
-use alloc::vec::Vec;
+use super::timing::Timing;
+use crate::list::List;
+use core::marker::PhantomData;
 use core::time::Duration;
 use lightseal_core::Instant;
-
-use super::message::Timing;
 
 /// The maximum number of epochs that a member holds at once. A further epoch drops the oldest.
 pub const MOST_EPOCHS: usize = crate::numbers::KEPT_EPOCHS;
 
+/// An epoch of a schedule.
 #[derive(Debug)]
-struct Entry<T> {
+pub struct Entry<T> {
     epoch: u64,
     /// When the member begins to send in this epoch.
     active: Instant,
@@ -30,54 +31,75 @@ struct Entry<T> {
 /// The value is dropped when its epoch ends, so keys that are zeroized when dropped are erased
 /// then.
 #[derive(Debug)]
-pub struct EpochSchedule<T> {
+pub struct Schedule<T, L> {
     /// In ascending order of epochs; never empty.
-    entries: Vec<Entry<T>>,
+    entries: L,
+    value: PhantomData<T>,
 }
 
-impl<T> EpochSchedule<T> {
+/// As many epochs as a host holds, on the heap.
+#[cfg(feature = "alloc")]
+pub type EpochSchedule<T> = Schedule<T, alloc::vec::Vec<Entry<T>>>;
+
+/// At most `N` epochs, in the schedule itself.
+pub type InlineSchedule<T, const N: usize> = Schedule<T, crate::list::InlineList<Entry<T>, N>>;
+
+impl<T, L: List<Entry<T>>> Schedule<T, L> {
+    /// The maximum number of epochs.
+    const MOST: usize = if L::CAPACITY < MOST_EPOCHS { L::CAPACITY } else { MOST_EPOCHS };
+
     /// A schedule with a member's first epoch, in which it may send at once, because it has no
     /// older one.
     pub fn new(epoch: u64, value: T) -> Self {
         let first = Entry { epoch, active: Instant::ZERO, retention: Duration::ZERO, value };
-        Self { entries: alloc::vec![first] }
+        let mut entries = L::new();
+        entries.push(first);
+        Self { entries, value: PhantomData }
     }
 
     /// Adds a new epoch, whose rekey message arrived at `now`. Returns false, and changes nothing,
     /// if the epoch is not later than all held ones.
     pub fn install(&mut self, now: Instant, epoch: u64, timing: Timing, value: T) -> bool {
         self.expire(now);
-        if self.entries.last().is_some_and(|last| epoch <= last.epoch) {
+        if epoch <= self.newest() {
             return false;
         }
         let (active, retention) = (now + timing.activation(), timing.retention());
         // An earlier epoch becomes active no later than its successor.
-        for entry in &mut self.entries {
-            entry.active = entry.active.min(active);
+        self.activate(active);
+        if self.entries.len() >= Self::MOST {
+            self.entries.remove_first(1);
         }
         self.entries.push(Entry { epoch, active, retention, value });
-        if self.entries.len() > MOST_EPOCHS {
-            self.entries.remove(0);
-        }
         self.expire(now);
         true
     }
 
+    /// Whether there is an entry at an index, and `is` holds for it.
+    fn has(&self, at: usize, is: impl FnOnce(&Entry<T>) -> bool) -> bool {
+        self.entries.get(at).is_some_and(is)
+    }
+
+    /// The index of the newest epoch for which `is` holds, or else of the oldest.
+    fn newest_index(&self, is: impl Fn(&Entry<T>) -> bool) -> usize {
+        (1..self.entries.len()).rev().find(|at| self.has(*at, &is)).unwrap_or(0)
+    }
+
     /// The index of the epoch in which the member sends.
     fn current(&self, now: Instant) -> usize {
-        self.entries.iter().rposition(|entry| entry.active <= now).unwrap_or(0)
+        self.newest_index(|entry| entry.active <= now)
     }
 
     /// The epoch in which to send: the newest active one.
     pub fn sending(&mut self, now: Instant) -> (u64, &mut T) {
         let current = self.current(now);
-        let entry = &mut self.entries[current];
+        let entry = self.entries.get_mut(current).expect("never empty");
         (entry.epoch, &mut entry.value)
     }
 
     /// The epoch in which to send, by shared reference.
     pub fn sending_ref(&self, now: Instant) -> (u64, &T) {
-        let entry = &self.entries[self.current(now)];
+        let entry = self.entries.get(self.current(now)).expect("never empty");
         (entry.epoch, &entry.value)
     }
 
@@ -85,7 +107,8 @@ impl<T> EpochSchedule<T> {
     /// yet.
     pub fn receiving(&mut self, now: Instant, epoch: u64) -> Option<&mut T> {
         self.expire(now);
-        self.entries.iter_mut().find(|entry| entry.epoch == epoch).map(|entry| &mut entry.value)
+        let at = (0..self.entries.len()).find(|at| self.has(*at, |entry| entry.epoch == epoch))?;
+        self.entries.get_mut(at).map(|entry| &mut entry.value)
     }
 
     /// The held epochs with their values, the oldest first.
@@ -93,28 +116,25 @@ impl<T> EpochSchedule<T> {
         self.entries.iter().map(|entry| (entry.epoch, &entry.value))
     }
 
-    /// The values of the held epochs, the oldest first.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.entries.iter_mut().map(|entry| &mut entry.value)
-    }
-
     /// Makes the newest epoch active now, whatever activation time its rekey message stated.
     pub fn activate(&mut self, now: Instant) {
-        for entry in &mut self.entries {
-            entry.active = entry.active.min(now);
+        for at in 0..self.entries.len() {
+            if let Some(entry) = self.entries.get_mut(at) {
+                entry.active = entry.active.min(now);
+            }
         }
     }
 
     /// The newest held epoch, whether active or not.
     pub fn newest(&self) -> u64 {
-        self.entries.last().expect("never empty").epoch
+        self.entries.get(self.entries.len() - 1).expect("never empty").epoch
     }
 
     /// Drops the epochs whose retention is over.
     pub fn expire(&mut self, now: Instant) {
-        let over = |pair: &[Entry<T>]| pair[1].active + pair[1].retention <= now;
-        let gone = self.entries.windows(2).rposition(over).map_or(0, |last| last + 1);
-        self.entries.drain(..gone);
+        // An epoch is over when the retention of its successor is.
+        let over = self.newest_index(|entry| entry.active + entry.retention <= now);
+        self.entries.remove_first(over);
     }
 
     /// When the result of [`sending`](Self::sending) or the set of held epochs changes next.
@@ -125,11 +145,20 @@ impl<T> EpochSchedule<T> {
     }
 }
 
+#[cfg(feature = "alloc")]
+impl<T> EpochSchedule<T> {
+    /// The values of the held epochs, the oldest first.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().map(|entry| &mut entry.value)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rekey::message::MAX_RETENTION;
+    use crate::rekey::timing::MAX_RETENTION;
     use proptest::prelude::*;
+    use std::vec::Vec;
 
     fn at(seconds: u64) -> Instant {
         Instant::ZERO + Duration::from_secs(seconds)

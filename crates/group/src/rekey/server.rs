@@ -6,9 +6,10 @@ use lightseal_core::Random;
 
 use super::MAX_MESSAGE_BYTES;
 use super::chain::Chain;
-use super::message::{ControllerKey, ControllerSecret, Draft, Timing};
+use super::message::{ControllerKey, ControllerSecret, Draft};
 use super::node::{EpochKey, Leaf, Node};
 use super::pull::Grant;
+use super::timing::Timing;
 use super::tree::{Change, ChangeError, KeyTree};
 use super::wrap::{epoch_key, wrap};
 use crate::GroupId;

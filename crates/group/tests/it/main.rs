@@ -17,3 +17,4 @@ mod pairs;
 mod rekey;
 mod source;
 mod suspend;
+mod symmetric;

@@ -15,7 +15,7 @@ use crate::crypto::{
     Aead, Block, KeyDerivation, Opened, Prf, PrfProtection, PrfState, Protection, Record,
     Unauthentic,
 };
-use alloc::boxed::Box;
+use crate::heap::Box;
 use cipher::consts::U16;
 use cipher::typenum::Unsigned;
 use cipher::{
@@ -50,14 +50,26 @@ where
     }
 
     /// Derives the keys of a DTLS 1.3 epoch in the standard layout.
-    pub fn protection(keys: &KeyDerivation) -> Box<dyn Protection> {
+    pub fn masked(keys: &KeyDerivation) -> Masked<Self, BlockMask<C>> {
         let mask = BlockMask::<C>::new(keys, &[]);
-        Box::new(Masked { aead: Self::derived(keys, &[]), mask })
+        Masked { aead: Self::derived(keys, &[]), mask }
+    }
+
+    /// As [`Self::masked`], in a box.
+    #[cfg(feature = "alloc")]
+    pub fn protection(keys: &KeyDerivation) -> Box<dyn Protection> {
+        Box::new(Self::masked(keys))
     }
 
     /// The protection of one direction in DTLS 1.2, from its part of the key block.
+    pub fn from_key_block(key: &[u8], fixed_iv: &[u8]) -> Self {
+        Self::new(with_key(key), Iv::from_key_block(fixed_iv))
+    }
+
+    /// As [`Self::from_key_block`], in a box.
+    #[cfg(feature = "alloc")]
     pub fn aead(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead> {
-        Box::new(Self::new(with_key(key), Iv::from_key_block(fixed_iv)))
+        Box::new(Self::from_key_block(key, fixed_iv))
     }
 
     fn run(&self, record: Record<'_>, direction: Direction, content: &mut [u8]) -> Block {
@@ -93,6 +105,7 @@ where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
     /// Derives the keys of an epoch under an aggregation context.
+    #[cfg(feature = "alloc")]
     pub fn protection(keys: &KeyDerivation, context: [u8; 3]) -> Box<dyn PrfProtection> {
         Box::new(Self {
             ccm: Ccm::derived(keys, &context),

@@ -1,7 +1,7 @@
 //! The record number mask (RFC 9147, section 4.2.3).
 
 use crate::crypto::{Aead, Block, KeyDerivation, Pad, Protection, Record, Unauthentic};
-use alloc::boxed::Box;
+use crate::heap::Box;
 use cipher::{BlockCipherEncrypt, BlockSizeUser, Key, KeyInit, consts::U16};
 use zeroize::Zeroize;
 
@@ -62,6 +62,7 @@ impl<C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit> BlockMask
     }
 
     /// Derives "sn pad" under an aggregation context: the key of a [`Pad`], not of a mask.
+    #[cfg(feature = "alloc")]
     pub fn short_records(keys: &KeyDerivation, context: [u8; 3]) -> Box<dyn Pad>
     where
         C: Send + Sync + 'static,

@@ -17,8 +17,10 @@ pub mod chacha;
 mod ctr;
 #[cfg(feature = "rustcrypto")]
 pub mod gcm;
+#[cfg(feature = "alloc")]
 pub mod integrity;
 pub mod known_answer;
+#[cfg(feature = "alloc")]
 pub mod lightmac;
 pub mod mask;
 pub mod nonce;

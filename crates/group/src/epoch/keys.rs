@@ -1,85 +1,119 @@
 //! The keys of one epoch in either profile, behind one interface for sealing and opening.
 
 use super::outcome::DropReason;
+use crate::axiom::RecordSuite as _;
+use crate::compact::RecordSuite as _;
 use crate::compact::{Challenge, PairSecret, PrivateKey, PublicKey, VerifyingKey};
+pub use crate::interface::Listener;
 use crate::parts::{Axiom12, Compact};
 use crate::policy::{Policy, Profile};
 use crate::rekey::EpochKey;
 use crate::{GroupId, ListenerId, SenderId, axiom, compact};
 use core::net::IpAddr;
+use lightseal_core::parts::OfPart;
 use lightseal_core::{DecodeError, ReplayWindow};
 use lightseal_dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
-use lightseal_dtls::crypto::{Limits, PremasterSecret, Provider, Sha256};
+#[cfg(feature = "alloc")]
+use lightseal_dtls::crypto::Provider;
+use lightseal_dtls::crypto::{Limits, PremasterSecret, Sha256};
 
 use crate::codepoints::MAX_TRUNCATED_NUMBER;
 
-/// The cipher suite of a group, in either profile.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Suite {
-    Axiom(axiom::Suite),
-    Compact(compact::Suite),
+/// The suites of the two profiles, and thereby where the keys of records lie.
+pub trait SuitePair: Copy {
+    /// The suite of `axiom-1.2`.
+    type Axiom: axiom::RecordSuite;
+    /// The suite of `compact`.
+    type Compact: compact::RecordSuite;
 }
 
+/// Suites that a provider lists. Their keys lie on the heap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FromProvider {}
+
+impl SuitePair for FromProvider {
+    type Axiom = axiom::Suite;
+    type Compact = compact::Suite;
+}
+
+/// The cipher suite of a group, in either profile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Suite<S: SuitePair = FromProvider> {
+    Axiom(S::Axiom, Axiom12),
+    Compact(S::Compact, Compact),
+}
+
+#[cfg(feature = "alloc")]
 impl Suite {
     /// The suite that a policy names, if `provider` has it.
-    pub(super) fn of(policy: &Policy, provider: &Provider) -> Option<Self> {
+    pub(crate) fn of(policy: &Policy, provider: &Provider) -> Option<Self> {
         match policy.profile {
-            Profile::Axiom12 => axiom::Suite::new(provider, policy.suite).map(Self::Axiom),
-            Profile::Compact => compact::Suite::find(provider, policy.suite).map(Self::Compact),
+            Profile::Axiom12 => {
+                let suite = axiom::Suite::new(provider, policy.suite)?;
+                Some(Self::Axiom(suite, suite.part))
+            }
+            Profile::Compact => {
+                let suite = compact::Suite::find(provider, policy.suite)?;
+                Some(Self::Compact(suite, suite.part))
+            }
         }
     }
+}
 
-    pub(super) const fn is_compact(self) -> bool {
-        matches!(self, Self::Compact(_))
+impl<S: SuitePair> Suite<S> {
+    pub(crate) const fn is_compact(self) -> bool {
+        matches!(self, Self::Compact(..))
     }
 
     /// The usage limits of a key.
-    pub(super) fn limits(self) -> &'static Limits {
+    pub(crate) fn limits(self) -> &'static Limits {
         match self {
-            Self::Axiom(suite) => suite.limits(),
-            Self::Compact(suite) => suite.limits(),
+            Self::Axiom(suite, _) => suite.limits(),
+            Self::Compact(suite, _) => suite.limits(),
         }
     }
 
     /// The maximum number of members that seal under the key of a sender's requests: all senders
     /// share it in `axiom-1.2`.
-    pub(super) const fn sealers(self) -> u64 {
+    pub(crate) const fn sealers(self) -> u64 {
         match self {
-            Self::Axiom(_) => 1 << u8::BITS,
-            Self::Compact(_) => 1,
+            Self::Axiom(..) => 1 << u8::BITS,
+            Self::Compact(..) => 1,
         }
     }
 
     /// The last number that a record can carry.
-    pub(super) const fn last_number(self) -> u64 {
+    pub(crate) const fn last_number(self) -> u64 {
         match self {
-            Self::Axiom(_) => MAX_TRUNCATED_NUMBER,
-            Self::Compact(_) => MAX_RECORD_NUMBER,
+            Self::Axiom(..) => MAX_TRUNCATED_NUMBER,
+            Self::Compact(..) => MAX_RECORD_NUMBER,
         }
     }
 }
 
-/// A listener, identified as in the key derivation: by its address in `axiom-1.2`, by its
-/// ListenerID in `compact`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(not(feature = "internals"), non_exhaustive)]
-pub enum Listener {
-    /// The listener's IP address, in `axiom-1.2`.
-    Address(IpAddr),
-    /// The listener's ListenerID, in `compact`.
-    Id(ListenerId),
-}
-
 /// All keys of an epoch.
-pub(super) enum EpochKeys {
-    Axiom { keys: axiom::GroupKeys, group: GroupId, epoch: u16 },
-    Compact { secret: compact::EpochSecret, suite: compact::Suite },
+pub(crate) enum EpochKeys<S: SuitePair = FromProvider> {
+    Axiom(OfPart<Axiom12, AxiomKeys<S::Axiom>>, Axiom12),
+    Compact(OfPart<Compact, CompactKeys<S::Compact>>, Compact),
 }
 
-impl EpochKeys {
-    pub(super) fn new(policy: &Policy, suite: Suite, epoch: u64, key: &EpochKey) -> Self {
+/// The keys of an epoch in `axiom-1.2`.
+pub(crate) struct AxiomKeys<S: axiom::RecordSuite> {
+    keys: axiom::GroupKeys<S>,
+    group: GroupId,
+    epoch: u16,
+}
+
+/// The keys of an epoch in `compact`.
+pub(crate) struct CompactKeys<S> {
+    secret: compact::EpochSecret,
+    suite: S,
+}
+
+impl<S: SuitePair> EpochKeys<S> {
+    pub(crate) fn new(policy: &Policy, suite: Suite<S>, epoch: u64, key: &EpochKey) -> Self {
         match suite {
-            Suite::Axiom(suite) => {
+            Suite::Axiom(suite, part) => {
                 let premaster = PremasterSecret::from_bytes(&Sha256, key.as_bytes());
                 let (client, server) = (policy.client_random, policy.server_random);
                 let parameters = axiom::SecurityParameters {
@@ -93,56 +127,70 @@ impl EpochKeys {
                 let keys = parameters.group_keys();
                 // Records carry only the low 16 bits of the epoch. They may repeat, because each
                 // epoch has new keys.
-                Self::Axiom { keys, group: policy.group, epoch: epoch as u16 }
+                let keys = AxiomKeys { keys, group: policy.group, epoch: epoch as u16 };
+                Self::Axiom(OfPart::new(part, keys), part)
             }
-            Suite::Compact(suite) => {
+            Suite::Compact(suite, part) => {
                 let secret = compact::EpochSecret::new(policy.group, epoch, key.as_bytes());
-                Self::Compact { secret, suite }
+                Self::Compact(OfPart::new(part, CompactKeys { secret, suite }), part)
             }
         }
     }
 
     /// The keys that seal a sender's requests.
-    pub(super) fn request_sealer(&self, sender: SenderId) -> Sealer {
+    pub(crate) fn request_sealer(&self, sender: SenderId) -> Sealer<S> {
         match self {
-            Self::Axiom { keys, epoch, .. } => Sealer::Axiom(keys.request_sealer(*epoch, sender)),
-            Self::Compact { secret, suite } => {
-                Sealer::Compact(compact_requests(secret, *suite, sender))
+            Self::Axiom(axiom, part) => {
+                let sealer = axiom.keys.request_sealer(axiom.epoch, sender);
+                Sealer::Axiom(OfPart::new(*part, sealer))
+            }
+            Self::Compact(compact, part) => {
+                Sealer::Compact(OfPart::new(*part, compact.requests(sender)))
             }
         }
     }
 
     /// The keys that open the requests of all senders, if all senders share one key; otherwise
     /// `None`.
-    pub(super) fn shared_opener(&self) -> Option<Opener> {
+    pub(crate) fn shared_opener(&self) -> Option<Opener<S>> {
         match self {
-            Self::Axiom { keys, epoch, .. } => Some(Opener::Axiom(keys.request_opener(*epoch))),
-            Self::Compact { .. } => None,
+            Self::Axiom(axiom, part) => {
+                let opener = axiom.keys.request_opener(axiom.epoch);
+                Some(Opener::Axiom(OfPart::new(*part, opener)))
+            }
+            Self::Compact(..) => None,
         }
     }
 
     /// The keys that open the requests of this sender.
-    pub(super) fn request_opener(&self, sender: SenderId) -> Opener {
+    pub(crate) fn request_opener(&self, sender: SenderId) -> Opener<S> {
         match self {
-            Self::Axiom { keys, epoch, .. } => Opener::Axiom(keys.request_opener(*epoch)),
-            Self::Compact { secret, suite } => {
-                Opener::Compact(compact_requests(secret, *suite, sender))
+            Self::Axiom(axiom, part) => {
+                let opener = axiom.keys.request_opener(axiom.epoch);
+                Opener::Axiom(OfPart::new(*part, opener))
+            }
+            Self::Compact(compact, part) => {
+                Opener::Compact(OfPart::new(*part, compact.requests(sender)))
             }
         }
     }
 
     /// The keys that seal the responses of `listener` to `sender`; `None` if this profile
     /// identifies listeners in another way.
-    pub(super) fn response_sealer(&self, listener: Listener, sender: SenderId) -> Option<Sealer> {
+    pub(crate) fn response_sealer(
+        &self,
+        listener: Listener,
+        sender: SenderId,
+    ) -> Option<Sealer<S>> {
         match (self, listener) {
-            (Self::Axiom { keys, group, epoch }, Listener::Address(address)) => {
+            (Self::Axiom(axiom, part), Listener::Address(address)) => {
+                let AxiomKeys { keys, group, epoch } = &**axiom;
                 let individual = keys.individual(address, sender);
-                Some(Sealer::Axiom(keys.response_sealer(&individual, *epoch, *group)))
+                let sealer = keys.response_sealer(&individual, *epoch, *group);
+                Some(Sealer::Axiom(OfPart::new(*part, sealer)))
             }
-            (Self::Compact { secret, suite }, Listener::Id(listener)) => {
-                let stream = secret.responses(sender, listener);
-                let keyed = secret.response_secret(sender, listener);
-                Some(Sealer::Compact(compact::RecordKeys::new(*suite, stream, &keyed)))
+            (Self::Compact(compact, part), Listener::Id(listener)) => {
+                Some(Sealer::Compact(OfPart::new(*part, compact.responses(sender, listener))))
             }
             _ => None,
         }
@@ -150,23 +198,23 @@ impl EpochKeys {
 
     /// The pairwise secret of a listener and a sender in this epoch, computed by the listener;
     /// `None` if the profile has no pairwise secrets or the sender's key is invalid.
-    pub(super) fn pair_for_listener(
+    pub(crate) fn pair_for_listener(
         &self,
         listener: (ListenerId, &PrivateKey),
         sender: (SenderId, &PublicKey),
     ) -> Option<PairSecret> {
-        let Self::Compact { secret, .. } = self else { return None };
-        secret.pair_for_listener(listener, sender).ok()
+        let Self::Compact(compact, _) = self else { return None };
+        compact.secret.pair_for_listener(listener, sender).ok()
     }
 
     /// The pairwise secret of a sender and a listener, computed by the sender.
-    pub(super) fn pair_for_sender(
+    pub(crate) fn pair_for_sender(
         &self,
         sender: (SenderId, &PrivateKey),
         listener: (ListenerId, &PublicKey),
     ) -> Option<PairSecret> {
-        let Self::Compact { secret, .. } = self else { return None };
-        secret.pair_for_sender(sender, listener).ok()
+        let Self::Compact(compact, _) = self else { return None };
+        compact.secret.pair_for_sender(sender, listener).ok()
     }
 
     /// The keys of a listener's pairwise responses under the boot nonce `nonce`.
@@ -175,90 +223,102 @@ impl EpochKeys {
         pair: &PairSecret,
         (listener, sender): (ListenerId, SenderId),
         nonce: &[u8; 8],
-    ) -> Option<compact::RecordKeys> {
-        let Self::Compact { secret, suite } = self else { return None };
+    ) -> Option<compact::RecordKeys<S::Compact>> {
+        let Self::Compact(compact, _) = self else { return None };
+        let CompactKeys { secret, suite } = &**compact;
         let stream = secret.pairwise_responses(sender, listener);
         Some(compact::RecordKeys::new(*suite, stream, &pair.response_secret(nonce)))
     }
 
-    pub(super) fn paired_sealer(
+    pub(crate) fn paired_sealer(
         &self,
         pair: &PairSecret,
         ids: (ListenerId, SenderId),
         nonce: &[u8; 8],
-    ) -> Option<Sealer> {
-        self.paired(pair, ids, nonce).map(Sealer::Compact)
+    ) -> Option<Sealer<S>> {
+        let keys = self.paired(pair, ids, nonce).zip(Compact::INCLUDED);
+        keys.map(|(keys, part)| Sealer::Compact(OfPart::new(part, keys)))
     }
 
-    pub(super) fn paired_opener(
+    pub(crate) fn paired_opener(
         &self,
         pair: &PairSecret,
         ids: (ListenerId, SenderId),
         nonce: &[u8; 8],
-    ) -> Option<Opener> {
-        self.paired(pair, ids, nonce).map(Opener::Compact)
+    ) -> Option<Opener<S>> {
+        let keys = self.paired(pair, ids, nonce).zip(Compact::INCLUDED);
+        keys.map(|(keys, part)| Opener::Compact(OfPart::new(part, keys)))
     }
 
     /// The keys of a sender's answer to a listener's challenge.
-    pub(super) fn answer_keys(
+    pub(crate) fn answer_keys(
         &self,
         pair: &PairSecret,
         (listener, sender): (ListenerId, SenderId),
         challenge: &Challenge,
-    ) -> Option<compact::RecordKeys> {
-        let Self::Compact { secret, suite } = self else { return None };
+    ) -> Option<compact::RecordKeys<S::Compact>> {
+        let Self::Compact(compact, _) = self else { return None };
+        let CompactKeys { secret, suite } = &**compact;
         let stream = secret.answers(sender, listener);
         Some(compact::RecordKeys::new(*suite, stream, &pair.answer_secret(&challenge.0)))
     }
 
     /// The keys of a sender's direct requests to one listener.
-    pub(super) fn direct_keys(
+    pub(crate) fn direct_keys(
         &self,
         pair: &PairSecret,
         (listener, sender): (ListenerId, SenderId),
-    ) -> Option<compact::RecordKeys> {
-        let Self::Compact { secret, suite } = self else { return None };
+    ) -> Option<compact::RecordKeys<S::Compact>> {
+        let Self::Compact(compact, _) = self else { return None };
+        let CompactKeys { secret, suite } = &**compact;
         let stream = secret.direct_requests(sender, listener);
         Some(compact::RecordKeys::new(*suite, stream, &pair.direct_secret()))
     }
 
     /// The keys that open the responses of `listener` to `sender`.
-    pub(super) fn response_opener(&self, listener: Listener, sender: SenderId) -> Option<Opener> {
+    pub(crate) fn response_opener(
+        &self,
+        listener: Listener,
+        sender: SenderId,
+    ) -> Option<Opener<S>> {
         match (self, listener) {
-            (Self::Axiom { keys, group, epoch }, Listener::Address(address)) => {
+            (Self::Axiom(axiom, part), Listener::Address(address)) => {
+                let AxiomKeys { keys, group, epoch } = &**axiom;
                 let individual = keys.individual(address, sender);
-                Some(Opener::Axiom(keys.response_opener(&individual, *epoch, *group)))
+                let opener = keys.response_opener(&individual, *epoch, *group);
+                Some(Opener::Axiom(OfPart::new(*part, opener)))
             }
-            (Self::Compact { .. }, Listener::Id(_)) => {
-                let Sealer::Compact(keys) = self.response_sealer(listener, sender)? else {
-                    return None;
-                };
-                Some(Opener::Compact(keys))
+            (Self::Compact(compact, part), Listener::Id(listener)) => {
+                Some(Opener::Compact(OfPart::new(*part, compact.responses(sender, listener))))
             }
             _ => None,
         }
     }
 }
 
-fn compact_requests(
-    secret: &compact::EpochSecret,
-    suite: compact::Suite,
-    sender: SenderId,
-) -> compact::RecordKeys {
-    compact::RecordKeys::new(suite, secret.requests(sender), &secret.request_secret(sender))
+impl<S: compact::RecordSuite> CompactKeys<S> {
+    fn requests(&self, sender: SenderId) -> compact::RecordKeys<S> {
+        let keyed = self.secret.request_secret(sender);
+        compact::RecordKeys::new(self.suite, self.secret.requests(sender), &keyed)
+    }
+
+    fn responses(&self, sender: SenderId, listener: ListenerId) -> compact::RecordKeys<S> {
+        let keyed = self.secret.response_secret(sender, listener);
+        compact::RecordKeys::new(self.suite, self.secret.responses(sender, listener), &keyed)
+    }
 }
 
 /// The keys of one writer, for sealing.
-pub(super) enum Sealer {
-    Axiom(axiom::Sealer),
-    Compact(compact::RecordKeys),
+pub(crate) enum Sealer<S: SuitePair = FromProvider> {
+    Axiom(OfPart<Axiom12, axiom::Sealer<S::Axiom>>),
+    Compact(OfPart<Compact, compact::RecordKeys<S::Compact>>),
 }
 
-impl Sealer {
+impl<S: SuitePair> Sealer<S> {
     /// Seals a record and returns its length; `None` if `buf` is too short or the payload too long
     /// for a record. `axiom-1.2` has one form of record only, and ignores the form that `record`
     /// asks for.
-    pub(super) fn seal_as(
+    pub(crate) fn seal_as(
         &self,
         record: &compact::PlainRecord<'_>,
         buf: &mut [u8],
@@ -273,14 +333,14 @@ impl Sealer {
 }
 
 /// The keys of one writer, for opening.
-pub(super) enum Opener {
-    Axiom(axiom::Opener),
-    Compact(compact::RecordKeys),
+pub(crate) enum Opener<S: SuitePair = FromProvider> {
+    Axiom(OfPart<Axiom12, axiom::Opener<S::Axiom>>),
+    Compact(OfPart<Compact, compact::RecordKeys<S::Compact>>),
 }
 
 /// What a record must prove about its origin.
 #[derive(Clone, Copy)]
-pub(super) enum RequiredProof<'k> {
+pub(crate) enum RequiredProof<'k> {
     /// Some member wrote it: its tag is right.
     Member,
     /// The owner of this key wrote it: its signature is right.
@@ -291,21 +351,21 @@ pub(super) enum RequiredProof<'k> {
 }
 
 /// A record as it was received. Its writer is stated in the header but not authenticated.
-pub(super) enum ReceivedRecord<'a, Id> {
+pub(crate) enum ReceivedRecord<'a, Id> {
     Axiom(axiom::Ciphertext<'a>, Axiom12),
     Compact(compact::SealedRecord<'a, Id>, Compact),
 }
 
 impl<'a> ReceivedRecord<'a, SenderId> {
-    pub(super) fn request(
-        suite: Suite,
+    pub(crate) fn request(
+        suite: Suite<impl SuitePair>,
         datagram: &'a mut [u8],
     ) -> Result<(Self, &'a mut [u8]), DecodeError> {
         Self::split_first(suite, datagram, compact::SealedRecord::request)
     }
 
     /// The sender stated in the header, which is not authenticated.
-    pub(super) const fn sender(&self) -> SenderId {
+    pub(crate) const fn sender(&self) -> SenderId {
         match self {
             Self::Axiom(record, _) => record.header().sender(),
             Self::Compact(record, _) => record.id,
@@ -314,8 +374,8 @@ impl<'a> ReceivedRecord<'a, SenderId> {
 }
 
 impl<'a> ReceivedRecord<'a, ListenerId> {
-    pub(super) fn response(
-        suite: Suite,
+    pub(crate) fn response(
+        suite: Suite<impl SuitePair>,
         datagram: &'a mut [u8],
     ) -> Result<(Self, &'a mut [u8]), DecodeError> {
         Self::split_first(suite, datagram, compact::SealedRecord::response)
@@ -323,7 +383,7 @@ impl<'a> ReceivedRecord<'a, ListenerId> {
 
     /// The listener stated by the header or, in `axiom-1.2`, by the source address `from`. It is
     /// not authenticated.
-    pub(super) const fn listener(&self, from: IpAddr) -> Listener {
+    pub(crate) const fn listener(&self, from: IpAddr) -> Listener {
         match self {
             Self::Axiom(..) => Listener::Address(from),
             Self::Compact(record, _) => Listener::Id(record.id),
@@ -336,24 +396,24 @@ type SplitRecord<'a, Record> = Result<(Record, &'a mut [u8]), DecodeError>;
 
 impl<'a, Id> ReceivedRecord<'a, Id> {
     fn split_first(
-        suite: Suite,
+        suite: Suite<impl SuitePair>,
         datagram: &'a mut [u8],
         compact: impl FnOnce(&'a mut [u8]) -> SplitRecord<'a, compact::SealedRecord<'a, Id>>,
     ) -> SplitRecord<'a, Self> {
         Ok(match suite {
-            Suite::Axiom(suite) => {
+            Suite::Axiom(_, part) => {
                 let (record, rest) = axiom::Ciphertext::split_first(datagram)?;
-                (Self::Axiom(record, suite.part), rest)
+                (Self::Axiom(record, part), rest)
             }
-            Suite::Compact(suite) => {
+            Suite::Compact(_, part) => {
                 let (record, rest) = compact(datagram)?;
-                (Self::Compact(record, suite.part), rest)
+                (Self::Compact(record, part), rest)
             }
         })
     }
 
     /// What the record's header states about its group and epoch, not authenticated.
-    pub(super) const fn stated(&self) -> StatedEpoch {
+    pub(crate) const fn stated(&self) -> StatedEpoch {
         match self {
             Self::Axiom(record, part) => StatedEpoch::Axiom(record.header().epoch, *part),
             Self::Compact(record, part) => StatedEpoch::Compact(record.alias, record.epoch, *part),
@@ -361,9 +421,9 @@ impl<'a, Id> ReceivedRecord<'a, Id> {
     }
 
     /// Opens the record, unless `window` shows that its number is a replay.
-    pub(super) fn open(
+    pub(crate) fn open(
         self,
-        opener: &Opener,
+        opener: &Opener<impl SuitePair>,
         window: &ReplayWindow,
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
@@ -378,7 +438,7 @@ impl<'a, Id> ReceivedRecord<'a, Id> {
 
 /// The group and the epoch in the header of a record.
 #[derive(Clone, Copy)]
-pub(super) enum StatedEpoch {
+pub(crate) enum StatedEpoch {
     /// The low 16 bits of the epoch.
     Axiom(u16, Axiom12),
     /// The group's alias, and the epoch or its low two bits.
@@ -387,7 +447,7 @@ pub(super) enum StatedEpoch {
 
 impl StatedEpoch {
     /// Whether a record may belong to this epoch.
-    pub(super) const fn is_of(self, epoch: u64) -> bool {
+    pub(crate) const fn is_of(self, epoch: u64) -> bool {
         match self {
             Self::Axiom(stated, _) => stated == epoch as u16,
             Self::Compact(_, stated, _) => stated.is_of(epoch),
@@ -395,7 +455,7 @@ impl StatedEpoch {
     }
 
     /// Whether a record that does not belong to this epoch may belong to a later one.
-    pub(super) const fn may_be_after(self, epoch: u64) -> bool {
+    pub(crate) const fn may_be_after(self, epoch: u64) -> bool {
         match self {
             Self::Axiom(stated, _) => stated.wrapping_sub(epoch as u16) < 1 << 15,
             Self::Compact(_, stated, _) => match stated {
@@ -406,7 +466,7 @@ impl StatedEpoch {
     }
 
     /// The group's alias in the header; `None` in `axiom-1.2`.
-    pub(super) const fn alias(self) -> Option<u8> {
+    pub(crate) const fn alias(self) -> Option<u8> {
         match self {
             Self::Axiom(..) => None,
             Self::Compact(alias, ..) => Some(alias),
@@ -417,7 +477,7 @@ impl StatedEpoch {
 impl<'a> ReceivedRecord<'a, ()> {
     fn open_any(
         self,
-        opener: &Opener,
+        opener: &Opener<impl SuitePair>,
         window: &ReplayWindow,
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
@@ -461,8 +521,8 @@ impl<'a> ReceivedRecord<'a, ()> {
 }
 
 /// A record that is authentic and not a replay. The caller commits its number to the window.
-pub(super) struct AuthenticRecord<'a> {
-    pub(super) number: u64,
-    pub(super) kind: ContentType,
-    pub(super) content: &'a mut [u8],
+pub(crate) struct AuthenticRecord<'a> {
+    pub(crate) number: u64,
+    pub(crate) kind: ContentType,
+    pub(crate) content: &'a mut [u8],
 }

@@ -4,5 +4,5 @@
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
-    footprint::group::member_of_both_roles()
+    no_alloc::member::of_both_roles()
 }

@@ -1,11 +1,10 @@
-//! What becomes of a received record, and the counters that follow from it.
+//! What becomes of a received record.
 
-use super::{DatagramOrigin, Member};
-use lightseal_core::Instant;
+use crate::interface::DatagramOrigin;
 
 /// What is known about the writer of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Origin {
+pub(crate) enum Origin {
     /// Nothing: the tag is wrong or was not checked.
     Unproven,
     /// The tag is right, so some member of the group wrote the record.
@@ -23,7 +22,7 @@ impl From<Origin> for DatagramOrigin {
 
 /// Why a record was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DropReason {
+pub(crate) enum DropReason {
     Replayed,
     Unauthentic {
         /// The length of the record's body in bytes, which counts against the key's limits.
@@ -55,7 +54,7 @@ pub(super) enum DropReason {
 
 impl DropReason {
     /// What the opening of a record that failed for this reason has shown about its writer.
-    pub(super) const fn origin(self) -> Origin {
+    pub(crate) const fn origin(self) -> Origin {
         match self {
             Self::Forged | Self::NoKey => Origin::Member,
             _ => Origin::Unproven,
@@ -66,7 +65,7 @@ impl DropReason {
 /// What became of a received record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(super) enum RecordOutcome {
+pub(crate) enum RecordOutcome {
     /// The record's content was for applications.
     Delivered,
     /// The record is authentic and was for the member itself.
@@ -76,7 +75,7 @@ pub(super) enum RecordOutcome {
 
 impl RecordOutcome {
     /// An authentic record was dropped.
-    pub(super) const fn dropped_authentic(reason: DropReason) -> Self {
+    pub(crate) const fn dropped_authentic(reason: DropReason) -> Self {
         Self::Dropped(reason, Origin::Member)
     }
 }
@@ -85,38 +84,5 @@ impl From<DropReason> for RecordOutcome {
     /// The record could not be opened for this reason.
     fn from(reason: DropReason) -> Self {
         Self::Dropped(reason, reason.origin())
-    }
-}
-
-impl Member {
-    /// Counts what became of a record, and returns what is known about its writer.
-    pub(super) fn count(&mut self, now: Instant, outcome: RecordOutcome) -> Origin {
-        let (reason, origin) = match outcome {
-            RecordOutcome::Delivered => {
-                self.stats.delivered += 1;
-                return Origin::Member;
-            }
-            RecordOutcome::Processed => return Origin::Member,
-            RecordOutcome::Dropped(reason, origin) => (reason, origin),
-        };
-        let stats = &mut self.stats;
-        let counter = match reason {
-            DropReason::Replayed => &mut stats.replayed,
-            DropReason::Unauthentic { .. } | DropReason::WrongAnswer => &mut stats.unauthentic,
-            DropReason::Malformed => &mut stats.malformed,
-            DropReason::NotFresh => &mut stats.not_fresh,
-            DropReason::Forged => &mut stats.forged,
-            DropReason::NoKey => &mut stats.unknown_keys,
-            DropReason::Stranger => &mut stats.strangers,
-            DropReason::UnknownSender => &mut stats.unknown_senders,
-            DropReason::RefusedRekey => &mut stats.refused_rekeys,
-            DropReason::Unchecked => &mut stats.unchecked,
-            DropReason::NoState => return origin,
-        };
-        *counter += 1;
-        if let DropReason::Unauthentic { .. } = reason {
-            self.check_key_usage(now);
-        }
-        origin
     }
 }
