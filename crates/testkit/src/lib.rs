@@ -8,6 +8,7 @@
 //! - `namespace`: hosts that are threads in network namespaces;
 //! - `toy_compression`: compression of certificates;
 //! - `toy_signature`: keys and certificates for tests of handshakes;
+//! - `postgres`: a PostgreSQL server of a test's own;
 //! - `program`: programs under test, and folders for them;
 //! - `vectors`: readers of test vectors;
 //! - [`drain()`]: the output of any engine.
@@ -29,6 +30,8 @@ pub mod namespace;
 pub mod pace;
 #[cfg(feature = "dtls")]
 pub mod pair;
+#[cfg(all(feature = "postgres", target_os = "linux"))]
+pub mod postgres;
 pub mod program;
 #[cfg(feature = "dtls")]
 pub mod restart;

@@ -9,8 +9,8 @@ mod packages;
 use crate::Failure;
 use crate::process::{capture, cargo, command, prefer, run, succeeds};
 use packages::{
-    BROWSERS, BUILD, DEBOOTSTRAP, EMULATOR, GUEST, JAVA, Manager, NAMESPACES, NSS, PEERS, PIP,
-    Package, STANDBY, TUNNELS,
+    BROWSERS, BUILD, DATABASE, DEBOOTSTRAP, EMULATOR, GUEST, JAVA, Manager, NAMESPACES, NSS, PEERS,
+    PIP, Package, STANDBY, TUNNELS,
 };
 use std::path::Path;
 use std::process::Stdio;
@@ -59,6 +59,7 @@ const NEEDS: &[PackageNeeds] = &[
         builds: false,
         linux_only: true,
     },
+    PackageNeeds { packages: DATABASE, used_by: &["lightseal"], builds: false, linux_only: true },
     PackageNeeds {
         packages: GUEST,
         used_by: &["interop-gateway"],

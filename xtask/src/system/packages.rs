@@ -89,7 +89,7 @@ impl Package {
             Probe::Library(_) if on_path("dpkg") => {
                 succeeds(command("dpkg", &["--status", self.debian]))
             }
-            Probe::Library(is_there) => is_there(),
+            Probe::Library(is_there) | Probe::Elsewhere(is_there) => is_there(),
         }
     }
 }
@@ -102,6 +102,14 @@ pub(crate) enum Probe {
     AnyProgram(&'static [&'static str]),
     /// A library. Debian's dpkg is asked; on other systems this function looks for the library.
     Library(fn() -> bool),
+    /// Programs outside of the search path, for which this function looks.
+    Elsewhere(fn() -> bool),
+}
+
+/// Whether the programs of a PostgreSQL server are installed.
+fn postgresql() -> bool {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    on_path("initdb") || versions.into_iter().any(|of| of.path().join("bin/initdb").is_file())
 }
 
 /// Whether OpenSSL's headers are installed.
@@ -159,6 +167,12 @@ const NSENTER: Package = Package::new(
     "util-linux",
     Probe::Program("nsenter"),
     ["util-linux", "util-linux-misc", "util-linux", "", ""],
+);
+
+const SETPRIV: Package = Package::new(
+    "util-linux",
+    Probe::Program("setpriv"),
+    ["util-linux", "setpriv", "util-linux", "", ""],
 );
 
 /// The package that makes a minimal Debian in a folder.
@@ -271,6 +285,16 @@ pub(crate) const NAMESPACES: &[Package] = &[
     PING,
     Package::new("iperf3", Probe::Program("iperf3"), ["iperf3", "iperf3", "iperf3", "", ""]),
     Package::new("nftables", Probe::Program("nft"), ["nftables", "nftables", "nftables", "", ""]),
+];
+
+/// The database in which a fleet of proxies stores its associations.
+pub(crate) const DATABASE: &[Package] = &[
+    Package::new(
+        "postgresql",
+        Probe::Elsewhere(postgresql),
+        ["postgresql-server", "postgresql", "postgresql", "", ""],
+    ),
+    SETPRIV,
 ];
 
 /// The emulated machine of the guest with real MACsec. The guest's own packages are downloaded and

@@ -121,8 +121,9 @@ impl Connection {
         }
     }
 
-    /// Connection IDs that records to this end may carry.
-    pub(crate) fn own_ids(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+    /// The connection IDs that records to this end may carry (RFC 9146; RFC 9147, section 9): those that
+    /// the peer was given and has not retired. None if none was negotiated.
+    pub fn own_ids(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.channel.own_ids.iter()
     }
 

@@ -1,9 +1,11 @@
 //! The flags of `lightseal proxy`.
 
 use super::drain_command::ProxyDrainArgs;
+use super::fleet::slots::NodeNumber;
 use super::limits::LimitArgs;
 use super::routing::nft::FleetNftArgs;
 use super::source_address::SourcePrefix;
+use super::state::StoreUrl;
 use super::status_command::ProxyStatusArgs;
 use crate::aggregate::Aggregate;
 use crate::config_args::ConfigArgs;
@@ -16,6 +18,7 @@ use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use lightseal_cli::when_full::when_full;
 use lightseal_dtls::{Delivery, RecordNumbers, WhenFull};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -98,7 +101,26 @@ pub(crate) struct ProxyServerArgs {
     /// state-key FILE`. Keep it apart from backups of the directory.
     #[arg(long, value_name = "FILE", help_heading = STATE, requires = "state")]
     pub(crate) state_key: Option<PathBuf>,
-    /// Forget what --state has stored, also if it is damaged, a copy, or sealed under another key.
+    /// PostgreSQL database in which the associations are stored instead, as a URL or as `host=… dbname=…`.
+    /// The proxies with one database are a fleet: each goes on with the associations of those that
+    /// end. --state then has what this proxy remembers of the database, to see that it was rolled
+    /// back. The connection is not encrypted: use a Unix socket, or a network of its own.
+    #[arg(long, value_name = "URL", help_heading = STATE, requires = "state")]
+    pub(crate) store: Option<StoreUrl>,
+    /// Number of this proxy in its fleet, 0 to 255. No other proxy with this database may have it.
+    #[arg(long, value_name = "N", default_value = "0", help_heading = STATE, requires = "store")]
+    pub(crate) node: NodeNumber,
+    /// Address to which other nodes of the fleet pass datagrams on that are for this one [default: the
+    /// address of --listen, or else the loopback address, with any port].
+    #[arg(long, value_name = "ADDR:PORT", help_heading = STATE, requires = "store")]
+    pub(crate) fleet_listen: Option<SocketAddr>,
+    /// Encrypt in connection IDs to which part of the fleet they belong, so that who watches cannot tell
+    /// which devices share a part. All nodes need this flag, and a router cannot share out such
+    /// datagrams: nodes pass them on.
+    #[arg(long, help_heading = STATE, requires = "store")]
+    pub(crate) scramble_ids: bool,
+    /// Forget what --state or --store has stored, also if it is damaged, a copy, or sealed under
+    /// another key.
     #[arg(long, help_heading = STATE, requires = "state")]
     pub(crate) forget: bool,
     /// What to do with a new client when --max-sessions associations exist: `refuse` refuses it;

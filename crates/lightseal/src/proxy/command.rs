@@ -7,11 +7,12 @@ use super::destination::{Destination, leads_to};
 use super::explained;
 use super::metrics::ProcessFacts;
 use super::report::Report;
+use super::routing::ids::IdForm;
 use super::server::{self, ServerProxy};
-use super::state::OpenState;
 use super::status::Status;
 use super::status_socket;
 use super::status_text::summary;
+use super::store_command::{self, Opened};
 use crate::address;
 use crate::aggregate;
 use crate::credential::{Changes, ClientPolicy, Credentials, FILES_POLL, FailureLog};
@@ -21,14 +22,10 @@ use crate::signals::{Signal, Signals};
 use crate::statistics;
 use crate::units::{Quantity, counted};
 use lightseal_dtls::codepoints::AlertDescription;
-use lightseal_dtls::{
-    CertificateVerifier, ClientConfig, CloseReason, Identity, MemorySessions, SessionSlots,
-    Settings,
-};
+use lightseal_dtls::{ClientConfig, CloseReason, Identity, MemorySessions, SessionSlots, Settings};
 use lightseal_net::address::Named;
 use lightseal_net::names::Resolver;
 use lightseal_net::path_mtu;
-use lightseal_pki::RecordingVerifier;
 use lightseal_service::drain::Drain;
 use lightseal_service::lifecycle::Lifecycle;
 use lightseal_service::metrics::Snapshot;
@@ -209,16 +206,12 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let credentials = Arc::new(open_credentials(&args.proxy)?);
     let largest =
         path_mtu::max_payload_at(address::resolve("listen", args.proxy.listen.as_deref())?);
-    let mut settings = settings(&args.proxy, SERVER_ID_BYTES, largest)?;
-    settings.write_ahead = args.state.is_some();
+    let id_bytes = if args.store.is_some() { IdForm::BYTES } else { SERVER_ID_BYTES };
+    let mut settings = settings(&args.proxy, id_bytes, largest)?;
     let clients = client_policy(args, &credentials)?;
     let mut verifier = credentials.verifier();
-    let mut state = None;
-    if let (Some(directory), Some(key)) = (&args.state, &args.state_key) {
-        let recording = verifier.take().map(|verifier| Arc::new(RecordingVerifier::new(verifier)));
-        verifier = recording.clone().map(|recording| recording as Arc<dyn CertificateVerifier>);
-        state = Some(OpenState::new(directory, key, args.forget, recording)?);
-    }
+    let opened = store_command::open(args, &mut settings, &mut verifier).await?;
+    let router = opened.as_ref().and_then(|opened| opened.router.clone());
     let mut config = credentials.server(clients, verifier, settings)?;
     if args.when_full.is_some() && args.max_sessions.is_none() {
         return Err(Failure::new("--when-full needs --max-sessions"));
@@ -247,7 +240,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         source_prefix: args.source_address,
         idle_timeout: args.proxy.idle_timeout.0,
         list: credentials.list().cloned(),
-        router: None,
+        router,
     };
     let mut signals = Signals::listen_and_drain()?;
     super::raise_socket_limit();
@@ -256,8 +249,10 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let metrics = args.proxy.service.listen().await?;
     let proxy = ServerProxy::new(listen, Arc::new(config), options).context("server proxy")?;
     let proxy = Arc::new(proxy);
-    if let Some(state) = state {
-        proxy.take_over(state)?;
+    if let Some(Opened { state, .. }) = opened {
+        let proxy = Arc::clone(&proxy);
+        let taken = tokio::task::spawn_blocking(move || proxy.take_over(state)).await;
+        taken.context("--state")??;
     }
     let listen = proxy.local_addr().context("listening socket")?;
     behind.avoid(listen);
@@ -308,6 +303,12 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let around = Around { lifecycle: &lifecycle, destination: &behind };
     until_stopped(&mut signals, &mut running, reports, drains, around).await?;
     lifecycle.stop();
+    let leaving = Arc::clone(&proxy);
+    let leaving = tokio::task::spawn_blocking(move || leaving.leave_fleet());
+    tokio::select! {
+        ended = &mut running => ended.context("socket")?,
+        left = leaving => left.context("--store")?,
+    }
     let last = proxy.statistics();
     if proxy.save_all() {
         return stopped(stats_file, last);

@@ -55,11 +55,15 @@ const METRICS: &[Metric] = &[
     ("passed_on_total", "/routing/not_passed_on", PASSED_ON, Some(("result", "failed"))),
     ("taken_total", "/routing/taken", TAKEN, Some(("result", "taken"))),
     ("taken_total", "/routing/refused", TAKEN, Some(("result", "refused"))),
+    ("store_changes_total", "/state/changes", "Changes of stored associations.", None),
+    ("store_transactions_total", "/state/transactions", "Transactions with them.", None),
+    ("store_lost_total", "/state/lost", LOST, None),
     ("bounced_total", "/bounced", "Messages for which no service listened.", None),
 ];
 
 const PASSED_ON: &str = "Datagrams of other nodes of the fleet that arrived at this one.";
 const TAKEN: &str = "Datagrams that other nodes have passed on to this one.";
+const LOST: &str = "Changes of associations with which another process went on.";
 const HELLOS: &str = "ClientHellos, by what became of them.";
 const MESSAGES: &str = "Messages of applications that were carried.";
 const BYTES: &str = "Bytes of these messages.";
@@ -98,6 +102,10 @@ pub(crate) fn snapshot(
         all.add(*name, help, Counter, samples.collect());
         at += same.count();
     }
+    if let Some(fails) = counted.pointer("/state/fails").and_then(Value::as_bool) {
+        let help = "1 while the store cannot be written, and associations wait.";
+        all.add("store_fails", help, Gauge, vec![(Vec::new(), fails.into())]);
+    }
     for (name, pointer, help, label) in MAPS {
         all.by(*name, help, Counter, label, counts(counted.pointer(pointer)));
     }
@@ -125,6 +133,7 @@ mod tests {
     use crate::proxy::counters::Totals;
     use crate::proxy::limits::Refusal;
     use crate::proxy::routing::router::RouterReport;
+    use crate::proxy::state::report::StateReport;
     use lightseal_dtls::ReasonClass;
     use lightseal_pki::file::ExpiringFile;
     use lightseal_service::metrics::Format;
@@ -143,6 +152,7 @@ mod tests {
             "refused_by": { "timeout": 5, "wrong_key": 6 },
         });
         counted["routing"] = json!(RouterReport { taken: 9, ..RouterReport::default() });
+        counted["state"] = json!(StateReport { changes: 10, fails: true, ..Default::default() });
         let lifecycle = Lifecycle::start();
         let expiration =
             Expiration { kind: ExpiringFile::Certificate, path: "a.pem".into(), at: 7 };
@@ -157,6 +167,7 @@ mod tests {
             "info{role=\"server\"",
             "phase{phase=\"starting\"} 1",
             "associations{state=\"asleep\"} 8",
+            "store_fails 1",
             "drops_total{reason=\"overrun_local\"} 4",
             "refusals_total{reason=\"max_flows\"} 1",
             "handshake_failures_total{reason=\"timeout\"} 6",

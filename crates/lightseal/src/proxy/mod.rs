@@ -19,6 +19,7 @@
 //! - [`report`]: the report of a proxy on itself and its peers, with the reasons of drops;
 //! - [`drain_command`]: how a proxy is told to take nothing new;
 //! - [`state`]: associations that survive a server proxy;
+//! - [`store_command`]: what their flags open;
 //! - [`fleet`]: several server proxies that share their associations;
 //! - [`routing`]: which process a datagram belongs to;
 //! - [`status_socket`], [`status_command`], [`status_text`]: how a running proxy is asked for its
@@ -53,6 +54,7 @@ pub(crate) mod status;
 pub(crate) mod status_command;
 pub(crate) mod status_socket;
 pub(crate) mod status_text;
+mod store_command;
 
 /// The length in bytes of the buffer for one arriving datagram, which holds a jumbo frame. The
 /// other proxy may be configured to send larger datagrams than this one.

@@ -104,6 +104,8 @@ struct ServerHost {
     saves: Vec<(Handle, Box<SavedAssociation>)>,
     /// The stored associations, if they are stored.
     state: Option<State>,
+    /// The generation of cookies that the fleet shares, in a fleet.
+    cookie_generation: Option<u64>,
     /// Associations whose keepalive is to be answered.
     answers: Vec<Handle>,
     /// Messages for the service.
@@ -305,8 +307,10 @@ impl EngineHost<Endpoint> for ServerHost {
             }
         }
         self.misses_service &= !self.waiting.is_empty();
-        self.save(endpoint);
-        let called = admitted || !self.answers.is_empty() || !self.refused.is_empty();
+        let called = self.save(endpoint, now)
+            || admitted
+            || !self.answers.is_empty()
+            || !self.refused.is_empty();
         for handle in self.answers.drain(..) {
             if let Some(mut connection) = endpoint.connection_mut(handle)
                 && connection.send(now, &[], &mut []).is_ok()
@@ -396,6 +400,7 @@ impl ServerProxy {
                 misses_service: false,
                 saves: Vec::new(),
                 state: None,
+                cookie_generation: None,
                 answers: Vec::new(),
                 deliveries: Deliveries::new(named),
                 refused: Vec::new(),
@@ -503,10 +508,6 @@ impl ServerProxy {
             peers: self.peers(),
         };
         report::complete(&mut value, facts);
-        let state = self.outer.call(|_, host, _| host.state.as_ref().map(State::report));
-        if let Some(state) = state {
-            value["state"] = serde_json::json!(state);
-        }
         value
     }
 
@@ -546,6 +547,10 @@ impl ServerProxy {
             "hints": endpoint.hints,
             "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{}: {why}", Named(peer))),
         });
+        let state = self.outer.call(|_, host, _| host.state.as_ref().map(State::report));
+        if let Some(state) = state {
+            value["state"] = serde_json::json!(state);
+        }
         if let Some(router) = &self.options.router {
             value["routing"] = serde_json::json!(router.report());
         }
@@ -581,9 +586,10 @@ impl ServerProxy {
         self.totals.complain_of_overruns(&self.known_overruns, overruns(self.outer.socket()));
         let timeout = self.options.idle_timeout;
         self.outer.call(|endpoint, host, now| {
-            if host.state.as_ref().is_some_and(State::has_ended) {
-                return Err(io::Error::other("associations cannot be stored any more (--state)"));
+            if let Some(why) = host.state.as_ref().and_then(State::why_ended) {
+                return Err(io::Error::other(why));
             }
+            host.share_cookies(endpoint, now);
             host.opening.append(&mut host.waiting);
             for (handle, association) in &host.associations {
                 if now - association.active_at >= timeout {

@@ -8,6 +8,8 @@ mod diagnose;
 #[cfg(unix)]
 mod diagnose_certificates;
 mod documents;
+#[cfg(unix)]
+mod dtls_clients;
 mod fleet_examples;
 mod fleet_nft;
 mod gateway;
@@ -27,7 +29,11 @@ mod program;
 mod proxy;
 #[cfg(unix)]
 mod proxy_credentials;
+#[cfg(target_os = "linux")]
+mod proxy_database;
 mod proxy_first_use;
+#[cfg(target_os = "linux")]
+mod proxy_fleet;
 mod proxy_overload;
 mod proxy_sessions;
 #[cfg(unix)]

@@ -3,168 +3,27 @@
 use crate::program;
 use crate::proxy_credentials::{Files, client_flags, echoes, is_answered};
 
-use lightseal_core::{Instant, Random};
-use lightseal_dtls::{
-    ClientConfig, Connection, ConnectionIds, Event, ProtocolVersion, Psk, Settings,
-};
-use lightseal_net::blocking::Driver;
+use crate::dtls_clients::{Client, Service, VERSIONS, identity};
+use lightseal_dtls::ProtocolVersion;
 use program::{
     KEY, Running, TempDir, application, echo, eventually, fails, keygen, lightseal, start_with,
     statistics,
 };
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const VERSIONS: [(&str, ProtocolVersion); 2] =
-    [("1.3", ProtocolVersion::Dtls13), ("1.2", ProtocolVersion::Dtls12)];
-
-/// A service that counts what it gets, and sends it back.
-struct Service {
-    socket: Arc<UdpSocket>,
-    seen: Arc<Mutex<Seen>>,
-}
-
-#[derive(Default)]
-struct Seen {
-    /// How often each number came.
-    numbers: BTreeMap<u64, u32>,
-    /// From where the numbers of each client came last. A number is `client << 32 | count`.
-    clients: HashMap<u64, SocketAddr>,
-}
-
-impl Service {
-    fn start() -> Self {
-        let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
-        let seen = Arc::<Mutex<Seen>>::default();
-        let service = Self { socket: Arc::clone(&socket), seen: Arc::clone(&seen) };
-        std::thread::spawn(move || {
-            let mut buf = [0; 2048];
-            // The test's other end of the socket is dropped with the process.
-            loop {
-                let Ok((len, from)) = socket.recv_from(&mut buf) else { continue };
-                let Ok(number) = buf[..len].try_into().map(u64::from_be_bytes) else { continue };
-                let mut seen = seen.lock().unwrap();
-                *seen.numbers.entry(number).or_default() += 1;
-                seen.clients.insert(number >> 32, from);
-                let _ = socket.send_to(&buf[..len], from);
-            }
-        });
-        service
-    }
-
-    fn address(&self) -> String {
-        self.socket.local_addr().unwrap().to_string()
-    }
-
-    /// The numbers that came more than once.
-    fn repeated(&self) -> Vec<u64> {
-        let seen = self.seen.lock().unwrap();
-        seen.numbers.iter().filter(|(_, times)| **times > 1).map(|(number, _)| *number).collect()
-    }
-}
-
-/// The identity of a client, of 16 bytes.
-fn identity(client: u64) -> String {
-    format!("sensor-{client:09}")
-}
-
-/// A client as an engine. It never begins a second handshake.
-struct Client {
-    number: u64,
-    driver: Driver<Connection>,
-    sent: u64,
-    handshakes: u32,
-    closed: u32,
-    /// How often each number came back.
-    received: BTreeMap<u64, u32>,
-}
-
-impl Client {
-    fn new(number: u64, server: SocketAddr, version: ProtocolVersion) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut settings = Settings::new(&lightseal_dtls::crypto::rustcrypto::PROVIDER);
-        settings.versions = vec![version];
-        settings.connection_ids = ConnectionIds::of_bytes(0);
-        let identity = identity(number);
-        let psk = Psk::external(identity.as_bytes(), &(0..16).collect::<Vec<u8>>()).unwrap();
-        let config = Arc::new(ClientConfig::with(psk, settings).unwrap());
-        let rng = Random::from_os().unwrap();
-        let connection = Connection::client(config, server, Instant::ZERO, rng);
-        let driver = Driver::new(socket, connection);
-        let received = BTreeMap::new();
-        Self { number, driver, sent: 0, handshakes: 0, closed: 0, received }
-    }
-
-    fn turn(&mut self) {
-        let Self { driver, handshakes, closed, received, .. } = self;
-        let turned = driver.turn(Duration::from_millis(2), |_, event| match event {
-            Event::Connected(_) => *handshakes += 1,
-            Event::Closed(_) => *closed += 1,
-            Event::Data(data) => {
-                *received.entry(u64::from_be_bytes(data.try_into().unwrap())).or_default() += 1;
-            }
-            _ => {}
-        });
-        turned.unwrap();
-    }
-
-    fn send(&mut self) -> u64 {
-        let number = self.number << 32 | self.sent;
-        self.sent += 1;
-        let sent = self
-            .driver
-            .call(|connection, now| connection.send(now, &number.to_be_bytes(), &mut []).map(drop));
-        sent.unwrap();
-        number
-    }
-
-    /// Takes turns until something is so.
-    fn until(&mut self, done: impl Fn(&Self) -> bool) {
-        for _ in 0..15_000 {
-            self.turn();
-            if done(self) {
-                return;
-            }
-        }
-        panic!("it never came to client {}", self.number);
-    }
-
-    fn connect(&mut self) {
-        self.until(|client| client.handshakes == 1);
-    }
-
-    /// Sends a message, which comes back.
-    fn echo_at_once(&mut self) {
-        let number = self.send();
-        self.until(|client| client.received.contains_key(&number));
-    }
-
-    /// Sends until something comes back: in DTLS 1.2 after what was given up.
-    fn echo(&mut self) {
-        let before = self.received.len();
-        for _ in 0..10_000 {
-            self.send();
-            self.turn();
-            if self.received.len() > before {
-                return self.echo_at_once();
-            }
-        }
-        panic!("nothing comes back to client {}", self.number);
-    }
-}
-
 /// What a server proxy with stored associations needs.
-struct Place {
-    dir: TempDir,
-    keys: String,
-    listen: String,
+pub(crate) struct Place {
+    pub(crate) dir: TempDir,
+    pub(crate) keys: String,
+    pub(crate) listen: String,
+    /// The database that has the associations, if it is not the directory.
+    pub(crate) store: Option<String>,
 }
 
 impl Place {
-    fn new(clients: u64) -> Self {
+    pub(crate) fn new(clients: u64) -> Self {
         let dir = TempDir::new();
         let lines: String = (0..clients).map(|n| format!("{}:{KEY}\n", identity(n))).collect();
         let keys = dir.file("keys.psk", &lines);
@@ -173,10 +32,10 @@ impl Place {
         // A port that is free, and stays the proxy's own through restarts.
         let free = UdpSocket::bind("127.0.0.1:0").unwrap();
         let listen = free.local_addr().unwrap().to_string();
-        Self { dir, keys, listen }
+        Self { dir, keys, listen, store: None }
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.dir.path(name)
     }
 
@@ -190,6 +49,7 @@ impl Place {
         let mut args = vec!["proxy", "server", "-v", "--listen", &self.listen];
         args.extend(["--connect", service, "--state", state, "--state-key", key]);
         args.extend(["--stats-file", stats]);
+        args.extend(self.store.iter().flat_map(|store| ["--store", store]));
         if !more.contains(&"--credential") {
             args.extend(["--psk-file", &self.keys]);
         }
@@ -201,14 +61,14 @@ impl Place {
         ["state", "state.key", "server.json"].map(|name| self.path(name))
     }
 
-    fn start(&self, service: &str, more: &[&str]) -> Running {
+    pub(crate) fn start(&self, service: &str, more: &[&str]) -> Running {
         let paths = self.paths();
         let mut proxy = Running::start(&self.args(&paths, service, more));
         proxy.wait_for("carrying");
         proxy
     }
 
-    fn statistics(&self, proxy: &Running) -> Value {
+    pub(crate) fn statistics(&self, proxy: &Running) -> Value {
         let path = self.path("server.json");
         let _ = std::fs::remove_file(&path);
         proxy.signal("USR1");
@@ -218,7 +78,13 @@ impl Place {
 }
 
 /// The clients' associations go on, and nothing came twice.
-fn judge(what: &str, place: &Place, proxy: &Running, service: &Service, clients: &mut [Client]) {
+pub(crate) fn judge(
+    what: &str,
+    place: &Place,
+    proxy: &Running,
+    service: &Service,
+    clients: &mut [Client],
+) {
     for client in clients.iter_mut() {
         client.echo();
         assert_eq!((client.handshakes, client.closed), (1, 0), "{what}: {}", client.number);
@@ -233,7 +99,7 @@ fn judge(what: &str, place: &Place, proxy: &Running, service: &Service, clients:
     assert_eq!(report["state"]["refused"], serde_json::json!({}), "{what}");
 }
 
-fn connected(place: &Place, version: ProtocolVersion, count: u64) -> Vec<Client> {
+pub(crate) fn connected(place: &Place, version: ProtocolVersion, count: u64) -> Vec<Client> {
     let server = place.listen.parse().unwrap();
     let mut clients: Vec<_> = (0..count).map(|n| Client::new(n, server, version)).collect();
     clients.iter_mut().for_each(Client::connect);

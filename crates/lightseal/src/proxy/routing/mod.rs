@@ -7,9 +7,7 @@
 //! - [`nft`]: rules that have the kernel share out datagrams.
 
 pub(crate) mod envelope;
-#[cfg_attr(not(test), expect(dead_code, reason = "nodes of a fleet will use it"))]
 pub(crate) mod ids;
 pub(crate) mod nft;
-#[cfg_attr(not(test), expect(dead_code, reason = "nodes of a fleet will use it"))]
 pub(crate) mod router;
 mod scramble;

@@ -1,52 +1,69 @@
 //! How a server proxy stores its associations, and takes them over.
 
-use super::{Association, ServerHost, ServerProxy};
+use super::{Association, Outer, ServerHost, ServerProxy};
 use crate::credential;
 use crate::failure::Failure;
-use crate::proxy::state::{OpenState, Refused};
-use lightseal_dtls::{Endpoint, Handle};
-use std::sync::Arc;
+use crate::proxy::fleet::slots::SlotMap;
+use crate::proxy::routing::router::Router;
+use crate::proxy::state::{Host, OpenState, Refused, Row, State, Written};
+use lightseal_core::Instant;
+use lightseal_dtls::{Endpoint, Handle, SavedAssociation};
+use lightseal_net::address::Named;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
+use tokio::runtime;
+
+/// How long the associations of slots that move may take to be written.
+const HAND_OVER: Duration = Duration::from_secs(5);
+
+/// How long a generation of cookies lasts that all nodes of a fleet make.
+const COOKIE_GENERATION: Duration = Duration::from_secs(60);
 
 impl ServerProxy {
     /// Takes over the associations of a store, and stores those of this proxy from now on. The
-    /// settings ask for it ([`write_ahead`](lightseal_dtls::Settings::write_ahead)).
+    /// settings ask for it ([`write_ahead`](lightseal_dtls::Settings::write_ahead)). To be called by a
+    /// thread that may wait, with a runtime entered.
     ///
     /// # Errors
     ///
     /// If the store cannot be read.
     pub(crate) fn take_over(&self, open: OpenState) -> Result<(), Failure> {
-        let (outer, runtime) = (Arc::downgrade(&self.outer), tokio::runtime::Handle::current());
-        let confirm = move |written: &[(Handle, u64)]| {
+        let (outer, runtime) = (Arc::downgrade(&self.outer), runtime::Handle::current());
+        let node = self.options.router.as_ref().map(|router| {
+            let (outer, router) = (Weak::clone(&outer), Arc::clone(router));
+            Box::new(Node { outer, router, runtime: runtime.clone() }) as Box<dyn Host>
+        });
+        let confirm = move |written: &[Written]| {
             let Some(outer) = outer.upgrade() else { return };
             // What waited for the confirmation may need tasks.
             let _entered = runtime.enter();
-            outer.call(|endpoint, _, now| {
-                for (handle, version) in written {
-                    endpoint.saved(now, *handle, *version);
+            outer.call(|endpoint, host, now| {
+                for written in written {
+                    match *written {
+                        Written::Saved(handle, version) => endpoint.saved(now, handle, version),
+                        Written::Lost(handle) => host.leave(endpoint, handle),
+                    }
                 }
             });
         };
-        let max = self.options.max_flows;
         self.outer.call(|endpoint, host, now| {
-            let state = open.take_over(Box::new(confirm), |saved, service_port| {
-                if host.associations.len() >= max {
-                    let why = format_args!("{max} flows are open (--max-flows)");
-                    return Err(Refused::for_now(why));
-                }
-                let handle = endpoint.restore(now, saved)?;
-                if let Some(connection) = endpoint.connection(handle) {
-                    let Some(agreed) = connection.negotiated() else { return Ok(handle) };
-                    let (peer, owner) = (connection.peer(), Arc::from(credential::shown(agreed)));
-                    host.ledger.restored(handle, peer, &owner);
-                    let association = Association::new(peer, owner, agreed.version, now);
-                    host.associations.insert(handle, association);
-                    host.opening.push((handle, Some(service_port)));
-                }
-                Ok(handle)
+            let state = open.take_over(Box::new(confirm), node, |saved, service_port| {
+                host.restore(endpoint, now, saved, service_port)
             })?;
             host.state = Some(state);
+            host.share_cookies(endpoint, now);
             Ok(())
         })
+    }
+
+    /// Gives all slots of a node of a fleet to the others, with their associations. It waits for that.
+    pub(crate) fn leave_fleet(&self) {
+        let member = self.outer.call(|_, host, _| host.state.as_mut()?.take_member());
+        // Not under the engine's lock, which the thread takes.
+        if let Some(member) = member {
+            member.leave();
+        }
     }
 
     /// Stores all associations for the next run, and closes those that are not stored. Without a store
@@ -54,11 +71,8 @@ impl ServerProxy {
     pub(crate) fn save_all(&self) -> bool {
         let state = self.outer.call(|endpoint, host, now| {
             let mut state = host.state.take()?;
-            for handle in state.save_all(now, endpoint, |handle| host.service_port(handle)) {
-                if let Some(mut connection) = endpoint.connection_mut(handle) {
-                    connection.close(now);
-                }
-            }
+            let handles: Vec<_> = endpoint.connections().map(|(handle, _)| handle).collect();
+            host.save_some(&mut state, endpoint, now, &handles);
             Some(state)
         });
         // Not under the engine's lock, which confirmations of writes take.
@@ -69,15 +83,172 @@ impl ServerProxy {
     }
 }
 
+/// This proxy as a node of a fleet.
+struct Node {
+    outer: Weak<Outer>,
+    router: Arc<Router>,
+    runtime: runtime::Handle,
+}
+
+impl Node {
+    /// Calls `act` under the engine's lock; `None` if the proxy has ended.
+    fn call<T>(
+        &self,
+        act: impl FnOnce(&mut State, &mut ServerHost, &mut Endpoint, Instant) -> T,
+    ) -> Option<T> {
+        let outer = self.outer.upgrade()?;
+        // Associations may need tasks.
+        let _entered = self.runtime.enter();
+        outer.call(|endpoint, host, now| {
+            let mut state = host.state.take()?;
+            let acted = act(&mut state, host, endpoint, now);
+            host.state = Some(state);
+            Some(acted)
+        })
+    }
+}
+
+/// The associations in these slots.
+fn in_slots(state: &State, endpoint: &Endpoint, slots: &BTreeSet<u8>) -> Vec<Handle> {
+    let all = endpoint.connections();
+    let some =
+        all.filter(|(_, of)| state.slot_of(of.own_ids()).is_some_and(|slot| slots.contains(&slot)));
+    some.map(|(handle, _)| handle).collect()
+}
+
+impl Host for Node {
+    fn set_map(&self, map: SlotMap) {
+        self.router.set_map(map);
+    }
+
+    fn adopt(&self, rows: Vec<Row>) -> u64 {
+        let adopted = self.call(|state, host, endpoint, now| {
+            let adopted = rows.into_iter().filter_map(|row| {
+                let restore = |saved: &SavedAssociation, service_port| {
+                    host.restore(endpoint, now, saved, service_port)
+                };
+                state.adopt(row, restore).then_some(())
+            });
+            adopted.count() as u64
+        });
+        adopted.unwrap_or(0)
+    }
+
+    fn leave(&self, slots: &BTreeSet<u8>) {
+        self.call(|state, host, endpoint, _| {
+            for handle in in_slots(state, endpoint, slots) {
+                endpoint.forget(handle);
+                state.lost(handle, None);
+                host.ended_elsewhere(handle);
+            }
+        });
+    }
+
+    fn hand_over(&self, slots: &BTreeSet<u8>) -> bool {
+        let flushed = self.call(|state, host, endpoint, now| {
+            let handles = in_slots(state, endpoint, slots);
+            host.save_some(state, endpoint, now, &handles);
+            state.flushed()
+        });
+        flushed.is_some_and(|flushed| flushed.wait(HAND_OVER))
+    }
+
+    fn lost_slots(&self) -> BTreeSet<u8> {
+        self.call(|state, _, _, _| state.take_lost_slots()).unwrap_or_default()
+    }
+}
+
 impl ServerHost {
-    /// Stores what the engine wants to be stored.
-    pub(super) fn save(&mut self, endpoint: &Endpoint) {
-        for (handle, saved) in std::mem::take(&mut self.saves) {
-            let port = self.service_port(handle);
-            if let Some(state) = &mut self.state {
-                state.save(endpoint, handle, saved, port);
+    /// Goes on with a stored association, which the service saw at a port; 0 if it saw none.
+    fn restore(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Instant,
+        saved: &SavedAssociation,
+        service_port: u16,
+    ) -> Result<Handle, Refused> {
+        let max = self.options.max_flows;
+        if self.associations.len() >= max {
+            let why = format_args!("{max} flows are open (--max-flows)");
+            return Err(Refused::for_now(why));
+        }
+        let handle = endpoint.restore(now, saved)?;
+        if let Some(connection) = endpoint.connection(handle) {
+            let Some(agreed) = connection.negotiated() else { return Ok(handle) };
+            let (peer, owner) = (connection.peer(), Arc::from(credential::shown(agreed)));
+            self.ledger.restored(handle, peer, &owner);
+            let association = Association::new(peer, owner, agreed.version, now);
+            self.associations.insert(handle, association);
+            self.opening.push((handle, Some(service_port)));
+        }
+        Ok(handle)
+    }
+
+    /// Stores these associations, without a word to their peers, and closes those that are not stored.
+    fn save_some(
+        &mut self,
+        state: &mut State,
+        endpoint: &mut Endpoint,
+        now: Instant,
+        handles: &[Handle],
+    ) {
+        let left = state.save_all(now, endpoint, handles, |handle| self.service_port(handle));
+        for handle in handles {
+            if !left.contains(handle) {
+                self.ended_elsewhere(*handle);
+            } else if let Some(mut connection) = endpoint.connection_mut(*handle) {
+                connection.close(now);
             }
         }
+    }
+
+    /// Has the endpoint make the cookies of the fleet's current generation.
+    pub(super) fn share_cookies(&mut self, endpoint: &mut Endpoint, now: Instant) {
+        let Some(keys) = self.state.as_ref().and_then(State::keys) else { return };
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let generation = time.as_secs() / COOKIE_GENERATION.as_secs();
+        if self.cookie_generation.replace(generation) != Some(generation) {
+            endpoint.share_cookies(now, generation, |of, secret| keys.cookies(of, secret));
+        }
+    }
+
+    /// Forgets an association with which another process goes on, without a word to anybody.
+    fn leave(&mut self, endpoint: &mut Endpoint, handle: Handle) {
+        if let Some(state) = &mut self.state {
+            let slot = endpoint.connection(handle).and_then(|of| state.slot_of(of.own_ids()));
+            state.lost(handle, slot);
+        }
+        endpoint.forget(handle);
+        self.ended_elsewhere(handle);
+    }
+
+    /// The endpoint no longer has an association, with which another process goes on.
+    fn ended_elsewhere(&mut self, handle: Handle) {
+        self.ledger.ended(handle);
+        if let Some(ended) = self.associations.remove(&handle) {
+            tracing::debug!(
+                peer.address = %Named(ended.peer),
+                peer.identity = &*ended.identity,
+                "{}: another process goes on with it",
+                Named(ended.peer)
+            );
+            self.count_early(Some(ended));
+        }
+    }
+
+    /// Stores what the engine wants to be stored. Returns whether the endpoint was called.
+    pub(super) fn save(&mut self, endpoint: &mut Endpoint, now: Instant) -> bool {
+        let mut called = false;
+        for (handle, saved) in std::mem::take(&mut self.saves) {
+            let (port, version) = (self.service_port(handle), saved.marks.version);
+            let Some(state) = &mut self.state else { continue };
+            if !state.save(endpoint, handle, saved, port) {
+                // It ends with this process, and waits for nothing.
+                endpoint.saved(now, handle, version);
+                called = true;
+            }
+        }
+        called
     }
 
     /// The port from which the service sees an association; 0 if it sees none.

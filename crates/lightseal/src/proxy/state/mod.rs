@@ -1,8 +1,11 @@
-//! Associations that survive their proxy: `--state DIR`.
+//! Associations that survive their proxy: `--state DIR` and `--store URL`.
 //!
+//! - [`fleet_keys`]: what all nodes of a fleet know;
 //! - [`key`]: the key under which associations are sealed;
-//! - [`place`]: what tells a store from a copy of it;
-//! - [`store`]: the tables;
+//! - [`row`]: how one association is kept;
+//! - [`place`]: what tells a directory from a copy of it;
+//! - [`store`]: rows in a directory;
+//! - [`postgres`]: rows in a PostgreSQL database;
 //! - [`writer`]: the thread that writes;
 //! - [`report`]: what the log and the status say of it.
 //!
@@ -10,117 +13,192 @@
 //! ([`Event::Save`](lightseal_dtls::Event::Save)), and is told when it is. Associations are taken over
 //! in the same way after an orderly end and after any other.
 
+mod fleet_keys;
 mod key;
 mod place;
+mod postgres;
 pub(crate) mod report;
+mod row;
 mod store;
 mod writer;
 
+pub(crate) use fleet_keys::FleetKeys;
 pub(crate) use key::StateKey;
+pub(crate) use postgres::member::{Host, MemberHandle};
+pub(crate) use postgres::{DatabaseArgs, StoreUrl};
+pub(crate) use row::Row;
+pub(crate) use writer::{Flushed, Written};
 
 use crate::failure::{Context, Failure};
 use lightseal_dtls::{
-    BadCertificate, CertificateVerifier, Endpoint, Handle, Negotiated, PeerKey, RestoreError,
-    SaveError, SavedAssociation,
+    BadCertificate, CertificateVerifier, ConnectionId, Endpoint, Handle, Negotiated, PeerKey,
+    RestoreError, SaveError, SavedAssociation,
 };
 use lightseal_pki::{Evidence, RecordingVerifier};
+use postgres::Postgres;
+use postgres::member::Member;
 use report::TakenOver;
+use row::{Change, PeerHash, RowId, Save};
 use sha2::{Digest, Sha256};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Display;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
-use store::{Change, MOST_ROW_ID, PeerHash, Row, RowId, Save, Store};
-use writer::{Confirm, Writer};
+use store::Store;
+use writer::{Backend, Confirm, Loaded, Writer};
 
 /// How long a proxy that ends waits for its last writes.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// A store that no association has been taken from yet.
 pub(crate) struct OpenState {
-    store: Store,
-    name: String,
+    store: Box<dyn Backend>,
+    fleet: Option<(Member, FleetKeys)>,
     verifier: Option<Arc<RecordingVerifier>>,
 }
 
+/// Where associations are stored.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreArgs {
+    /// `--state`: a directory, which has the associations or what is remembered of the database.
+    pub(crate) directory: PathBuf,
+    /// `--store`: a database, if the directory does not have the associations itself.
+    pub(crate) database: Option<DatabaseArgs>,
+    /// `--state-key`: the file with the key.
+    pub(crate) key: PathBuf,
+    /// `--forget`: whether to begin anew.
+    pub(crate) forget: bool,
+}
+
 impl OpenState {
-    /// Opens the store in a directory, and creates it if it does not exist. With `forget` it begins
-    /// anew. `verifier` is the one with which the proxy verifies its peers.
+    /// Opens the store, and creates it if it does not exist. `verifier` is the one with which the proxy
+    /// verifies its peers.
     ///
     /// # Errors
     ///
     /// If the key or the store cannot be used, another process has the store open, or it is a copy.
     pub(crate) fn new(
-        directory: &Path,
-        key: &Path,
-        forget: bool,
+        args: StoreArgs,
         verifier: Option<Arc<RecordingVerifier>>,
     ) -> Result<Self, Failure> {
-        let store = Store::open(directory, StateKey::read(key)?, forget)?;
-        Ok(Self { store, name: directory.display().to_string(), verifier })
+        let StoreArgs { directory, database, key, forget } = args;
+        let key = StateKey::read(&key)?;
+        let (store, fleet): (Box<dyn Backend>, _) = match database {
+            None => (Box::new(Store::open(&directory, key, forget)?), None),
+            Some(database) => {
+                let (store, member, keys) = Postgres::open(&database, &directory, key, forget)?;
+                (Box::new(store), Some((member, keys)))
+            }
+        };
+        Ok(Self { store, fleet, verifier })
+    }
+
+    /// The node and its fleet, if it has one.
+    pub(crate) fn fleet(&self) -> Option<(&Member, &FleetKeys)> {
+        self.fleet.as_ref().map(|(member, keys)| (member, keys))
     }
 
     /// Calls `restore` with each association in the store and the port from which the service saw it,
-    /// and begins to write. What `restore` refuses for good is removed.
+    /// and begins to write. What `restore` refuses for good is removed. `host` serves a node of a
+    /// fleet from then on.
     ///
     /// # Errors
     ///
     /// If the store cannot be read.
     pub(crate) fn take_over(
-        self,
+        mut self,
         confirm: Confirm,
+        host: Option<Box<dyn Host>>,
         mut restore: impl FnMut(&SavedAssociation, u16) -> Result<Handle, Refused>,
     ) -> Result<State, Failure> {
         let began = StdInstant::now();
-        let name = format!("--state {}", self.name);
-        let mut taken = TakenOver::default();
-        let (mut rows, mut peers) = (HashMap::new(), HashSet::new());
-        let (mut refused, mut next) = (Vec::new(), 0);
-        let sizes = self.store.load(|row| {
-            let Row { id, saved, service_port, peer, chain } = row;
-            if id <= MOST_ROW_ID {
-                next = next.max(id + 1);
-            }
-            let restored = saved.ok_or(Refused::for_good(DAMAGED)).and_then(|saved| {
-                self.judge(chain.as_deref()).map_err(Refused::for_now)?;
-                restore(&saved, service_port)
-            });
-            match restored {
-                Ok(handle) => {
-                    taken.restored += 1;
-                    if chain.is_some() {
-                        peers.extend(peer);
-                    }
-                    rows.insert(handle, RowOf { id, peer: peer.map(Box::new) });
-                }
-                Err(Refused { why, for_good }) => {
-                    *taken.refused.entry(why).or_default() += 1;
-                    if for_good {
-                        refused.push(id);
-                    } else {
-                        taken.kept += 1;
-                    }
-                }
+        let name = self.store.name();
+        let mut books = Books { verifier: self.verifier, ..Books::default() };
+        let mut refused = Vec::new();
+        let loaded = self.store.load(&mut |row| {
+            let (id, version) = (row.id, row.version);
+            if books.adopt(row, &mut restore) == Adopted::Never {
+                refused.push((id, version));
             }
         });
-        taken.sizes = sizes.context(&name)?;
-        taken.elapsed = began.elapsed();
+        let Loaded { sizes, next } = loaded.context(&name)?;
+        books.taken.sizes = sizes;
+        books.taken.elapsed = began.elapsed();
         let writer = Writer::start(self.store, confirm).context(&name)?;
-        for id in refused {
-            writer.change(id, Change::Remove, None);
+        for (id, version) in refused {
+            writer.change(id, Change::Remove { version }, None);
         }
-        taken.log(&self.name);
-        Ok(State { writer, rows, next, peers, verifier: self.verifier, taken })
+        books.taken.log(&name);
+        let (mut member, mut keys) = (None, None);
+        if let (Some((of_fleet, fleet_keys)), Some(host)) = (self.fleet, host) {
+            member = Some(of_fleet.start(host).context(&name)?);
+            keys = Some(fleet_keys);
+        }
+        let lost_slots = BTreeSet::new();
+        Ok(State { name, writer, books, next, member, keys, lost_slots })
     }
+}
 
-    /// Shows the verifier what a peer had presented, so that it accepts the peer if it still would.
-    fn judge(&self, chain: Option<&[u8]>) -> Result<(), BadCertificate> {
-        let (Some(verifier), Some(chain)) = (&self.verifier, chain) else { return Ok(()) };
-        let evidence = Evidence::from_bytes(chain).map_err(|_| BadCertificate::Malformed)?;
-        let verifier: &dyn CertificateVerifier = verifier.inner();
-        evidence.judge(verifier).map(drop)
+/// Which associations are stored, and what is known of their peers.
+#[derive(Debug, Default)]
+struct Books {
+    rows: HashMap<Handle, RowOf>,
+    /// The peers whose chains are in the store.
+    peers: HashSet<PeerHash>,
+    verifier: Option<Arc<RecordingVerifier>>,
+    taken: TakenOver,
+}
+
+/// What came of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Adopted {
+    Now,
+    /// A later start may take it over.
+    Later,
+    /// Nobody ever will.
+    Never,
+}
+
+impl Books {
+    /// Goes on with the association in a row, if `restore` can.
+    fn adopt(
+        &mut self,
+        row: Row,
+        restore: impl FnOnce(&SavedAssociation, u16) -> Result<Handle, Refused>,
+    ) -> Adopted {
+        let Row { id, version, saved, service_port, peer, chain, .. } = row;
+        let restored = saved.ok_or(Refused::for_good(DAMAGED)).and_then(|saved| {
+            judge(self.verifier.as_deref(), chain.as_deref()).map_err(Refused::for_now)?;
+            restore(&saved, service_port)
+        });
+        match restored {
+            Ok(handle) => {
+                self.taken.restored += 1;
+                if chain.is_some() {
+                    self.peers.extend(peer);
+                }
+                self.rows.insert(handle, RowOf { id, version, peer: peer.map(Box::new) });
+                Adopted::Now
+            }
+            Err(Refused { why, for_good }) => {
+                *self.taken.refused.entry(why).or_default() += 1;
+                if for_good {
+                    return Adopted::Never;
+                }
+                self.taken.kept += 1;
+                Adopted::Later
+            }
+        }
     }
+}
+
+/// Shows the verifier what a peer had presented, so that it accepts the peer if it still would.
+fn judge(verifier: Option<&RecordingVerifier>, chain: Option<&[u8]>) -> Result<(), BadCertificate> {
+    let (Some(verifier), Some(chain)) = (verifier, chain) else { return Ok(()) };
+    let evidence = Evidence::from_bytes(chain).map_err(|_| BadCertificate::Malformed)?;
+    let verifier: &dyn CertificateVerifier = verifier.inner();
+    evidence.judge(verifier).map(drop)
 }
 
 /// Why an association is not taken over.
@@ -160,109 +238,175 @@ const DAMAGED: &str = "the stored association is damaged";
 #[derive(Debug)]
 struct RowOf {
     id: RowId,
+    /// The version that the writer was last asked for.
+    version: u64,
     peer: Option<Box<PeerHash>>,
 }
 
 /// The stored associations of a running proxy.
 #[derive(Debug)]
 pub(crate) struct State {
+    /// The flag with its value.
+    name: String,
     writer: Writer,
-    rows: HashMap<Handle, RowOf>,
+    books: Books,
     next: RowId,
-    /// The peers whose chains are in the store.
-    peers: HashSet<PeerHash>,
-    verifier: Option<Arc<RecordingVerifier>>,
-    taken: TakenOver,
+    /// The node, in a fleet.
+    member: Option<MemberHandle>,
+    keys: Option<FleetKeys>,
+    /// The slots of associations that were lost to other processes.
+    lost_slots: BTreeSet<u8>,
 }
 
 impl State {
-    /// Writes an association as the engine asks for it, and confirms that.
+    /// Writes an association as the engine asks for it, and confirms that. Returns `false` if the
+    /// association is not stored: a fleet does not find one without connection IDs again.
     pub(crate) fn save(
         &mut self,
         endpoint: &Endpoint,
         handle: Handle,
         saved: Box<SavedAssociation>,
         service_port: u16,
-    ) {
-        let Some(connection) = endpoint.connection(handle) else { return };
-        let Some(agreed) = connection.negotiated() else { return };
-        let version = saved.marks.version;
-        self.write(handle, agreed, saved, service_port, Some((handle, version)));
+    ) -> bool {
+        let Some(connection) = endpoint.connection(handle) else { return true };
+        let Some(agreed) = connection.negotiated() else { return true };
+        let (version, ids) = (saved.marks.version, connection.own_ids().collect::<Vec<_>>());
+        if self.keys.is_some() && ids.is_empty() {
+            return false;
+        }
+        self.write(handle, agreed, (saved, ids), service_port, Some((handle, version)));
+        true
     }
 
     fn write(
         &mut self,
         handle: Handle,
         agreed: &Negotiated,
-        saved: Box<SavedAssociation>,
+        (saved, ids): (Box<SavedAssociation>, Vec<ConnectionId>),
         service_port: u16,
         confirms: Option<(Handle, u64)>,
     ) {
-        let is_new = !self.rows.contains_key(&handle);
-        if is_new {
-            let peer = self.peer(agreed);
-            self.rows.insert(handle, RowOf { id: self.next, peer: peer.map(Box::new) });
+        let version = saved.marks.version;
+        let replaces = self.books.rows.get_mut(&handle).map(|row| {
+            let former = row.version;
+            row.version = version;
+            former
+        });
+        if replaces.is_none() {
+            let peer = self.peer(agreed).map(Box::new);
+            self.books.rows.insert(handle, RowOf { id: self.next, version, peer });
             self.next += 1;
         }
-        let Some(RowOf { id, peer }) = self.rows.get(&handle) else { return };
+        let Some(RowOf { id, peer, .. }) = self.books.rows.get(&handle) else { return };
         let (id, peer) = (*id, peer.as_deref().copied());
-        let save = Save { saved, service_port, peer, is_new };
+        let slot = self.slot_of(ids.iter().copied()).unwrap_or_default();
+        let save = Save { saved, service_port, peer, ids, slot, replaces };
         self.writer.change(id, Change::Save(save), confirms);
+    }
+
+    /// Goes on with the association in a row that this node was given. Returns whether it does.
+    pub(crate) fn adopt(
+        &mut self,
+        row: Row,
+        restore: impl FnOnce(&SavedAssociation, u16) -> Result<Handle, Refused>,
+    ) -> bool {
+        self.books.adopt(row, restore) == Adopted::Now
     }
 
     /// The peer of an association that is new in the store, if it has presented a chain now or
     /// before. A new chain is written with the association.
     fn peer(&mut self, agreed: &Negotiated) -> Option<PeerHash> {
-        let (key, verifier) = (agreed.peer_key()?, self.verifier.as_ref()?);
+        let (key, verifier) = (agreed.peer_key()?, self.books.verifier.as_ref()?);
         let hash = peer_hash(key);
         if let Some(evidence) = verifier.take(key)
             && self.writer.chain(hash, evidence.to_bytes())
         {
-            self.peers.insert(hash);
+            self.books.peers.insert(hash);
         }
-        self.peers.contains(&hash).then_some(hash)
+        self.books.peers.contains(&hash).then_some(hash)
     }
 
     /// Removes an association that has ended.
     pub(crate) fn remove(&mut self, handle: Handle) {
-        if let Some(row) = self.rows.remove(&handle) {
-            self.writer.change(row.id, Change::Remove, None);
+        if let Some(row) = self.books.rows.remove(&handle) {
+            self.writer.change(row.id, Change::Remove { version: row.version }, None);
         }
     }
 
-    /// Saves all associations that can be saved, and ends them without a word to their peers. An
-    /// association that is busy goes on from what was written ahead. Returns the associations that are
-    /// not in the store.
+    /// Leaves an association in this slot to the process that goes on with it.
+    pub(crate) fn lost(&mut self, handle: Handle, slot: Option<u8>) {
+        self.books.rows.remove(&handle);
+        self.lost_slots.extend(slot);
+    }
+
+    /// The slots of lost associations, once.
+    pub(crate) fn take_lost_slots(&mut self) -> BTreeSet<u8> {
+        std::mem::take(&mut self.lost_slots)
+    }
+
+    /// Saves all of these associations that can be saved, and ends them without a word to their peers.
+    /// An association that is busy goes on from what was written ahead. Returns the associations that
+    /// are not in the store.
     pub(crate) fn save_all(
         &mut self,
         now: lightseal_core::Instant,
         endpoint: &mut Endpoint,
+        handles: &[Handle],
         service_port: impl Fn(Handle) -> u16,
     ) -> Vec<Handle> {
-        let handles: Vec<_> = endpoint.connections().map(|(handle, _)| handle).collect();
         let mut left = Vec::new();
-        for handle in handles {
+        for handle in handles.iter().copied() {
             let connection = endpoint.connection(handle);
+            let ids = connection.as_ref().map(|connection| connection.own_ids().collect());
+            let ids: Vec<_> = ids.unwrap_or_default();
             let agreed = connection.and_then(|connection| connection.negotiated().cloned());
-            match (endpoint.save(now, handle), agreed) {
+            let is_found_again = self.keys.is_none() || !ids.is_empty();
+            match (is_found_again.then(|| endpoint.save(now, handle)).flatten(), agreed) {
                 (Some(Ok(saved)), Some(agreed)) => {
-                    self.write(handle, &agreed, Box::new(saved), service_port(handle), None);
+                    let saved = (Box::new(saved), ids);
+                    self.write(handle, &agreed, saved, service_port(handle), None);
+                    self.books.rows.remove(&handle);
                 }
                 // It is ending: nobody goes on with it.
                 (Some(Err(SaveError::NotConnected)), _) => {
                     self.remove(handle);
                     left.push(handle);
                 }
-                _ if self.rows.contains_key(&handle) => endpoint.forget(handle),
+                _ if self.books.rows.remove(&handle).is_some() => endpoint.forget(handle),
                 _ => left.push(handle),
             }
         }
         left
     }
 
-    /// Whether associations are not written any more, so that the proxy cannot go on.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.writer.has_ended()
+    /// Why the proxy cannot go on, if it cannot.
+    pub(crate) fn why_ended(&self) -> Option<String> {
+        let why = match self.member.as_ref().and_then(|member| member.facts().ended) {
+            Some(why) => why,
+            None if self.writer.has_ended() => "associations cannot be stored any more",
+            None => return None,
+        };
+        Some(format!("{}: {why}", self.name))
+    }
+
+    /// What can be waited for: that everything is written that was asked for until now.
+    pub(crate) fn flushed(&self) -> Flushed {
+        self.writer.flushed()
+    }
+
+    /// The node, whose slots are to be given away.
+    pub(crate) fn take_member(&mut self) -> Option<MemberHandle> {
+        self.member.take()
+    }
+
+    /// The slot of an association with these connection IDs, which are all in one slot.
+    pub(crate) fn slot_of(&self, mut ids: impl Iterator<Item = ConnectionId>) -> Option<u8> {
+        self.keys.as_ref()?.form().place(&ids.next()?).map(|place| place.slot)
+    }
+
+    /// What the nodes of a fleet know, in a fleet.
+    pub(crate) fn keys(&self) -> Option<&FleetKeys> {
+        self.keys.as_ref()
     }
 
     /// Waits for the last writes of a proxy that ends.
@@ -270,8 +414,9 @@ impl State {
         if !self.writer.flush(FAREWELL) {
             let seconds = FAREWELL.as_secs();
             tracing::error!(
-                "--state: the last changes are not written after {seconds} s; associations go on from \
-                 what was written before"
+                "{}: the last changes are not written after {seconds} s; associations go on from what \
+                 was written before",
+                self.name
             );
         }
     }

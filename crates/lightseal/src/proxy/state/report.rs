@@ -1,7 +1,8 @@
 //! What the log and the status say of stored associations.
 
-use super::State;
-use super::store::Sizes;
+use super::postgres::member::FleetFacts;
+use super::row::Sizes;
+use super::{MemberHandle, State};
 use crate::units::counted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,29 +23,27 @@ pub(super) struct TakenOver {
 
 impl TakenOver {
     /// Logs it in one line; nothing of a store that was empty.
-    pub(super) fn log(&self, directory: &str) {
+    pub(super) fn log(&self, name: &str) {
         let Sizes { rows, stored, index } = self.sizes;
         if rows == 0 {
-            tracing::info!("--state {directory}: no associations are stored yet");
+            tracing::info!("{name}: no associations are stored yet");
             return;
         }
         let (restored, ms) = (counted(self.restored, "association"), self.elapsed.as_millis());
         let refused = self.refused.iter().map(|(why, count)| format!("{count}: {why}"));
         let refused: Vec<_> = refused.collect();
         if refused.is_empty() {
-            tracing::info!("--state {directory}: restored {restored} in {ms} ms");
+            tracing::info!("{name}: restored {restored} in {ms} ms");
         } else {
             let refused = refused.join("; ");
             let kept = match self.kept {
                 0 => String::new(),
                 kept => format!(" ({} for a later start)", counted(kept, "kept")),
             };
-            tracing::warn!(
-                "--state {directory}: restored {restored} in {ms} ms, and not {refused}{kept}"
-            );
+            tracing::warn!("{name}: restored {restored} in {ms} ms, and not {refused}{kept}");
         }
         tracing::debug!(
-            "--state {directory}: {:.1} bytes an association, and {:.1} of the index",
+            "{name}: {:.1} bytes an association, and {:.1} of the index",
             stored as f64 / rows as f64,
             index as f64 / rows as f64
         );
@@ -69,17 +68,22 @@ pub(crate) struct StateReport {
     /// Changes that were written, and the transactions in which they were.
     pub(crate) changes: u64,
     pub(crate) transactions: u64,
+    /// Changes that were not written because another process went on with the association.
+    pub(crate) lost: u64,
     /// Whether the store cannot be written at present.
     pub(crate) fails: bool,
+    /// This node and its fleet, if the store is a database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fleet: Option<FleetFacts>,
 }
 
 impl State {
     /// What the status reports.
     pub(crate) fn report(&self) -> StateReport {
-        let TakenOver { restored, refused, sizes, elapsed, .. } = &self.taken;
+        let TakenOver { restored, refused, sizes, elapsed, .. } = &self.books.taken;
         let counters = &self.writer.counters;
         StateReport {
-            stored: self.rows.len() as u64,
+            stored: self.books.rows.len() as u64,
             restored: *restored,
             refused: refused.clone(),
             restore_ms: elapsed.as_secs_f64() * 1e3,
@@ -87,7 +91,9 @@ impl State {
             found_index_bytes: sizes.index,
             changes: counters.changes.load(Relaxed),
             transactions: counters.transactions.load(Relaxed),
+            lost: counters.lost.load(Relaxed),
             fails: counters.fails.load(Relaxed),
+            fleet: self.member.as_ref().map(MemberHandle::facts),
         }
     }
 }
@@ -104,6 +110,9 @@ impl StateReport {
         }
         if self.fails {
             line += "; the store cannot be written, and associations wait";
+        }
+        if let Some(fleet) = &self.fleet {
+            line += &fleet.text();
         }
         line
     }

@@ -1,4 +1,4 @@
-//! The tables of a store.
+//! A store in a directory: the tables of an embedded database.
 //!
 //! | table | key | value |
 //! |---|---|---|
@@ -12,6 +12,8 @@
 
 use super::key::StateKey;
 use super::place::{self, Lock, Place};
+use super::row::{self, Change, MOST_ROW_ID, PeerHash, Row, RowId, Sizes};
+use super::writer::{Backend, Batch, Loaded, WriteError};
 use crate::failure::{Context, Failure};
 use lightseal_dtls::{Marks, SavedAssociation};
 use lightseal_owner_only::database::{StoreError, begun, open_with_cache};
@@ -20,11 +22,10 @@ use redb::{
     Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
     WriteTransaction,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use zeroize::Zeroizing;
 
 const FILE: &str = "state.redb";
 
@@ -44,58 +45,6 @@ const META_FORMAT: &str = "format";
 const META_KEY: &str = "key";
 const META_PLACE: &str = "place";
 const META_FORMER: &str = "former place";
-
-/// The number of an association in the store. None is used twice in one run.
-pub(super) type RowId = u64;
-/// The highest number that a row may have: far above what a store ever counts to, and far below what
-/// cannot be counted on from. A row with a higher one is damaged.
-pub(super) const MOST_ROW_ID: RowId = 1 << 62;
-/// A hash of a peer's key and name.
-pub(super) type PeerHash = [u8; 32];
-/// What a peer has presented ([`Evidence`](lightseal_pki::Evidence) as bytes).
-pub(super) type Chain = Vec<u8>;
-
-/// An association from the store.
-#[derive(Debug)]
-pub(super) struct Row {
-    pub(super) id: RowId,
-    /// The association; `None` if the row is damaged.
-    pub(super) saved: Option<SavedAssociation>,
-    /// The port from which the service saw its messages; 0 if it has seen none.
-    pub(super) service_port: u16,
-    /// Its peer, if it had presented a chain, and the chain.
-    pub(super) peer: Option<PeerHash>,
-    pub(super) chain: Option<Chain>,
-}
-
-/// A change of a row.
-#[derive(Debug)]
-pub(super) enum Change {
-    Save(Save),
-    Remove,
-}
-
-/// A row that is written.
-#[derive(Debug)]
-pub(super) struct Save {
-    pub(super) saved: Box<SavedAssociation>,
-    pub(super) service_port: u16,
-    /// The peer, if it has presented a chain in this run or an earlier one.
-    pub(super) peer: Option<PeerHash>,
-    /// Whether the row is not in the store yet.
-    pub(super) is_new: bool,
-}
-
-/// What the rows of associations take in a store, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sizes {
-    /// The number of associations.
-    pub(super) rows: u64,
-    /// Keys and values.
-    pub(super) stored: u64,
-    /// What the trees take besides.
-    pub(super) index: u64,
-}
 
 /// Refuses a file that another user can change, or that is a link to another place.
 fn refuse_foreign(name: &str, file: &Path) -> Result<(), Failure> {
@@ -240,17 +189,12 @@ impl Store {
         Ok(())
     }
 
-    /// Calls `each` with every association, the newest first. Chains of peers without an association are removed.
-    ///
-    /// # Errors
-    ///
-    /// See [`StoreError`].
-    pub(super) fn load(&self, mut each: impl FnMut(Row)) -> Result<Sizes, StoreError> {
+    fn read(&self, each: &mut dyn FnMut(Row)) -> Result<Loaded, StoreError> {
         let read = self.database()?.begin_read()?;
         let (marks, states) = (read.open_table(MARKS)?, read.open_table(STATES)?);
         let chains = read.open_table(CHAINS)?;
         let mut used = BTreeSet::new();
-        let mut sizes = Sizes::default();
+        let (mut sizes, mut next) = (Sizes::default(), 0);
         for stats in [marks.stats()?, states.stats()?] {
             sizes.stored += stats.stored_bytes();
             sizes.index += stats.metadata_bytes() + stats.fragmented_bytes();
@@ -260,20 +204,23 @@ impl Store {
             let (id, mark) = entry?;
             let id = id.value();
             sizes.rows += 1;
+            if id <= MOST_ROW_ID {
+                next = next.max(id + 1);
+            }
             let sealed = states.get(id)?;
-            let read = sealed
-                .filter(|_| id <= MOST_ROW_ID)
-                .and_then(|sealed| self.read_row(id, mark.value(), sealed.value()));
+            let read = sealed.and_then(|sealed| self.read_row(id, mark.value(), sealed.value()));
             let Some((saved, service_port, peer)) = read else {
-                each(Row { id, saved: None, service_port: 0, peer: None, chain: None });
+                let (version, service_port, peer, chain) = (0, 0, None, None);
+                each(Row { id, version, saved: None, service_port, peer, chain, bytes: 0 });
                 continue;
             };
+            let version = saved.marks.version;
             let mut chain = None;
             if let Some(peer) = peer {
                 chain = chains.get(peer)?.map(|chain| chain.value().to_vec());
                 used.insert(peer);
             }
-            each(Row { id, saved: Some(saved), service_port, peer, chain });
+            each(Row { id, version, saved: Some(saved), service_port, peer, chain, bytes: 0 });
         }
         let is_unused = |peer: &PeerHash| !used.contains(peer);
         if chains.iter()?.any(|entry| entry.is_ok_and(|(peer, _)| is_unused(&peer.value()))) {
@@ -282,7 +229,7 @@ impl Store {
                 Ok(transaction.open_table(CHAINS)?.retain(|peer, _| !is_unused(&peer))?)
             })?;
         }
-        Ok(sizes)
+        Ok(Loaded { sizes, next })
     }
 
     fn read_row(
@@ -293,68 +240,81 @@ impl Store {
     ) -> Option<(SavedAssociation, u16, Option<PeerHash>)> {
         let (port, marks) = mark.split_first_chunk::<2>()?;
         let marks = Marks::from_bytes(marks).ok()?;
-        let plain = self.key.open(id, sealed)?;
-        let (peer, state) = match plain.split_first()? {
-            (0, state) => (None, state),
-            (1, rest) => {
-                let (peer, state) = rest.split_first_chunk()?;
-                (Some(*peer), state)
-            }
-            _ => return None,
-        };
-        let saved = SavedAssociation::new(marks, state.to_vec());
+        let (saved, peer) = row::open(&self.key, id, marks, sealed)?;
         Some((saved, u16::from_be_bytes(*port), peer))
     }
 
-    /// Writes changes and chains in one transaction.
-    ///
-    /// # Errors
-    ///
-    /// See [`StoreError`]. Then either everything is in effect or nothing.
-    pub(super) fn write<'a>(
-        &self,
-        changes: impl Iterator<Item = (RowId, &'a Change)>,
-        chains: &BTreeMap<PeerHash, Chain>,
-    ) -> Result<(), StoreError> {
+    fn write_batch(&self, batch: &Batch) -> Result<(), StoreError> {
         self.transact(|transaction| {
-            if !chains.is_empty() {
+            if !batch.chains.is_empty() {
                 let mut table = transaction.open_table(CHAINS)?;
-                for (peer, chain) in chains {
+                for (peer, chain) in &batch.chains {
                     table.insert(peer, &chain[..])?;
                 }
             }
             let mut marks = transaction.open_table(MARKS)?;
             let mut states = transaction.open_table(STATES)?;
-            for (id, change) in changes {
-                let Change::Save(Save { saved, service_port, peer, .. }) = change else {
+            for (id, change) in batch.changes() {
+                let Change::Save(save) = change else {
                     marks.remove(id)?;
                     states.remove(id)?;
                     continue;
                 };
-                let mark = [&service_port.to_be_bytes()[..], &saved.marks.to_bytes()].concat();
+                let port = save.service_port.to_be_bytes();
+                let mark = [&port[..], &save.saved.marks.to_bytes()].concat();
                 marks.insert(id, &mark[..])?;
-                if let Some(state) = saved.state() {
-                    let mut plain = Zeroizing::new(Vec::with_capacity(33 + state.len()));
-                    plain.push(peer.is_some().into());
-                    plain.extend_from_slice(peer.as_ref().map_or(&[], |peer| &peer[..]));
-                    plain.extend_from_slice(state);
-                    let sealed = self.key.seal(id, &plain);
-                    let sealed = sealed.map_err(|_| StoreError::Damaged("no randomness"))?;
+                let sealed = row::seal(&self.key, id, save);
+                if let Some(sealed) = sealed.map_err(|_| StoreError::Damaged("no randomness"))? {
                     states.insert(id, &sealed[..])?;
                 }
             }
             Ok(())
         })
     }
+}
 
-    /// Opens the database again after a failure, after which it refuses everything.
-    ///
-    /// # Errors
-    ///
-    /// See [`StoreError`].
-    pub(super) fn reopen(&mut self) -> Result<(), StoreError> {
+impl Backend for Store {
+    fn name(&self) -> String {
+        format!("--state {}", self.directory.display())
+    }
+
+    /// Calls `each` with every association, the newest first. Chains of peers without an association
+    /// are removed.
+    fn load(&mut self, each: &mut dyn FnMut(Row)) -> Result<Loaded, Failure> {
+        self.read(each).map_err(Failure::new)
+    }
+
+    /// All rows are this process's: none is lost.
+    fn write(&mut self, batch: &Batch) -> Result<Vec<RowId>, WriteError> {
+        self.write_batch(batch)?;
+        Ok(Vec::new())
+    }
+
+    /// Opens the database again, which refuses everything after a failure.
+    fn reopen(&mut self) -> Result<(), WriteError> {
         self.database = None;
         self.database = Some(open_with_cache(&self.directory, FILE, CACHE_BYTES)?);
         Ok(())
     }
+}
+
+impl From<StoreError> for WriteError {
+    fn from(error: StoreError) -> Self {
+        Self { may_pass: lacks_room(&error), why: error.to_string() }
+    }
+}
+
+/// Whether a write failed because the disk is full. After other failures it is not known what the
+/// disk has and what only the system's cache has, and that cache would be believed.
+fn lacks_room(error: &StoreError) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let kind = match error {
+        StoreError::Database(error) => match &**error {
+            redb::Error::Io(error) => error.kind(),
+            _ => return false,
+        },
+        StoreError::File(_, error) => error.kind(),
+        _ => return false,
+    };
+    matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
 }

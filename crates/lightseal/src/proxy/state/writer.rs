@@ -7,18 +7,18 @@
 //! gone only what their peers presented, which later associations of the same peers may not present
 //! again.
 
-use super::store::{Chain, Change, PeerHash, RowId, Save, Store};
+use super::row::{Chain, Change, PeerHash, Row, RowId, Sizes};
+use crate::failure::Failure;
 use lightseal_dtls::Handle;
-use lightseal_owner_only::database::StoreError;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The most changes in one transaction.
-const MOST_CHANGES: usize = 4096;
+const MOST_CHANGES: usize = 1000;
 
 /// How long the thread waits before it tries again to write.
 const RETRY: Duration = Duration::from_millis(500);
@@ -29,14 +29,69 @@ const MOST_CONFIRMATIONS: usize = 256;
 /// The most chains of certificates that wait. A chain takes some kilobytes at most.
 const MOST_CHAINS: usize = 16_384;
 
-/// Confirms what was written: associations and the versions of their writes.
-pub(super) type Confirm = Box<dyn Fn(&[(Handle, u64)]) + Send>;
+/// Where rows are kept.
+pub(super) trait Backend: Send {
+    /// The flag with its value, which the log and failures show.
+    fn name(&self) -> String;
+
+    /// Calls `each` with every association that this process is to go on with, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read.
+    fn load(&mut self, each: &mut dyn FnMut(Row)) -> Result<Loaded, Failure>;
+
+    /// Writes a batch in one transaction. Returns the rows that were not written because another
+    /// process goes on with them.
+    ///
+    /// # Errors
+    ///
+    /// If it is not known whether the batch is written. The same batch can be written again.
+    fn write(&mut self, batch: &Batch) -> Result<Vec<RowId>, WriteError>;
+
+    /// Opens the store again after a failure.
+    ///
+    /// # Errors
+    ///
+    /// If that fails, too.
+    fn reopen(&mut self) -> Result<(), WriteError>;
+}
+
+/// What was loaded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Loaded {
+    pub(super) sizes: Sizes,
+    /// The number of the next new row.
+    pub(super) next: RowId,
+}
+
+/// Why a batch was not written.
+#[derive(Debug)]
+pub(super) struct WriteError {
+    pub(super) why: String,
+    /// Whether a later attempt may succeed, and be relied on.
+    pub(super) may_pass: bool,
+}
+
+/// What came of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// This version of the association is durable.
+    Saved(Handle, u64),
+    /// Another process goes on with the association. Nothing may be sent or delivered with it here.
+    Lost(Handle),
+}
+
+/// Is told what came of changes.
+pub(super) type Confirm = Box<dyn Fn(&[Written]) + Send>;
 
 /// What the thread has done.
 #[derive(Debug, Default)]
 pub(crate) struct WriteCounters {
     pub(super) changes: AtomicU64,
     pub(super) transactions: AtomicU64,
+    /// Changes of rows with which another process goes on.
+    pub(super) lost: AtomicU64,
     /// Whether the last attempt failed.
     pub(super) fails: AtomicBool,
 }
@@ -51,7 +106,7 @@ struct Pending {
     changes: BTreeMap<RowId, Asked>,
     /// The chain that each peer presented last.
     chains: BTreeMap<PeerHash, Chain>,
-    /// They are answered when all changes are written.
+    /// They are answered when all changes that came before them are written.
     flushes: Vec<Sender<()>>,
     /// Nothing follows.
     is_last: bool,
@@ -69,12 +124,13 @@ impl Pending {
 
     /// Adds a change, which takes the place of one of the same row.
     fn add(&mut self, id: RowId, (change, confirms): Asked) {
-        let change = match (self.changes.remove(&id), change) {
-            (None, change) => change,
-            (Some((Change::Save(Save { is_new: true, .. }), _)), Change::Remove) => return,
-            (Some((former, _)), change) => change.in_place_of(former),
+        let change = match self.changes.remove(&id) {
+            None => Some(change),
+            Some((former, _)) => change.in_place_of(former),
         };
-        self.changes.insert(id, (change, confirms));
+        if let Some(change) = change {
+            self.changes.insert(id, (change, confirms));
+        }
     }
 
     /// What one transaction has: all chains, and the first changes. No row is written before the
@@ -85,15 +141,21 @@ impl Pending {
             None => BTreeMap::new(),
         };
         let changes = std::mem::replace(&mut self.changes, rest);
-        Batch { changes, chains: std::mem::take(&mut self.chains) }
+        // Whoever waits until everything is written waits for this transaction.
+        let flushes = match self.changes.is_empty() {
+            true => std::mem::take(&mut self.flushes),
+            false => Vec::new(),
+        };
+        Batch { changes, chains: std::mem::take(&mut self.chains), flushes }
     }
 }
 
 /// What is written in one transaction.
 #[derive(Debug)]
-struct Batch {
+pub(super) struct Batch {
     changes: BTreeMap<RowId, Asked>,
-    chains: BTreeMap<PeerHash, Chain>,
+    pub(super) chains: BTreeMap<PeerHash, Chain>,
+    flushes: Vec<Sender<()>>,
 }
 
 impl Batch {
@@ -101,27 +163,29 @@ impl Batch {
         self.changes.is_empty() && self.chains.is_empty()
     }
 
-    fn write(&self, store: &Store) -> Result<(), StoreError> {
-        store.write(self.changes.iter().map(|(id, (change, _))| (*id, change)), &self.chains)
+    /// The changes, in the order of their rows: two processes that change the same rows do not wait
+    /// for each other.
+    pub(super) fn changes(&self) -> impl Iterator<Item = (RowId, &Change)> {
+        self.changes.iter().map(|(id, (change, _))| (*id, change))
     }
-}
 
-impl Change {
-    /// This change, where `former` was not written: its state is still to be written if this change
-    /// has none.
-    fn in_place_of(self, former: Self) -> Self {
-        match (self, former) {
-            (Self::Save(new), Self::Save(former)) => {
-                let has_state = new.saved.state().is_some();
-                let saved = if has_state {
-                    new.saved
-                } else {
-                    Box::new(former.saved.with(new.saved.marks))
-                };
-                Self::Save(Save { saved, is_new: former.is_new, ..new })
-            }
-            (new, _) => new,
+    /// Tells those who wait that it is written.
+    fn answer(&self) {
+        for waiting in &self.flushes {
+            let _ = waiting.send(());
         }
+    }
+
+    /// What came of it, where these rows were lost.
+    fn outcome(&self, lost: &[RowId]) -> Vec<Written> {
+        let written = self.changes.iter().filter_map(|(id, (_, confirms))| {
+            let (handle, version) = (*confirms)?;
+            Some(match lost.contains(id) {
+                false => Written::Saved(handle, version),
+                true => Written::Lost(handle),
+            })
+        });
+        written.collect()
     }
 }
 
@@ -151,7 +215,7 @@ impl Writer {
     /// # Errors
     ///
     /// If the system has no thread left.
-    pub(super) fn start(store: Store, confirm: Confirm) -> std::io::Result<Self> {
+    pub(super) fn start(store: Box<dyn Backend>, confirm: Confirm) -> std::io::Result<Self> {
         let (shared, counters) = (Arc::<Shared>::default(), Arc::<WriteCounters>::default());
         let thread =
             Thread { store, confirm, shared: Arc::clone(&shared), counters: Arc::clone(&counters) };
@@ -180,10 +244,26 @@ impl Writer {
 
     /// Waits until everything is written. Returns whether it was in this time.
     pub(super) fn flush(&self, patience: Duration) -> bool {
+        !self.has_ended() && self.flushed().wait(patience)
+    }
+
+    /// What can be waited for elsewhere: that everything is written that was asked for until now.
+    pub(super) fn flushed(&self) -> Flushed {
         let (answer, answered) = channel();
         self.shared.lock().flushes.push(answer);
         self.shared.work.notify_one();
-        !self.has_ended() && answered.recv_timeout(patience).is_ok()
+        Flushed(answered)
+    }
+}
+
+/// Everything is written that was asked for until a certain time.
+#[derive(Debug)]
+pub(crate) struct Flushed(Receiver<()>);
+
+impl Flushed {
+    /// Waits for it. Returns whether it came in this time.
+    pub(crate) fn wait(&self, patience: Duration) -> bool {
+        self.0.recv_timeout(patience).is_ok()
     }
 }
 
@@ -195,7 +275,7 @@ impl Drop for Writer {
 }
 
 struct Thread {
-    store: Store,
+    store: Box<dyn Backend>,
     confirm: Confirm,
     shared: Arc<Shared>,
     counters: Arc<WriteCounters>,
@@ -216,83 +296,72 @@ impl Thread {
             let (batch, is_last) = (pending.take(), pending.is_last);
             drop(pending);
             if batch.is_empty() {
-                let flushes = std::mem::take(&mut shared.lock().flushes);
-                for answer in flushes {
-                    let _ = answer.send(());
-                }
+                batch.answer();
                 if is_last {
                     return;
                 }
                 continue;
             }
-            if !self.write(&batch, is_last) {
-                return;
+            let Some(lost) = self.write(&batch, is_last) else { return };
+            if !lost.is_empty() {
+                // Whatever follows for these rows would be lost, too.
+                let mut pending = shared.lock();
+                lost.iter().for_each(|id| drop(pending.changes.remove(id)));
             }
-            let confirms: Vec<_> =
-                batch.changes.values().filter_map(|(_, confirms)| *confirms).collect();
-            for some in confirms.chunks(MOST_CONFIRMATIONS) {
+            for some in batch.outcome(&lost).chunks(MOST_CONFIRMATIONS) {
                 (self.confirm)(some);
             }
+            batch.answer();
         }
     }
 
     /// Writes until it succeeds. The last changes of a proxy that ends are tried once, and a disk that
-    /// loses what it was given is not trusted again. Returns whether they are written.
-    fn write(&mut self, batch: &Batch, is_last: bool) -> bool {
+    /// loses what it was given is not trusted again. Returns the rows that are lost; `None` if the
+    /// batch is not written.
+    fn write(&mut self, batch: &Batch, is_last: bool) -> Option<Vec<RowId>> {
         let mut failing_since = None;
-        loop {
+        let lost = loop {
             let written = match failing_since {
-                None => batch.write(&self.store),
-                Some(_) => self.store.reopen().and_then(|()| batch.write(&self.store)),
+                None => self.store.write(batch),
+                Some(_) => self.store.reopen().and_then(|()| self.store.write(batch)),
             };
-            let Err(error) = written else { break };
-            let may_pass = lacks_room(&error);
+            let WriteError { why, may_pass } = match written {
+                Ok(lost) => break lost,
+                Err(error) => error,
+            };
             if failing_since.is_none() || !may_pass {
                 let then = match may_pass {
                     true => "associations wait until it can be written again",
                     false => "nothing is written any more",
                 };
-                tracing::error!("--state: {error}; {then}");
+                tracing::error!("{}: {why}; {then}", self.store.name());
                 self.counters.fails.store(true, Relaxed);
             }
             failing_since.get_or_insert_with(Instant::now);
             if is_last || !may_pass {
-                return false;
+                return None;
             }
             std::thread::sleep(RETRY);
-        }
+        };
         if let Some(since) = failing_since {
             let seconds = since.elapsed().as_secs_f64();
-            tracing::warn!("--state: written again, after {seconds:.1} s");
+            tracing::warn!("{}: written again, after {seconds:.1} s", self.store.name());
             self.counters.fails.store(false, Relaxed);
         }
         self.counters.changes.fetch_add(batch.changes.len() as u64, Relaxed);
         self.counters.transactions.fetch_add(1, Relaxed);
-        true
+        self.counters.lost.fetch_add(lost.len() as u64, Relaxed);
+        Some(lost)
     }
-}
-
-/// Whether a write failed because the disk is full. After other failures it is not known what the
-/// disk has and what only the system's cache has, and that cache would be believed.
-fn lacks_room(error: &StoreError) -> bool {
-    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    let kind = match error {
-        StoreError::Database(error) => match &**error {
-            redb::Error::Io(error) => error.kind(),
-            _ => return false,
-        },
-        StoreError::File(_, error) => error.kind(),
-        _ => return false,
-    };
-    matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::state::row::Save;
     use lightseal_dtls::{Marks, SavedAssociation};
 
-    fn save(version: u64, is_new: bool) -> Change {
+    fn save(version: u64, replaces: Option<u64>) -> Change {
         let marks = Marks {
             version,
             send_epoch: 3,
@@ -302,32 +371,39 @@ mod tests {
             skipped: 0,
         };
         let saved = Box::new(SavedAssociation::new(marks, vec![version as u8]));
-        Change::Save(Save { saved, service_port: 7, peer: None, is_new })
+        Change::Save(Save {
+            saved,
+            service_port: 7,
+            peer: None,
+            ids: Vec::new(),
+            slot: 0,
+            replaces,
+        })
     }
 
     #[test]
     fn the_last_change_of_a_row_waits_as_a_new_row_if_it_was_one() {
         let mut pending = Pending::default();
-        pending.add(3, (save(1, true), None));
-        pending.add(3, (save(2, false), None));
+        pending.add(3, (save(1, None), None));
+        pending.add(3, (save(2, Some(1)), None));
         let taken = pending.take();
         let Change::Save(save) = &taken.changes[&3].0 else { panic!("a save") };
         assert_eq!((save.saved.marks.version, save.saved.state()), (2, Some(&[2][..])));
-        assert!(save.is_new);
+        assert_eq!(save.replaces, None);
     }
 
     #[test]
     fn what_comes_and_goes_while_nothing_is_written_leaves_nothing() {
         let mut pending = Pending::default();
         for id in 0..100_000 {
-            pending.add(id, (save(1, true), None));
-            pending.add(id, (Change::Remove, None));
+            pending.add(id, (save(1, None), None));
+            pending.add(id, (Change::Remove { version: 1 }, None));
         }
         assert!(pending.changes.is_empty());
-        pending.add(7, (save(9, false), None));
-        pending.add(7, (Change::Remove, None));
+        pending.add(7, (save(9, Some(8)), None));
+        pending.add(7, (Change::Remove { version: 1 }, None));
         assert!(
-            matches!(pending.take().changes[&7].0, Change::Remove),
+            matches!(pending.take().changes[&7].0, Change::Remove { version: 8 }),
             "an earlier run has written it"
         );
     }
@@ -336,8 +412,8 @@ mod tests {
     fn what_a_peer_presented_is_written_even_if_its_association_has_gone() {
         let mut pending = Pending::default();
         assert!(pending.add_chain([1; 32], vec![1]));
-        pending.add(3, (save(1, true), None));
-        pending.add(3, (Change::Remove, None));
+        pending.add(3, (save(1, None), None));
+        pending.add(3, (Change::Remove { version: 1 }, None));
         let taken = pending.take();
         assert!(taken.changes.is_empty() && !taken.is_empty());
         assert_eq!(taken.chains[&[1; 32]], [1]);
@@ -363,7 +439,7 @@ mod tests {
     fn a_transaction_has_a_bounded_number_of_changes() {
         let mut pending = Pending::default();
         let all = MOST_CHANGES as u64 + 3;
-        (0..all).for_each(|id| pending.add(id, (Change::Remove, None)));
+        (0..all).for_each(|id| pending.add(id, (Change::Remove { version: 1 }, None)));
         assert_eq!((pending.take().changes.len(), pending.take().changes.len()), (MOST_CHANGES, 3));
         assert!(pending.take().is_empty());
     }

@@ -1,0 +1,382 @@
+//! The thread of a node: it beats, sees which nodes are dead, and moves slots.
+//!
+//! It has a connection of its own, so that the writer's large batches do not keep it from beating. When
+//! it cannot reach the database nothing moves: slots only say where datagrams go.
+
+use super::SLOTS_AT_ONCE;
+use super::error::DatabaseError;
+use super::session::{self, OwnRuntime, Session};
+use crate::proxy::fleet::death::DeathWatch;
+use crate::proxy::fleet::plan::{Roster, SlotMove};
+use crate::proxy::fleet::slots::{NodeNumber, SlotMap};
+use crate::proxy::state::key::StateKey;
+use crate::proxy::state::row::Row;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio_postgres::Config;
+
+/// How often a node beats.
+const BEAT: Duration = Duration::from_millis(250);
+
+/// The most slots that a node gives away in one turn: their associations wait meanwhile.
+const MOST_GIVEN: usize = 16;
+
+/// How many associations are taken over under one lock of the proxy.
+const MOST_ADOPTED: usize = 256;
+
+/// How long a node that ends gives slots away. After that the others notice that it has ended.
+const LEAVE_WITHIN: Duration = Duration::from_secs(10);
+
+/// What the thread tells the proxy, and asks of it. Its methods may wait for the proxy's lock.
+pub(crate) trait Host: Send {
+    /// Goes by this map from now on.
+    fn set_map(&self, map: SlotMap);
+    /// Goes on with the associations in these rows, unless it has them. Returns how many are new.
+    fn adopt(&self, rows: Vec<Row>) -> u64;
+    /// Forgets the associations in these slots, with which others go on.
+    fn leave(&self, slots: &BTreeSet<u8>);
+    /// Writes the associations in these slots as they are now, and forgets them. Returns whether they
+    /// are written.
+    fn hand_over(&self, slots: &BTreeSet<u8>) -> bool;
+    /// The slots of rows that were lost to another process: the rows are to be read again if the slots
+    /// are this node's.
+    fn lost_slots(&self) -> BTreeSet<u8>;
+}
+
+/// What the thread has done, and sees.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FleetFacts {
+    pub(crate) node: u8,
+    /// The number of slots that this node owns.
+    pub(crate) slots: u64,
+    /// The nodes that live, and those that are dead.
+    pub(crate) living: Vec<u8>,
+    pub(crate) dead: Vec<u8>,
+    /// Slots that were taken, and slots that were given away.
+    pub(crate) taken: u64,
+    pub(crate) given: u64,
+    /// Associations that this node went on with while it ran.
+    pub(crate) adopted: u64,
+    /// Whether the database cannot be reached.
+    pub(crate) is_alone: bool,
+    /// Why the process cannot go on.
+    #[serde(skip)]
+    pub(crate) ended: Option<&'static str>,
+}
+
+impl FleetFacts {
+    /// What is added to the line of the store.
+    pub(crate) fn text(&self) -> String {
+        let Self { node, slots, living, dead, adopted, .. } = self;
+        let list = |nodes: &[u8]| {
+            let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
+            nodes.join(", ")
+        };
+        let mut text = format!("; node {node} with {slots} slots, living nodes: {}", list(living));
+        if !dead.is_empty() {
+            text += &format!(", dead: {}", list(dead));
+        }
+        if *adopted > 0 {
+            text += &format!("; {adopted} taken over from others");
+        }
+        if self.is_alone {
+            text += "; the database does not answer, and no slots move";
+        }
+        text
+    }
+}
+
+/// A node of the fleet that does not beat yet.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(super) name: String,
+    pub(super) config: Config,
+    pub(super) key: Arc<StateKey>,
+    pub(super) node: NodeNumber,
+    pub(super) incarnation: u32,
+    pub(super) address: String,
+    /// Whether the database was rolled back while this process ran: nothing is taken from it then.
+    pub(super) is_rolled_back: Arc<AtomicBool>,
+    /// The fleet as it was when this node came.
+    pub(super) roster: Roster,
+}
+
+/// The way to the thread, which ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct MemberHandle {
+    leave: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+    facts: Arc<Mutex<FleetFacts>>,
+}
+
+impl Member {
+    /// The owner of each slot.
+    pub(crate) fn map(&self) -> SlotMap {
+        self.roster.map()
+    }
+
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no thread or descriptor left.
+    pub(crate) fn start(self, host: Box<dyn Host>) -> std::io::Result<MemberHandle> {
+        let (leave, leaves) = channel();
+        let facts = FleetFacts { node: self.node.0, ..FleetFacts::default() };
+        let facts = Arc::new(Mutex::new(facts));
+        let thread = Thread {
+            runtime: OwnRuntime::new()?,
+            session: None,
+            host,
+            facts: Arc::clone(&facts),
+            began: Instant::now(),
+            watch: DeathWatch::default(),
+            owned: self.roster.slots_of(self.node),
+            beat: 0,
+            leaves: false,
+            member: self,
+        };
+        let thread =
+            std::thread::Builder::new().name("fleet".into()).spawn(|| thread.run(leaves))?;
+        Ok(MemberHandle { leave, thread: Some(thread), facts })
+    }
+}
+
+impl MemberHandle {
+    /// What the thread has done, and sees.
+    pub(crate) fn facts(&self) -> FleetFacts {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives all slots to the other nodes, and ends the thread. Waits for that.
+    pub(crate) fn leave(mut self) {
+        let _ = self.leave.send(());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Thread {
+    member: Member,
+    runtime: OwnRuntime,
+    session: Option<Session>,
+    host: Box<dyn Host>,
+    facts: Arc<Mutex<FleetFacts>>,
+    began: Instant,
+    watch: DeathWatch,
+    /// The slots whose associations this node has.
+    owned: BTreeSet<u8>,
+    /// The last beat.
+    beat: i64,
+    leaves: bool,
+}
+
+/// What a turn leads to.
+enum Turn {
+    /// The next turn follows a beat later.
+    Later,
+    /// There is more to do at once.
+    AtOnce,
+    /// The thread ends.
+    Last,
+}
+
+impl Thread {
+    fn run(mut self, leaves: Receiver<()>) {
+        let mut wait = Duration::ZERO;
+        let mut leaves_until = None;
+        loop {
+            match leaves.recv_timeout(wait) {
+                Ok(()) => {
+                    self.leaves = true;
+                    leaves_until = Some(Instant::now() + LEAVE_WITHIN);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) if self.leaves => std::thread::sleep(wait),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let began = Instant::now();
+            let turn = self.turn().unwrap_or_else(|error| {
+                self.session = None;
+                self.say_alone(Some(&error));
+                Turn::Later
+            });
+            wait = match turn {
+                Turn::Later => BEAT.saturating_sub(began.elapsed()),
+                Turn::AtOnce => Duration::ZERO,
+                Turn::Last => return,
+            };
+            if leaves_until.is_some_and(|until| Instant::now() >= until) {
+                tracing::warn!("{}: the other nodes take over in a while", self.member.name);
+                return;
+            }
+        }
+    }
+
+    fn with_facts<T>(&self, change: impl FnOnce(&mut FleetFacts) -> T) -> T {
+        change(&mut self.facts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Says once that the database cannot be reached, and once that it can.
+    fn say_alone(&self, error: Option<&DatabaseError>) {
+        let was = self.with_facts(|facts| std::mem::replace(&mut facts.is_alone, error.is_some()));
+        let name = &self.member.name;
+        match error {
+            Some(error) if !was => tracing::warn!("{name}: no slots move: {error}"),
+            None if was => tracing::info!("{name}: the other nodes are seen again"),
+            _ => {}
+        }
+    }
+
+    /// Runs something with the connection, which is made if there is none.
+    fn ask<T>(
+        &mut self,
+        what: impl AsyncFnOnce(&mut Session) -> Result<T, DatabaseError>,
+    ) -> Result<T, DatabaseError> {
+        let Self { runtime, session, member, .. } = self;
+        runtime.block_on(async {
+            if session.is_none() {
+                let mut begun = Session::begin(&member.config, member.node).await?;
+                begun.prepare().await?;
+                *session = Some(begun);
+            }
+            let session = session.as_mut().ok_or_else(|| DatabaseError::new("not connected"))?;
+            session::bounded(what(session)).await?
+        })
+    }
+
+    fn turn(&mut self) -> Result<Turn, DatabaseError> {
+        let me = self.member.node;
+        let roster = self.ask(async |session| session.roster().await)?;
+        let own = roster.nodes.get(&me).map_or((0, 0), |node| node.pulse);
+        let known = (i64::from(self.member.incarnation), self.beat);
+        if own.0 > known.0 {
+            self.with_facts(|facts| facts.ended = Some("another process runs as this node"));
+            return Ok(Turn::Last);
+        }
+        if own < known {
+            self.enter_again()?;
+        }
+        self.beat += 1;
+        let (incarnation, beat, leaves) = (known.0, self.beat, self.leaves);
+        self.ask(async |session| session.beat(incarnation, beat, leaves).await)?;
+        self.say_alone(None);
+        let mut roster = roster;
+        if let Some(node) = roster.nodes.get_mut(&me) {
+            node.leaves = self.leaves;
+        }
+        let others = roster.nodes.iter().filter(|(node, _)| **node != me);
+        let others = others.map(|(node, of)| (*node, of.pulse));
+        let dead = self.watch.read(self.began.elapsed(), others);
+        let plan = roster.plan(me, &dead);
+        if !plan.take.is_empty() && !self.member.is_rolled_back.load(Relaxed) {
+            let taken = self.ask(async |session| session.move_slots(&plan.take).await)?;
+            if !taken.is_empty() {
+                tracing::info!("{}: {} slots taken", self.member.name, taken.len());
+                self.with_facts(|facts| facts.taken += taken.len() as u64);
+                roster.moved(&plan.take, &taken);
+            }
+        }
+        self.follow(&roster, &dead)?;
+        let given = self.give(&mut roster, &plan.give)?;
+        let waits_for_none = plan.give.len() <= given;
+        Ok(match (self.leaves, given > 0) {
+            (true, _) if waits_for_none => Turn::Last,
+            (true, true) => Turn::AtOnce,
+            _ => Turn::Later,
+        })
+    }
+
+    /// The database knows less of this node than the node has told it.
+    fn enter_again(&mut self) -> Result<(), DatabaseError> {
+        if !self.member.is_rolled_back.swap(true, Relaxed) {
+            tracing::error!(
+                "{}: the database was rolled back: nothing is taken over from it until this node is \
+                 started with --forget",
+                self.member.name
+            );
+        }
+        let (incarnation, beat) = (i64::from(self.member.incarnation), self.beat);
+        let address = self.member.address.clone();
+        self.ask(async |session| session.enter_again(incarnation, beat, &address).await)
+    }
+
+    /// Goes by the slots as the database has them.
+    fn follow(
+        &mut self,
+        roster: &Roster,
+        dead: &BTreeSet<NodeNumber>,
+    ) -> Result<(), DatabaseError> {
+        let now = roster.slots_of(self.member.node);
+        self.host.set_map(roster.map());
+        let lost: BTreeSet<u8> = self.owned.difference(&now).copied().collect();
+        if !lost.is_empty() {
+            tracing::warn!("{}: {} slots are another node's now", self.member.name, lost.len());
+            self.host.leave(&lost);
+        }
+        self.with_facts(|facts| {
+            let numbers =
+                |nodes: &mut dyn Iterator<Item = NodeNumber>| nodes.map(|of| of.0).collect();
+            facts.dead = numbers(&mut dead.iter().copied());
+            let living = roster.nodes.keys().copied().filter(|node| !dead.contains(node));
+            facts.living = numbers(&mut { living });
+            facts.slots = now.len() as u64;
+        });
+        let gained = now.difference(&self.owned).copied();
+        let lost_rows = self.host.lost_slots();
+        let load: BTreeSet<u8> = gained.chain(lost_rows.intersection(&now).copied()).collect();
+        // Slots count as owned once their associations are here, so that a failure is made good.
+        self.owned.retain(|slot| now.contains(slot) && !load.contains(slot));
+        if !load.is_empty() && !self.member.is_rolled_back.load(Relaxed) {
+            let adopted = self.load(&load)?;
+            if adopted > 0 {
+                tracing::info!("{}: {adopted} associations taken over", self.member.name);
+                self.with_facts(|facts| facts.adopted += adopted);
+            }
+        }
+        self.owned = now;
+        Ok(())
+    }
+
+    /// Goes on with the associations in these slots. Returns how many there are.
+    fn load(&mut self, slots: &BTreeSet<u8>) -> Result<u64, DatabaseError> {
+        let (key, node) = (Arc::clone(&self.member.key), self.member.node);
+        let slots: Vec<i16> = slots.iter().map(|slot| i16::from(*slot)).collect();
+        let mut adopted = 0;
+        for some in slots.chunks(SLOTS_AT_ONCE) {
+            let rows = self.ask(async |session| session.load(&key, node, some).await)?;
+            let mut rows = rows.into_iter().peekable();
+            while rows.peek().is_some() {
+                adopted += self.host.adopt(rows.by_ref().take(MOST_ADOPTED).collect());
+            }
+        }
+        Ok(adopted)
+    }
+
+    /// Gives some slots away. Returns how many.
+    fn give(&mut self, roster: &mut Roster, moves: &[SlotMove]) -> Result<usize, DatabaseError> {
+        let moves = &moves[..moves.len().min(MOST_GIVEN)];
+        if moves.is_empty() {
+            return Ok(0);
+        }
+        let slots: BTreeSet<u8> = moves.iter().map(|moved| moved.slot).collect();
+        // From now on their datagrams go to the next owner.
+        roster.moved(moves, &slots);
+        self.host.set_map(roster.map());
+        // Until they are given away their associations are neither here nor there.
+        self.owned.retain(|slot| !slots.contains(slot));
+        if !self.host.hand_over(&slots) {
+            return Err(DatabaseError::new("associations of slots that move are not written"));
+        }
+        let given = self.ask(async |session| session.move_slots(moves).await)?;
+        self.with_facts(|facts| facts.given += given.len() as u64);
+        Ok(moves.len())
+    }
+}

@@ -1,0 +1,156 @@
+//! The tables, which the program makes.
+//!
+//! | table | what it has |
+//! |---|---|
+//! | `meta` | one row: the format, the cluster in which the tables were made, the fleet's secret, sealed |
+//! | `key` | the check values of the keys under which rows are sealed |
+//! | `mark` | how far each association may have come, in clear; written often |
+//! | `state` | all else of each association, sealed; the slot of its connection IDs; its peer |
+//! | `cid` | which association has a connection ID |
+//! | `chain` | the chain of certificates that each peer presented last |
+//! | `slot` | which node owns each slot |
+//! | `node` | the nodes of the fleet |
+
+use super::error::DatabaseError;
+use crate::failure::Failure;
+use crate::proxy::state::key::StateKey;
+use crate::proxy::state::row::RowId;
+use tokio_postgres::Client;
+use zeroize::Zeroizing;
+
+/// The version of the tables. Another one is refused.
+const FORMAT: i32 = 1;
+
+/// The number under which the fleet's secret is sealed; no row has it.
+const SECRET: RowId = RowId::MAX;
+
+/// Two processes that begin at once make the tables one after the other. The number is arbitrary.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(7382461950217734)";
+
+/// `mark` has no second index and room in its pages, so that an update touches one page
+/// (heap-only tuples).
+const CREATE: &str = "
+    CREATE SCHEMA IF NOT EXISTS lightseal;
+    CREATE TABLE meta (
+        one boolean PRIMARY KEY DEFAULT true CHECK (one),
+        format integer NOT NULL,
+        system_identifier bigint NOT NULL,
+        secret bytea);
+    CREATE TABLE key (check_value bytea PRIMARY KEY);
+    CREATE TABLE mark (
+        id bigint PRIMARY KEY,
+        version bigint NOT NULL,
+        writer bigint NOT NULL,
+        send_epoch bigint NOT NULL,
+        send_below bigint NOT NULL,
+        deliver_epoch bigint NOT NULL,
+        deliver_below bigint NOT NULL,
+        skipped bigint NOT NULL,
+        service_port integer NOT NULL) WITH (fillfactor = 70);
+    CREATE TABLE state (
+        id bigint PRIMARY KEY,
+        slot smallint NOT NULL,
+        peer bytea,
+        sealed bytea NOT NULL);
+    CREATE INDEX state_slot ON state (slot);
+    CREATE TABLE cid (cid bytea PRIMARY KEY, id bigint NOT NULL);
+    CREATE INDEX cid_id ON cid (id);
+    CREATE TABLE chain (
+        peer bytea PRIMARY KEY,
+        evidence bytea NOT NULL,
+        presented date NOT NULL DEFAULT current_date);
+    CREATE TABLE slot (
+        slot smallint PRIMARY KEY,
+        owner smallint,
+        term bigint NOT NULL DEFAULT 0);
+    INSERT INTO slot (slot) SELECT generate_series(0, 255);
+    CREATE TABLE node (
+        number smallint PRIMARY KEY,
+        incarnation bigint NOT NULL,
+        beat bigint NOT NULL,
+        leaves boolean NOT NULL,
+        address text NOT NULL);
+    CREATE SEQUENCE incarnation AS bigint MAXVALUE 2147483647;
+    INSERT INTO meta (format, system_identifier)
+        SELECT 1, system_identifier FROM pg_control_system();";
+
+const FORGET: &str = "
+    TRUNCATE mark, state, cid, chain, key;
+    UPDATE meta SET secret = NULL,
+        system_identifier = (SELECT system_identifier FROM pg_control_system());";
+
+/// Makes the tables if there are none, and refuses those that are not this program's. With `forget`
+/// everything that is in them is removed. Returns the fleet's secret.
+///
+/// # Errors
+///
+/// If the database fails, or has a store of another version, key or cluster. Then nothing is changed.
+pub(super) async fn prepare(
+    client: &Client,
+    key: &StateKey,
+    forget: bool,
+) -> Result<Result<Zeroizing<[u8; 32]>, Failure>, DatabaseError> {
+    client.batch_execute("BEGIN").await?;
+    let examined = examine(client, key, forget).await;
+    let end = if matches!(examined, Ok(Ok(_))) { "COMMIT" } else { "ROLLBACK" };
+    // After an error the connection may be broken, and that error says more than this one.
+    let ended = client.batch_execute(end).await;
+    let examined = examined?;
+    ended?;
+    Ok(examined)
+}
+
+async fn examine(
+    client: &Client,
+    key: &StateKey,
+    forget: bool,
+) -> Result<Result<Zeroizing<[u8; 32]>, Failure>, DatabaseError> {
+    let wrong = |why: &str| Ok(Err(Failure::new(why)));
+    client.query_one(LOCK, &[]).await?;
+    let found = client.query_one("SELECT to_regclass('lightseal.meta') IS NOT NULL", &[]).await?;
+    if !found.try_get::<_, bool>(0)? {
+        client.batch_execute(CREATE).await?;
+    }
+    let meta =
+        "SELECT format, system_identifier = (SELECT system_identifier FROM pg_control_system())
+                FROM meta";
+    let meta = client.query_one(meta, &[]).await?;
+    let (format, is_here): (i32, bool) = (meta.try_get(0)?, meta.try_get(1)?);
+    if format != FORMAT {
+        return wrong("a newer version of this program has made the tables");
+    }
+    if forget {
+        client.batch_execute(FORGET).await?;
+    } else if !is_here {
+        return wrong(
+            "the tables were copied from another database cluster, and another fleet may use their \
+             associations; --forget starts afresh, with new handshakes",
+        );
+    }
+    let check_value = key.check_value();
+    let keys = client.query("SELECT check_value FROM key", &[]).await?;
+    if keys.is_empty() {
+        client.execute("INSERT INTO key VALUES ($1)", &[&&check_value[..]]).await?;
+    }
+    for known in keys {
+        if known.try_get::<_, &[u8]>(0)? != check_value {
+            return wrong(
+                "it was made with another --state-key; --forget starts afresh, with new handshakes",
+            );
+        }
+    }
+    let sealed = client.query_one("SELECT secret FROM meta", &[]).await?;
+    let Some(sealed) = sealed.try_get::<_, Option<&[u8]>>(0)? else {
+        let mut secret = Zeroizing::new([0; 32]);
+        let sealed = getrandom::fill(&mut *secret).and_then(|()| key.seal(SECRET, &*secret));
+        let sealed =
+            sealed.map_err(|error| DatabaseError::new(format!("no randomness: {error}")))?;
+        client.execute("UPDATE meta SET secret = $1", &[&sealed]).await?;
+        return Ok(Ok(secret));
+    };
+    let opened = key.open(SECRET, sealed);
+    match opened.as_deref().and_then(|opened| <[u8; 32]>::try_from(&opened[..]).ok()) {
+        Some(secret) => Ok(Ok(Zeroizing::new(secret))),
+        None => wrong("the fleet's secret is damaged; --forget starts afresh, with new handshakes"),
+    }
+}

@@ -1,0 +1,80 @@
+//! What `--state` and `--store` open before the server proxy begins.
+
+use super::args::ProxyServerArgs;
+use super::routing::ids::IdForm;
+use super::routing::router::Router;
+use super::state::{DatabaseArgs, OpenState, StoreArgs};
+use crate::address;
+use crate::failure::{Context, Failure};
+use lightseal_dtls::{CertificateVerifier, ConnectionIds, Settings};
+use lightseal_pki::RecordingVerifier;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+/// A store, and how a node of a fleet is reached by others.
+pub(super) struct Opened {
+    pub(super) state: OpenState,
+    pub(super) router: Option<Arc<Router>>,
+}
+
+/// Opens the store that the flags name; `None` if they name none. The verifier becomes one that
+/// remembers what peers present.
+///
+/// # Errors
+///
+/// If the flags contradict each other, or the store cannot be used.
+pub(super) async fn open(
+    args: &ProxyServerArgs,
+    settings: &mut Settings,
+    verifier: &mut Option<Arc<dyn CertificateVerifier>>,
+) -> Result<Option<Opened>, Failure> {
+    let (Some(directory), Some(key)) = (args.state.clone(), args.state_key.clone()) else {
+        return Ok(None);
+    };
+    settings.write_ahead = true;
+    let recording = verifier.take().map(|verifier| Arc::new(RecordingVerifier::new(verifier)));
+    *verifier = recording.clone().map(|recording| recording as Arc<dyn CertificateVerifier>);
+    let (mut database, mut between) = (None, None);
+    if let Some(url) = args.store.clone() {
+        let bytes = IdForm::BYTES;
+        if settings.connection_ids != ConnectionIds::of_bytes(bytes) {
+            return Err(Failure::new(format_args!("--store needs --connection-ids {bytes}")));
+        }
+        let at = between_nodes(args)?;
+        let socket = UdpSocket::bind(at).context(format_args!("--fleet-listen {at}"))?;
+        let address = socket.local_addr().context("--fleet-listen")?;
+        let scrambles_ids = args.scramble_ids;
+        database = Some(DatabaseArgs { url, node: args.node, address, scrambles_ids });
+        between = Some(socket);
+    }
+    let store = StoreArgs { directory, database, key, forget: args.forget };
+    // The connection to a database has a runtime of its own.
+    let opened = tokio::task::spawn_blocking(|| OpenState::new(store, recording)).await;
+    let state = opened.context("--state")??;
+    let mut router = None;
+    if let (Some((member, keys)), Some(socket)) = (state.fleet(), between) {
+        let form = Arc::clone(keys.form());
+        let made = Router::new(args.node, form, &keys.envelopes(), socket);
+        let made = made.context("--fleet-listen")?;
+        made.set_map(member.map());
+        router = Some(Arc::new(made));
+    }
+    Ok(Some(Opened { state, router }))
+}
+
+/// Where other nodes send what is this node's.
+fn between_nodes(args: &ProxyServerArgs) -> Result<SocketAddr, Failure> {
+    if let Some(address) = args.fleet_listen {
+        return match address.ip().is_unspecified() {
+            true => Err(Failure::new("--fleet-listen needs an address that other nodes can reach")),
+            false => Ok(address),
+        };
+    }
+    let ip = address::resolve("listen", args.proxy.listen.as_deref())?.ip();
+    let ip = match ip.is_unspecified() {
+        true if ip.is_ipv4() => Ipv4Addr::LOCALHOST.into(),
+        true => Ipv6Addr::LOCALHOST.into(),
+        false => ip,
+    };
+    Ok((ip, 0).into())
+}

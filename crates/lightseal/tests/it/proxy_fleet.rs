@@ -1,0 +1,258 @@
+//! Server proxies that share their associations in PostgreSQL.
+
+use crate::dtls_clients::{Client, Service, VERSIONS, identity};
+use crate::program::{KEY, Running, TempDir, eventually, lightseal, statistics};
+use lightseal_dtls::ProtocolVersion;
+use serde_json::Value;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use testkit::postgres::{Durability, Postgres};
+
+/// A fleet of two nodes in front of one service.
+struct Fleet {
+    dir: TempDir,
+    database: Postgres,
+    service: Service,
+    keys: String,
+}
+
+impl Fleet {
+    /// A fleet for some clients; `None` if there is no PostgreSQL here.
+    fn new(clients: u64) -> Option<Self> {
+        let database = match Postgres::start(Durability::Process) {
+            Ok(database) => database,
+            Err(reason) => {
+                skip::test(reason);
+                return None;
+            }
+        };
+        let dir = TempDir::new();
+        let lines: String = (0..clients).map(|n| format!("{}:{KEY}\n", identity(n))).collect();
+        let keys = dir.file("keys.psk", &lines);
+        let made = lightseal(&["proxy", "state-key", &dir.path("state.key")]).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        Some(Self { dir, database, service: Service::start(), keys })
+    }
+
+    fn start(&self, number: u64) -> Node {
+        let path = |name: &str| self.dir.path(&format!("{name}-{number}"));
+        let (state, stats, number) = (path("state"), path("stats"), number.to_string());
+        let (service, store, key) =
+            (self.service.address(), self.database.url(), self.dir.path("state.key"));
+        let mut args = vec!["proxy", "server", "-v", "--listen", "127.0.0.1:0"];
+        args.extend(["--connect", &service, "--psk-file", &self.keys, "--stats-file", &stats]);
+        args.extend(["--state", &state, "--state-key", &key, "--store", &store]);
+        args.extend(["--node", &number]);
+        let mut proxy = Running::start(&args);
+        let line = proxy.wait_for("carrying");
+        let listen = line.split_whitespace().skip_while(|word| *word != "carrying").nth(1);
+        let address = listen.unwrap().parse().unwrap();
+        Node { proxy, address, stats }
+    }
+
+    /// Two nodes that have shared the slots.
+    fn pair(&self) -> [Node; 2] {
+        let nodes = [self.start(1), self.start(2)];
+        eventually(|| {
+            std::thread::sleep(Duration::from_millis(100));
+            let slots = nodes.each_ref().map(|node| node.fleet()["slots"].as_u64().unwrap());
+            (slots.iter().sum::<u64>() == 256 && slots.iter().all(|slots| *slots > 80))
+                .then_some(())
+        });
+        nodes
+    }
+
+    /// Clients that are connected, each with one of the nodes.
+    fn clients(&self, nodes: &[Node; 2], version: ProtocolVersion, count: u64) -> Vec<Routed> {
+        let mut clients: Vec<_> =
+            (0..count).map(|n| Routed::new(n, nodes[n as usize % 2].address, version)).collect();
+        for routed in &mut clients {
+            routed.client.connect();
+            routed.client.echo_at_once();
+        }
+        clients
+    }
+
+    /// The clients' associations go on, and nothing came twice.
+    fn judge(&self, what: &str, clients: &mut [Routed]) {
+        for Routed { client, .. } in clients.iter_mut() {
+            client.echo();
+            let seen = (client.handshakes, client.closed);
+            assert_eq!(seen, (1, 0), "{what}: {}", client.number);
+            assert!(client.received.values().all(|times| *times == 1), "{what}");
+        }
+        assert_eq!(self.service.repeated(), [0; 0], "{what}");
+    }
+}
+
+struct Node {
+    proxy: Running,
+    address: SocketAddr,
+    stats: String,
+}
+
+impl Node {
+    fn report(&self) -> Value {
+        let _ = std::fs::remove_file(&self.stats);
+        self.proxy.signal("USR1");
+        eventually(|| std::path::Path::new(&self.stats).exists().then_some(()));
+        statistics(&self.stats)
+    }
+
+    fn fleet(&self) -> Value {
+        self.report()["state"]["fleet"].take()
+    }
+}
+
+/// A client whose datagrams go to one node or another, as a router decides.
+struct Routed {
+    client: Client,
+    to: Arc<Mutex<SocketAddr>>,
+}
+
+impl Routed {
+    fn new(number: u64, node: SocketAddr, version: ProtocolVersion) -> Self {
+        let [inner, outer] = [(); 2].map(|()| Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap()));
+        let (to, from) = (Arc::new(Mutex::new(node)), Arc::new(Mutex::new(None)));
+        let client = Client::new(number, inner.local_addr().unwrap(), version);
+        // The threads end with the process.
+        std::thread::spawn({
+            let (inner, outer, to, from) =
+                (Arc::clone(&inner), Arc::clone(&outer), Arc::clone(&to), Arc::clone(&from));
+            move || {
+                let mut buf = [0; 2048];
+                loop {
+                    let Ok((len, client)) = inner.recv_from(&mut buf) else { continue };
+                    *from.lock().unwrap() = Some(client);
+                    let _ = outer.send_to(&buf[..len], *to.lock().unwrap());
+                }
+            }
+        });
+        std::thread::spawn(move || {
+            let mut buf = [0; 2048];
+            loop {
+                let Ok((len, _)) = outer.recv_from(&mut buf) else { continue };
+                if let Some(client) = *from.lock().unwrap() {
+                    let _ = inner.send_to(&buf[..len], client);
+                }
+            }
+        });
+        Self { client, to }
+    }
+
+    fn route(&self, node: &Node) {
+        *self.to.lock().unwrap() = node.address;
+    }
+}
+
+fn talk(clients: &mut [Routed], turns: u32) {
+    for _ in 0..turns {
+        for Routed { client, .. } in clients.iter_mut() {
+            client.send();
+            client.turn();
+        }
+    }
+}
+
+#[test]
+fn a_node_goes_on_with_the_associations_of_one_that_was_killed() {
+    for (name, version) in VERSIONS {
+        let Some(fleet) = Fleet::new(6) else { return };
+        let mut nodes = fleet.pair();
+        let mut clients = fleet.clients(&nodes, version, 6);
+        talk(&mut clients, 20);
+        nodes[0].proxy.signal("KILL");
+        nodes[0].proxy.wait();
+        nodes[1].proxy.wait_for("associations taken over");
+        let [_, two] = &nodes;
+        // The service has something for a client that has not sent anything since.
+        clients.iter().for_each(|routed| routed.route(two));
+        let former = fleet.service.seen.lock().unwrap().clients[&0];
+        let number: u64 = 1 << 31;
+        let Routed { client, .. } = &mut clients[0];
+        let bytes = number.to_be_bytes();
+        fleet.service.socket.send_to(&bytes, former).unwrap();
+        client.until(|client| client.received.contains_key(&number));
+        fleet.judge(name, &mut clients);
+        let report = two.report();
+        assert_eq!(report["state"]["fleet"]["adopted"], 3, "{name}: {report:#}");
+        assert_eq!(report["endpoint"]["accepted"], 3, "{name}: {report:#}");
+        // The node that comes back gets its slots, with their associations, and nothing is lost.
+        nodes[0] = fleet.start(1);
+        nodes[0].proxy.wait_for("associations taken over");
+        fleet.judge(name, &mut clients);
+        let report = nodes[0].report();
+        assert_eq!(report["endpoint"]["accepted"], 0, "{name}: {report:#}");
+        // What still arrives at the other node is passed on.
+        assert!(report["routing"]["taken"].as_u64().unwrap() > 0, "{name}: {report:#}");
+    }
+}
+
+#[test]
+fn a_node_that_was_paused_beyond_its_death_does_no_harm() {
+    let Some(fleet) = Fleet::new(4) else { return };
+    let mut nodes = fleet.pair();
+    let mut clients = fleet.clients(&nodes, ProtocolVersion::Dtls13, 4);
+    talk(&mut clients, 10);
+    nodes[0].proxy.signal("STOP");
+    nodes[1].proxy.wait_for("associations taken over");
+    // These wait at the node that is paused.
+    clients[0].client.send();
+    clients[0].client.turn();
+    clients.iter().for_each(|routed| routed.route(&nodes[1]));
+    fleet.judge("while one is paused", &mut clients);
+    nodes[0].proxy.signal("CONT");
+    nodes[0].proxy.wait_for("slots are another node's now");
+    talk(&mut clients, 10);
+    fleet.judge("after it wakes", &mut clients);
+    // It lives again, and gets its slots back.
+    nodes[0].proxy.wait_for("associations taken over");
+    clients[0].route(&nodes[0]);
+    talk(&mut clients, 10);
+    fleet.judge("when it has its slots again", &mut clients);
+    let rows = fleet.database.query("SELECT count(*) FROM lightseal.mark").unwrap();
+    assert_eq!(rows, "4", "it has deleted nothing");
+}
+
+#[test]
+fn a_database_that_is_away_for_a_while_starts_no_takeovers() {
+    let Some(mut fleet) = Fleet::new(4) else { return };
+    let mut nodes = fleet.pair();
+    let mut clients = fleet.clients(&nodes, ProtocolVersion::Dtls13, 4);
+    talk(&mut clients, 10);
+    let before = nodes.each_ref().map(|node| node.fleet()["taken"].clone());
+    fleet.database.kill();
+    nodes[0].proxy.wait_for("no slots move");
+    // Numbers that are reserved are used.
+    clients.iter_mut().for_each(|routed| routed.client.echo_at_once());
+    std::thread::sleep(Duration::from_secs(3));
+    fleet.database.resume();
+    nodes[0].proxy.wait_for("the other nodes are seen again");
+    talk(&mut clients, 10);
+    std::thread::sleep(Duration::from_secs(2));
+    fleet.judge("after the outage", &mut clients);
+    for (node, before) in nodes.iter().zip(before) {
+        let now = node.fleet();
+        assert_eq!((&now["taken"], &now["adopted"]), (&before, &0.into()), "{now:#}");
+        assert_eq!(now["dead"], serde_json::json!([]), "{now:#}");
+    }
+}
+
+#[test]
+fn a_node_that_is_stopped_gives_its_associations_away_before_it_ends() {
+    let Some(fleet) = Fleet::new(4) else { return };
+    let mut nodes = fleet.pair();
+    let mut clients = fleet.clients(&nodes, ProtocolVersion::Dtls12, 4);
+    talk(&mut clients, 10);
+    nodes[0].proxy.signal("TERM");
+    assert_eq!(nodes[0].proxy.wait(), Some(0));
+    let lines = nodes[0].proxy.rest();
+    assert!(!lines.iter().any(|line| line.contains("ERROR")), "{lines:?}");
+    let slots = fleet.database.query("SELECT DISTINCT owner FROM lightseal.slot").unwrap();
+    assert_eq!(slots, "2", "given away, and not taken later");
+    nodes[1].proxy.wait_for("associations taken over");
+    clients.iter().for_each(|routed| routed.route(&nodes[1]));
+    clients.iter_mut().for_each(|routed| routed.client.echo_at_once());
+    fleet.judge("after one has ended", &mut clients);
+}
