@@ -42,7 +42,7 @@ fn systemd_takes_the_unit() {
     let dir = TempDir::new();
     let unit = example("lightseal-fleet-rules.service");
     // The program need not be installed, nor its manual page.
-    let unit = unit.replace("/usr/sbin/nft", "/bin/true");
+    let unit = unit.replace("/usr/bin/lightseal", env!("CARGO_BIN_EXE_lightseal"));
     let unit: String = unit
         .lines()
         .filter(|line| !line.starts_with("Documentation="))

@@ -6,13 +6,17 @@
 //! fragments are counted and dropped.
 
 use crate::failure::{Context, Failure};
-use crate::proxy::fleet::slots::{NodeNumber, SlotMap, rightful_owner};
+use crate::proxy::fleet::slots::{NodeNumber, SLOTS, rightful_owner};
+use crate::proxy::state::{Owners, StoreUrl};
+use crate::units::counted;
 use clap::Args;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use std::net::IpAddr;
+use std::process::{Command, Stdio};
 use std::str::FromStr;
+use std::time::Duration;
 
 /// The name of the tables, of which each address family has one.
 const TABLE: &str = "lightseal_fleet";
@@ -29,9 +33,17 @@ pub(crate) struct FleetNftArgs {
     /// of these families.
     #[arg(long = "node", value_name = "NUMBER=ADDR", required = true)]
     nodes: Vec<NodeAddress>,
+    /// Database of the fleet, which says whose each slot is. The user needs the right to read the table
+    /// lightseal.slot [default: the slots are shared among the nodes as if all of them were there].
+    #[arg(long, value_name = "URL")]
+    store: Option<StoreUrl>,
     /// Print only what replaces the map of slots in rules that are in use, in one transaction.
     #[arg(long)]
     map: bool,
+    /// Have nft load the rules instead of printing them, and whenever slots move, replace the map.
+    /// While the database does not answer, the last map stays.
+    #[arg(long, requires = "store", conflicts_with = "map")]
+    follow: bool,
 }
 
 /// What `--node` says.
@@ -49,35 +61,69 @@ impl FromStr for NodeAddress {
     }
 }
 
-/// Prints the rules.
+/// Prints the rules, or loads them.
 ///
 /// # Errors
 ///
-/// If there are two addresses of one family, a node lacks one, or the rules cannot be written.
+/// If there are two addresses of one family, a node lacks one, the database does not answer, or the
+/// rules cannot be written or loaded.
 pub(crate) fn run(args: &FleetNftArgs) -> Result<(), Failure> {
+    let mut database = args.store.clone().map(Owners::new).transpose()?;
     let numbers = || args.nodes.iter().map(|node| node.0);
-    let mut slots = SlotMap::default();
-    for (slot, owner) in (0..=u8::MAX).zip(&mut slots.owner) {
-        *owner = rightful_owner(slot, numbers());
+    let mut owners = match &mut database {
+        Some(database) => database.read()?,
+        None => std::array::from_fn(|slot| rightful_owner(slot as u8, numbers())),
+    };
+    let mut rules = Rules::all(args, owners)?;
+    if !args.follow {
+        let text = written(&rules, if args.map { Rules::write_map } else { Rules::write });
+        return std::io::stdout().lock().write_all(text.as_bytes()).context("standard output");
     }
+    load(&written(&rules, Rules::write))?;
+    tracing::info!("the rules are loaded; their map follows the slots");
+    let mut fails = false;
+    while let Some(database) = &mut database {
+        std::thread::sleep(LOOK);
+        let read = match database.read() {
+            Ok(read) => read,
+            Err(failure) => {
+                if !std::mem::replace(&mut fails, true) {
+                    tracing::warn!("{failure}; the last map stays");
+                }
+                continue;
+            }
+        };
+        if std::mem::take(&mut fails) {
+            tracing::info!("the database answers again");
+        }
+        if read != owners {
+            let moved = read.iter().zip(&owners).filter(|(new, old)| new != old).count();
+            owners = read;
+            rules = Rules::all(args, owners)?;
+            load(&written(&rules, Rules::write_map))?;
+            tracing::info!("{} to other nodes", counted(moved as u64, "slot went"));
+        }
+    }
+    Ok(())
+}
+
+/// How often a program that follows the slots looks at them.
+const LOOK: Duration = Duration::from_millis(500);
+
+fn written(all: &[Rules], write: fn(&Rules, &mut String) -> fmt::Result) -> String {
     let mut text = String::new();
-    for (at, address) in args.addresses.iter().enumerate() {
-        let family = Family::of(*address);
-        if args.addresses[..at].iter().any(|other| Family::of(*other) == family) {
-            return Err(Failure::new(format_args!("two of --address are {family}: give one")));
-        }
-        let rules = Rules::new(family, *address, args, slots.clone())?;
-        let result = if args.map { rules.write_map(&mut text) } else { rules.write(&mut text) };
-        result.expect("a String takes everything");
-    }
-    for NodeAddress(number, address) in &args.nodes {
-        if !args.addresses.iter().any(|of| Family::of(*of) == Family::of(*address)) {
-            let family = Family::of(*address);
-            let why = format_args!("node {number} has an address of {family}, the fleet has none");
-            return Err(Failure::new(why));
-        }
-    }
-    std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")
+    all.iter().try_for_each(|rules| write(rules, &mut text)).expect("a String takes everything");
+    text
+}
+
+/// Has nft load a text, as one transaction.
+fn load(text: &str) -> Result<(), Failure> {
+    let nft = Command::new("nft").args(["-f", "-"]).stdin(Stdio::piped()).spawn();
+    let mut nft = nft.context("nft (the package nftables)")?;
+    let written = nft.stdin.take().map(|mut input| input.write_all(text.as_bytes()));
+    let status = nft.wait().context("nft")?;
+    written.transpose().context("nft")?;
+    if status.success() { Ok(()) } else { Err(Failure::new("nft does not take the rules")) }
 }
 
 /// An address family, by its name for nft.
@@ -127,16 +173,42 @@ struct Rules {
     family: Family,
     address: IpAddr,
     port: u16,
-    slots: SlotMap,
+    owners: [Option<NodeNumber>; SLOTS],
     nodes: BTreeMap<NodeNumber, IpAddr>,
 }
 
 impl Rules {
+    /// The rules of all families that the fleet has.
+    fn all(args: &FleetNftArgs, owners: [Option<NodeNumber>; SLOTS]) -> Result<Vec<Self>, Failure> {
+        let mut all = Vec::<Self>::new();
+        for address in &args.addresses {
+            let family = Family::of(*address);
+            if all.iter().any(|other| other.family == family) {
+                return Err(Failure::new(format_args!("two of --address are {family}: give one")));
+            }
+            all.push(Self::new(family, *address, args, owners)?);
+        }
+        for NodeAddress(number, address) in &args.nodes {
+            let family = Family::of(*address);
+            if !all.iter().any(|of| of.family == family) {
+                let why =
+                    format_args!("node {number} has an address of {family}, the fleet has none");
+                return Err(Failure::new(why));
+            }
+        }
+        let nameless =
+            owners.iter().flatten().find(|owner| args.nodes.iter().all(|of| of.0 != **owner));
+        if let Some(owner) = nameless {
+            tracing::warn!("node {owner} has slots, and no --node says where it is");
+        }
+        Ok(all)
+    }
+
     fn new(
         family: Family,
         address: IpAddr,
         args: &FleetNftArgs,
-        slots: SlotMap,
+        owners: [Option<NodeNumber>; SLOTS],
     ) -> Result<Self, Failure> {
         let mut nodes = BTreeMap::new();
         for NodeAddress(number, address) in &args.nodes {
@@ -150,13 +222,13 @@ impl Rules {
         {
             return Err(Failure::new(format_args!("node {number} has no address of {family}")));
         }
-        Ok(Self { family, address, port: args.port, slots, nodes })
+        Ok(Self { family, address, port: args.port, owners, nodes })
     }
 
     /// The elements of the map from slots to addresses.
     fn elements(&self) -> String {
         let mut elements = String::new();
-        for (slot, owner) in self.slots.owner.iter().enumerate() {
+        for (slot, owner) in self.owners.iter().enumerate() {
             if let Some(address) = owner.and_then(|owner| self.nodes.get(&owner)) {
                 let comma = if elements.is_empty() { "" } else { ", " };
                 let _ = write!(elements, "{comma}{slot:#04x} : {address}");
@@ -238,37 +310,33 @@ table {name} {TABLE} {{
 mod tests {
     use super::*;
 
-    fn rules(map: bool) -> Result<String, String> {
-        let args = |nodes: &[&str]| FleetNftArgs {
+    fn rules(map: bool) -> String {
+        let nodes = ["1=10.0.0.1", "2=10.0.0.2", "1=fd00::1", "2=fd00::2"];
+        let args = FleetNftArgs {
             addresses: vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()],
             port: 5684,
             nodes: nodes.iter().map(|node| node.parse().unwrap()).collect(),
+            store: None,
             map,
+            follow: false,
         };
-        let args = args(&["1=10.0.0.1", "2=10.0.0.2", "1=fd00::1", "2=fd00::2"]);
-        let mut text = String::new();
-        for address in &args.addresses {
-            let owner = std::array::from_fn(|slot| Some(NodeNumber(1 + slot as u8 % 2)));
-            let slots = SlotMap { owner, ..SlotMap::default() };
-            let rules = Rules::new(Family::of(*address), *address, &args, slots);
-            let rules = rules.map_err(|failure| failure.to_string())?;
-            if map { rules.write_map(&mut text) } else { rules.write(&mut text) }.unwrap();
-        }
-        Ok(text)
+        let owners = std::array::from_fn(|slot| Some(NodeNumber(1 + slot as u8 % 2)));
+        let all = Rules::all(&args, owners).unwrap();
+        if map { written(&all, Rules::write_map) } else { written(&all, Rules::write) }
     }
 
     #[test]
     fn each_slot_leads_to_its_node_in_both_families() {
-        for text in [rules(false).unwrap(), rules(true).unwrap()] {
+        for text in [rules(false), rules(true)] {
             for element in
                 ["0x00 : 10.0.0.1", "0xff : 10.0.0.2", "0x7e : fd00::1", "0x7f : fd00::2"]
             {
                 assert_eq!(text.matches(element).count(), 1, "{element} in\n{text}");
             }
         }
-        let map = rules(true).unwrap();
+        let map = rules(true);
         assert_eq!(map.lines().count(), 4);
-        assert!(!rules(false).unwrap().contains("flush map"));
+        assert!(!rules(false).contains("flush map"));
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod writer;
 pub(crate) use fleet_keys::FleetKeys;
 pub(crate) use key::StateKey;
 pub(crate) use postgres::member::{Host, MemberHandle};
+pub(crate) use postgres::owners::Owners;
 pub(crate) use postgres::{DatabaseArgs, StoreUrl};
 pub(crate) use row::Row;
 pub(crate) use writer::{Flushed, Written};

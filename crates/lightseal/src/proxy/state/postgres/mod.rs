@@ -14,6 +14,7 @@
 
 mod error;
 pub(crate) mod member;
+pub(crate) mod owners;
 mod remembered;
 mod rows;
 mod schema;
