@@ -52,7 +52,7 @@ pub(crate) enum FleetCommand {
     /// among the nodes: by connection ID where there is one, else by the sender's address. It keeps
     /// no state. The answers of the nodes must pass through the same machine, or the nodes load these
     /// rules too.
-    Nft(FleetNftArgs),
+    Nft(Box<FleetNftArgs>),
 }
 
 #[derive(Clone, Debug, Args)]

@@ -5,7 +5,7 @@
 //! figures (the claim `fleet-routing`).
 #![cfg(target_os = "linux")]
 
-use crate::program::lightseal;
+use crate::program::{Running, lightseal};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::collections::HashMap;
 use std::io::Write;
@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 use testkit::namespace::{Host, alone, ip};
+use testkit::postgres::{Durability, Postgres};
 
 const NODES: usize = 4;
 /// The node on the router.
@@ -287,5 +288,44 @@ fn the_kernel_shares_out_datagrams_by_connection_id() {
             assert_eq!(figures, expected);
         }
         Err(reason) => skip::test(reason),
+    });
+}
+
+/// The slots' owners are read from the database, which a program that is no node may only read.
+#[test]
+fn the_map_follows_the_slots_in_the_database() {
+    alone(|| {
+        if let Err(reason) = skip::program_there("nft", "nftables") {
+            return skip::test(reason);
+        }
+        let database = match Postgres::start(Durability::Process) {
+            Ok(database) => database,
+            Err(reason) => return skip::test(reason),
+        };
+        let tables = "CREATE SCHEMA lightseal;
+            CREATE TABLE lightseal.slot (slot smallint PRIMARY KEY, owner smallint, term bigint);
+            INSERT INTO lightseal.slot SELECT slot, 1 + slot % 2, 0 FROM generate_series(0, 255) slot";
+        database.query(tables).unwrap();
+        let url = database.url();
+        let mut words = vec!["proxy", "fleet", "nft", "--address", FLEET[0]];
+        words.extend(["--node", "1=10.0.1.2", "--node", "2=10.0.2.2", "--store", &url]);
+        let printed = lightseal(&words).output().unwrap();
+        assert!(printed.status.success(), "{printed:?}");
+        let printed = owners(&String::from_utf8(printed.stdout).unwrap());
+        assert!((0..256).all(|slot| printed[slot] == 1 + slot % 2));
+        let map = || {
+            let words = ["list", "map", "ip", "lightseal_fleet", "slots"];
+            let output = Command::new("nft").args(words).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let mut following = Running::start(&[&words[..], &["-v", "--follow"]].concat());
+        following.wait_for("the rules are loaded");
+        assert!(map().contains("0x7 : 10.0.2.2") && map().contains("0x8 : 10.0.1.2"));
+        database.query("UPDATE lightseal.slot SET owner = 1").unwrap();
+        following.wait_for("128 slots went to other nodes");
+        assert!(!map().contains("10.0.2.2"));
+        drop(database);
+        following.wait_for("the last map stays");
+        assert!(map().contains("0x7 : 10.0.1.2"));
     });
 }
