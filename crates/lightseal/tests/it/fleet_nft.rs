@@ -322,7 +322,7 @@ fn the_map_follows_the_slots_in_the_database() {
         following.wait_for("the rules are loaded");
         assert!(map().contains("0x7 : 10.0.2.2") && map().contains("0x8 : 10.0.1.2"));
         database.query("UPDATE lightseal.slot SET owner = 1").unwrap();
-        following.wait_for("128 slots went to other nodes");
+        following.wait_for("128 slots moved to other nodes");
         assert!(!map().contains("10.0.2.2"));
         drop(database);
         following.wait_for("the last map stays");

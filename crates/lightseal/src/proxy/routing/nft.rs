@@ -101,7 +101,7 @@ pub(crate) fn run(args: &FleetNftArgs) -> Result<(), Failure> {
             owners = read;
             rules = Rules::all(args, owners)?;
             load(&written(&rules, Rules::write_map))?;
-            tracing::info!("{} to other nodes", counted(moved as u64, "slot went"));
+            tracing::info!("{} moved to other nodes", counted(moved as u64, "slot"));
         }
     }
     Ok(())
