@@ -20,6 +20,7 @@ mod duty;
 mod duty_xmac;
 mod expression;
 mod firmware;
+mod fleet;
 mod footprint;
 mod gateway;
 mod gateway_real;
@@ -58,7 +59,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 35] {
+fn topics() -> [Vec<Claim>; 36] {
     [
         aggregation::claims(),
         attacks::claims(),
@@ -73,6 +74,7 @@ fn topics() -> [Vec<Claim>; 35] {
         duty::claims(),
         duty_xmac::claims(),
         firmware::claims(),
+        fleet::claims(),
         footprint::claims(),
         gateway::claims(),
         gateway_real::claims(),

@@ -48,9 +48,10 @@ pub(crate) enum ProxyCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FleetCommand {
-    /// Print rules for nft, with which a Linux router shares out the datagrams of a fleet's address
+    /// Print rules for nft, with which a Linux machine shares out the datagrams of a fleet's address
     /// among the nodes: by connection ID where there is one, else by the sender's address. It keeps
-    /// no state. The nodes' answers must pass through the same router.
+    /// no state. The answers of the nodes must pass through the same machine, or the nodes load these
+    /// rules too.
     Nft(FleetNftArgs),
 }
 

@@ -1,5 +1,8 @@
 //! The rules of `lightseal proxy fleet nft`, loaded into a kernel: clients, a router and three nodes,
-//! each in a network namespace of its own.
+//! each in a network namespace of its own, and a fourth node on the router itself.
+//!
+//! `LIGHTSEAL_ROUTED` is the number of datagrams, and `LIGHTSEAL_ROUTED_REPORT` the file that gets the
+//! figures (the claim `fleet-routing`).
 #![cfg(target_os = "linux")]
 
 use crate::program::lightseal;
@@ -8,11 +11,14 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::Duration;
 use testkit::namespace::{Host, alone, ip};
 
-const NODES: usize = 3;
+const NODES: usize = 4;
+/// The node on the router.
+const LOCAL: usize = 3;
 const PORT: u16 = 5684;
 /// The addresses of the fleet.
 const FLEET: [&str; 2] = ["192.0.2.1", "2001:db8::1"];
@@ -83,32 +89,36 @@ struct Arrived {
 }
 
 /// Starts a node, which answers each datagram with the same bytes until it is told to end.
-fn serve(host: &Host, version: usize) -> Receiver<Arrived> {
-    let any: IpAddr = if version == 0 { [0; 4].into() } else { [0; 16].into() };
-    let socket = host.call(move || {
-        let socket = UdpSocket::bind((any, PORT)).unwrap();
-        setsockopt(&socket, sockopt::RcvBuf, &(4 << 20)).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket
-    });
-    host.start(move || {
-        let (mut arrived, mut buf) = (Arrived::default(), [0; 2048]);
-        loop {
-            let (len, from) = socket.recv_from(&mut buf).expect("datagrams come until the end");
-            let datagram = &buf[..len];
-            let slot = match datagram {
-                END => return arrived,
-                [25, ..] => Some(datagram[11]),
-                [first, slot, ..] if first & 0xf0 == 0x30 => Some(*slot),
-                _ => None,
-            };
-            match slot {
-                Some(slot) => *arrived.of_slots.entry(slot.into()).or_default() += 1,
-                None => *arrived.of_senders.entry(from).or_default() += 1,
-            }
-            socket.send_to(datagram, from).unwrap();
+fn serve(host: &Host, node: usize, version: usize) -> Receiver<Arrived> {
+    let socket = host.call(move || listening(node, version));
+    host.start(move || answer(&socket))
+}
+
+fn listening(node: usize, version: usize) -> UdpSocket {
+    let address: IpAddr = node_address(node, version).parse().unwrap();
+    let socket = UdpSocket::bind((address, PORT)).unwrap();
+    setsockopt(&socket, sockopt::RcvBuf, &(4 << 20)).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+fn answer(socket: &UdpSocket) -> Arrived {
+    let (mut arrived, mut buf) = (Arrived::default(), [0; 2048]);
+    loop {
+        let (len, from) = socket.recv_from(&mut buf).expect("datagrams come until the end");
+        let datagram = &buf[..len];
+        let slot = match datagram {
+            END => return arrived,
+            [25, ..] => Some(datagram[11]),
+            [first, slot, ..] if first & 0xf0 == 0x30 => Some(*slot),
+            _ => None,
+        };
+        match slot {
+            Some(slot) => *arrived.of_slots.entry(slot.into()).or_default() += 1,
+            None => *arrived.of_senders.entry(from).or_default() += 1,
         }
-    })
+        socket.send_to(datagram, from).unwrap();
+    }
 }
 
 /// Sends `count` datagrams of all kinds from changing ports, and waits for the answers, whose source
@@ -143,10 +153,15 @@ fn counter(family: &str, name: &str) -> u64 {
     packets.split_whitespace().next().unwrap().parse().unwrap()
 }
 
+/// Sends `count` datagrams four times: in both address families, while slots stay and while they move.
 /// Datagrams with connection IDs come to the node that owns the slot, all others of one sender to one
-/// node, and every answer comes from the fleet's address, in both address families.
-fn shared_out(count: u64) {
-    let nodes: Vec<_> = (0..NODES).map(|_| Host::new()).collect();
+/// node, and every answer comes from the fleet's address.
+fn shared_out(count: u64) -> Figures {
+    let nodes: Vec<_> = (0..LOCAL).map(|_| Host::new()).collect();
+    for version in [0, 1] {
+        let prefix = ["32", "128"][version];
+        ip(&format!("addr add {}/{prefix} dev lo", node_address(LOCAL, version)));
+    }
     let clients = Host::new();
     clients.wire("clients", "router");
     ip("addr add 198.51.100.1/24 dev clients");
@@ -171,69 +186,82 @@ fn shared_out(count: u64) {
     for forward in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
         std::fs::write(format!("/proc/sys/net/{forward}"), "1").unwrap();
     }
-    let all = rules(&[0, 1, 2], &[]);
+    let all = rules(&[0, 1, 2, LOCAL], &[]);
     load(&all);
     let before = owners(&all);
     // Node 1 leaves: its slots move while datagrams flow, in one transaction.
-    let fewer = rules(&[0, 2], &["--map"]);
+    let fewer = rules(&[0, 2, LOCAL], &["--map"]);
     let after = owners(&fewer);
     assert!(
         (0..256).all(|slot| after[slot] != 1 && (before[slot] == 1 || after[slot] == before[slot]))
     );
+    let mut figures = Figures::default();
     for (version, family) in ["ip", "ip6"].into_iter().enumerate() {
         for move_slots in [false, true] {
-            let serving: Vec<_> = nodes.iter().map(|node| serve(node, version)).collect();
+            let serving = nodes.iter().enumerate();
+            let mut serving: Vec<_> = serving.map(|(at, node)| serve(node, at, version)).collect();
+            let (socket, (tell, told)) = (listening(LOCAL, version), channel());
+            let local = thread::spawn(move || tell.send(answer(&socket)));
+            serving.push(told);
             let talking = clients.start(move || talk(version, count));
             if move_slots {
-                for rules in [&fewer, &rules(&[0, 1, 2], &["--map"]), &fewer] {
+                for rules in [&fewer, &rules(&[0, 1, 2, LOCAL], &["--map"]), &fewer] {
                     load(rules);
                 }
             }
-            let missing = talking.recv().unwrap();
-            assert_eq!(missing, 0, "{family}: datagrams that were not answered");
+            figures.unanswered += talking.recv().unwrap();
             let ended = ip_socket(version);
-            let arrived: Vec<_> = serving
-                .into_iter()
-                .enumerate()
-                .map(|(at, serving)| {
-                    let to: IpAddr = node_address(at, version).parse().unwrap();
-                    ended.send_to(END, (to, PORT)).unwrap();
-                    serving.recv().unwrap()
-                })
-                .collect();
+            let mut arrived = Vec::new();
+            for (at, serving) in serving.into_iter().enumerate() {
+                let to: IpAddr = node_address(at, version).parse().unwrap();
+                ended.send_to(END, (to, PORT)).unwrap();
+                arrived.push(serving.recv().unwrap());
+            }
+            local.join().unwrap().unwrap();
             let mut senders = HashMap::new();
             for (at, arrived) in arrived.iter().enumerate() {
                 for (slot, datagrams) in &arrived.of_slots {
+                    figures.datagrams += datagrams;
                     let owns = before[*slot] == at || move_slots && after[*slot] == at;
-                    assert!(owns, "{family}: {datagrams} of slot {slot} at node {at}");
+                    figures.misrouted += if owns { 0 } else { *datagrams };
                 }
                 for (sender, datagrams) in &arrived.of_senders {
-                    let at = senders.insert(*sender, at).filter(|_| !move_slots);
-                    assert_eq!(at, None, "{family}: {sender}, {datagrams}, at two nodes");
+                    figures.datagrams += datagrams;
+                    let elsewhere = senders.insert(*sender, at).is_some() && !move_slots;
+                    figures.misrouted += if elsewhere { *datagrams } else { 0 };
                 }
             }
-            let total: u64 = arrived
-                .iter()
-                .flat_map(|of| of.of_slots.values().chain(of.of_senders.values()))
-                .sum();
-            assert_eq!(total, count);
-            let least = if move_slots { 2 } else { NODES };
+            let least = if move_slots { NODES - 1 } else { NODES };
             assert!(arrived.iter().filter(|of| !of.of_slots.is_empty()).count() >= least);
             assert!(arrived.iter().filter(|of| !of.of_senders.is_empty()).count() >= least);
         }
-        load(&rules(&[0, 1, 2], &["--map"]));
+        load(&rules(&[0, 1, 2, LOCAL], &["--map"]));
         let (by_id, by_address) = (counter(family, "by_id"), counter(family, "by_address"));
         assert_eq!(by_id + by_address, 2 * count, "{family}");
         // A datagram in fragments goes nowhere, and is counted.
         clients.call(move || {
-            ip_socket(version).send_to(&[0x3f; 4000], (FLEET[version], PORT)).unwrap()
+            ip_socket(version).send_to(&[0x3f; 4000], (FLEET[version], PORT)).unwrap();
         });
         let counted = std::iter::repeat_with(|| {
-            std::thread::sleep(Duration::from_millis(10));
+            thread::sleep(Duration::from_millis(10));
             counter(family, "fragments")
         });
-        assert!(counted.take(300).any(|fragments| fragments == 3), "{family}");
+        figures.fragments += counted.take(300).find(|fragments| *fragments >= 3).unwrap_or(0);
     }
+    figures
+}
+
+/// What the clients and the nodes have seen, over both address families.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Figures {
+    /// Datagrams that have arrived at some node.
+    datagrams: u64,
+    /// Datagrams of a slot or a sender that was another node's.
+    misrouted: u64,
+    /// Datagrams without an answer from the fleet's address.
+    unanswered: u64,
+    /// Fragments that were counted and dropped, of 6.
+    fragments: u64,
 }
 
 /// A socket of an address family in this thread's namespace.
@@ -243,8 +271,21 @@ fn ip_socket(version: usize) -> UdpSocket {
 
 #[test]
 fn the_kernel_shares_out_datagrams_by_connection_id() {
-    alone(|| match skip::program_there("nft", "nftables") {
-        Ok(()) => shared_out(10_000),
+    let all = std::env::var("LIGHTSEAL_ROUTED").map_or(40_000, |all| all.parse().unwrap());
+    alone(move || match skip::program_there("nft", "nftables") {
+        Ok(()) => {
+            let figures = shared_out(all / 4);
+            let Figures { datagrams, misrouted, unanswered, fragments } = figures;
+            if let Ok(path) = std::env::var("LIGHTSEAL_ROUTED_REPORT") {
+                let report = serde_json::json!({
+                    "datagrams": datagrams, "misrouted": misrouted,
+                    "unanswered": unanswered, "fragments": fragments,
+                });
+                std::fs::write(path, report.to_string()).unwrap();
+            }
+            let expected = Figures { datagrams: all, misrouted: 0, unanswered: 0, fragments: 6 };
+            assert_eq!(figures, expected);
+        }
         Err(reason) => skip::test(reason),
     });
 }

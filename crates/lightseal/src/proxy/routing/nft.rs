@@ -203,6 +203,7 @@ table {name} {TABLE} {{
 \t\ttype filter hook prerouting priority raw; policy accept;
 \t\t{name} daddr {address} meta l4proto udp {fragment} counter name fragments drop
 \t\t{name} daddr {address} udp dport {port} goto share
+\t\t{name} daddr @nodes udp dport {port} notrack
 \t\t{name} saddr @nodes udp sport {port} notrack
 \t}}
 
@@ -212,6 +213,11 @@ table {name} {TABLE} {{
 \t\t@th,64,4 0x3 {name} daddr set @th,72,8 map @slots counter name by_id accept
 \t\t@th,64,8 0x19 {name} daddr set @th,152,8 map @slots counter name by_id accept
 \t\t{name} daddr set jhash {name} saddr . udp sport mod 256 map @slots counter name by_address
+\t}}
+
+\tchain answering {{
+\t\ttype filter hook output priority raw; policy accept;
+\t\t{name} saddr @nodes udp sport {port} notrack
 \t}}
 
 \tchain leaving {{
