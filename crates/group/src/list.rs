@@ -17,8 +17,9 @@ pub trait List<T> {
     /// The item at an index, to be changed.
     fn get_mut(&mut self, at: usize) -> Option<&mut T>;
 
-    /// Adds an item. Returns it if the list is full.
-    fn push(&mut self, item: T) -> Option<T>;
+    /// Adds an item, which is made where it lies. Returns false, and makes nothing, if the list is
+    /// full.
+    fn push_with(&mut self, make: impl FnOnce() -> T) -> bool;
 
     /// Removes the first `count` items, at most all.
     fn remove_first(&mut self, count: usize);
@@ -52,9 +53,9 @@ impl<T> List<T> for alloc::vec::Vec<T> {
         self.as_mut_slice().get_mut(at)
     }
 
-    fn push(&mut self, item: T) -> Option<T> {
-        self.push(item);
-        None
+    fn push_with(&mut self, make: impl FnOnce() -> T) -> bool {
+        self.push(make());
+        true
     }
 
     fn remove_first(&mut self, count: usize) {
@@ -102,15 +103,15 @@ impl<T, const N: usize> List<T> for InlineList<T, N> {
         self.places.get_mut(place)?.as_mut()
     }
 
-    fn push(&mut self, item: T) -> Option<T> {
+    fn push_with(&mut self, make: impl FnOnce() -> T) -> bool {
         let place = self.place(self.len);
         match self.places.get_mut(place) {
             Some(place) if self.len < N => {
-                *place = Some(item);
+                *place = Some(make());
                 self.len += 1;
-                None
+                true
             }
-            _ => Some(item),
+            _ => false,
         }
     }
 
@@ -137,10 +138,10 @@ mod tests {
             let (mut list, mut model) = (InlineList::<usize, 5>::new(), Vec::new());
             for (is_push, number) in steps {
                 if is_push {
-                    let left = list.push(number);
-                    prop_assert_eq!(left.is_some(), model.len() == 5);
-                    if left.is_none() {
-                        List::push(&mut model, number);
+                    let is_added = list.push_with(|| number);
+                    prop_assert_eq!(is_added, model.len() < 5);
+                    if is_added {
+                        model.push(number);
                     }
                 } else {
                     list.remove_first(number);

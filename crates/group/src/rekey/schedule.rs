@@ -51,15 +51,36 @@ impl<T, L: List<Entry<T>>> Schedule<T, L> {
     /// A schedule with a member's first epoch, in which it may send at once, because it has no
     /// older one.
     pub fn new(epoch: u64, value: T) -> Self {
-        let first = Entry { epoch, active: Instant::ZERO, retention: Duration::ZERO, value };
-        let mut entries = L::new();
-        entries.push(first);
-        Self { entries, value: PhantomData }
+        let mut schedule = Self { entries: L::new(), value: PhantomData };
+        schedule.begin(epoch, || value);
+        schedule
+    }
+
+    /// A schedule without an epoch, which must [begin](Self::begin) before it is used.
+    pub(crate) fn without_epoch() -> Self {
+        Self { entries: L::new(), value: PhantomData }
+    }
+
+    /// Adds the first epoch, whose value is made where it lies.
+    pub(crate) fn begin(&mut self, epoch: u64, value: impl FnOnce() -> T) {
+        let (active, retention) = (Instant::ZERO, Duration::ZERO);
+        self.entries.push_with(|| Entry { epoch, active, retention, value: value() });
     }
 
     /// Adds a new epoch, whose rekey message arrived at `now`. Returns false, and changes nothing,
     /// if the epoch is not later than all held ones.
     pub fn install(&mut self, now: Instant, epoch: u64, timing: Timing, value: T) -> bool {
+        self.install_with(now, epoch, timing, || value)
+    }
+
+    /// As [`Self::install`], with a value that is made where it lies.
+    pub(crate) fn install_with(
+        &mut self,
+        now: Instant,
+        epoch: u64,
+        timing: Timing,
+        value: impl FnOnce() -> T,
+    ) -> bool {
         self.expire(now);
         if epoch <= self.newest() {
             return false;
@@ -70,7 +91,7 @@ impl<T, L: List<Entry<T>>> Schedule<T, L> {
         if self.entries.len() >= Self::MOST {
             self.entries.remove_first(1);
         }
-        self.entries.push(Entry { epoch, active, retention, value });
+        self.entries.push_with(|| Entry { epoch, active, retention, value: value() });
         self.expire(now);
         true
     }

@@ -179,9 +179,11 @@ where
     ///
     /// # Errors
     /// See [`SymmetricMemberError`].
+    // Inlined, the copies of the member that this function makes would stay on its caller's stack.
+    #[inline(never)]
     pub fn new(
         membership: SymmetricMembership<'_>,
-        mut ledger: L,
+        ledger: L,
         now: Instant,
         jitter: u32,
     ) -> Result<Self, SymmetricMemberError> {
@@ -197,8 +199,6 @@ where
         }
         let suite = Suite::inline(&policy).ok_or(SymmetricMemberError::Suite)?;
         let grant = granted(grant, &policy.group).map_err(SymmetricMemberError::Grant)?;
-        let epoch = SymmetricEpoch::enter((&policy, suite), roles, &grant, &mut ledger);
-        let was_interrupted = epoch.state.was_interrupted();
         // A generator that has the state 0 stays there.
         let mut jitter = Jitter(jitter | 1);
         let mut member = Self {
@@ -208,7 +208,7 @@ where
             senders,
             leaf: grant.leaf,
             leaves: grant.leaves(),
-            epochs: InlineSchedule::new(grant.epoch, epoch),
+            epochs: InlineSchedule::without_epoch(),
             heard_from: [None; SENDERS],
             ledger,
             permission: SealingPermission::From(0),
@@ -219,7 +219,9 @@ where
             events: Events::default(),
             policy,
         };
-        member.report_interruption(was_interrupted);
+        let Self { policy, epochs, ledger, .. } = &mut member;
+        epochs.begin(grant.epoch, || SymmetricEpoch::enter((policy, suite), roles, &grant, ledger));
+        member.report_interruption(now);
         Ok(member)
     }
 
@@ -256,14 +258,13 @@ where
         if !is_later((&grant.group, epoch), (&policy.group, epochs.newest()))? {
             return Ok(epoch);
         }
-        let state = SymmetricEpoch::enter((policy, *suite), *roles, &grant, ledger);
-        let was_interrupted = state.state.was_interrupted();
-        if epochs.install(now, epoch, grant.timing, state) {
+        let enter = || SymmetricEpoch::enter((policy, *suite), *roles, &grant, ledger);
+        if epochs.install_with(now, epoch, grant.timing, enter) {
             (self.leaf, self.leaves) = (grant.leaf, grant.leaves());
             self.pull.moved();
             self.previous_epoch_until = now + grant.timing.activation() + PREVIOUS_EPOCH_GRACE;
             self.events.rekeyed = Some(epoch);
-            self.report_interruption(was_interrupted);
+            self.report_interruption(now);
         }
         Ok(epoch)
     }
@@ -324,8 +325,12 @@ where
         unknown_sender.take().map(SymmetricEvent::UnknownSender)
     }
 
-    /// Reports that the member cannot tell which records of an epoch it received before a restart.
-    fn report_interruption(&mut self, was_interrupted: bool) {
+    /// Reports that the member cannot tell which records of the newest epoch it received before a
+    /// restart.
+    fn report_interruption(&mut self, now: Instant) {
+        let newest = self.epochs.newest();
+        let entered = self.epochs.receiving(now, newest);
+        let was_interrupted = entered.is_some_and(|epoch| epoch.state.was_interrupted());
         let matters = self.policy.freshness == Freshness::NewEpoch || self.roles.sender.is_some();
         self.events.is_new_epoch_needed |= was_interrupted && matters;
     }
