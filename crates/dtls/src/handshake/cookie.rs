@@ -10,8 +10,8 @@
 //! secret rotates, every answer to a hello is identical, because fragments of hellos with different
 //! answers could be mixed.
 //!
-//! A jar draws its secrets itself, or several jars are given the same ones, so that each opens the
-//! cookies of all. As clocks differ, these also have the secret that comes next.
+//! A jar draws its secrets itself, and has two of them. Or several jars are given the same ones, so that
+//! each opens the cookies of all. As clocks differ, these also have the secret that comes next.
 
 use crate::crypto::{CipherSuiteId, HashValue, NamedGroup};
 use crate::messages::ClientHello;
@@ -74,20 +74,19 @@ impl CookieJar {
     pub fn new(rng: &mut Random) -> Self {
         let mut secret =
             || Some(Secret { bytes: Zeroizing::new(rng.array()), since: Instant::ZERO });
-        let secrets = [secret(), None, None, secret()];
+        let secrets = [secret(), secret(), None, None];
         Self { secrets, generation: 0, rotate_at: Some(Instant::ZERO) }
     }
 
-    /// Draws a new secret when that is due, and forgets the one before the last.
+    /// Draws a new secret when that is due, in place of the one before the last.
     fn rotate(&mut self, now: Instant, rng: &mut Random) {
         let Some(due) = self.rotate_at.filter(|due| now >= *due) else { return };
         // After a long pause both secrets are too old.
         let stale = now.saturating_since(due) > COOKIE_ROTATION;
         for _ in 0..if stale { 2 } else { 1 } {
-            self.generation += 1;
+            self.generation = (self.generation + 1) % 2;
             let bytes = Zeroizing::new(rng.array());
             self.secrets[slot(self.generation)] = Some(Secret { bytes, since: now });
-            self.secrets[slot(self.generation + 2)] = None;
         }
         self.rotate_at = Some(now + COOKIE_ROTATION);
     }
@@ -112,12 +111,12 @@ impl CookieJar {
 
     /// The secret that a cookie with this first byte has.
     fn secret(&self, mark: u8) -> Option<&Secret> {
-        self.secrets[usize::from(mark >> 6)].as_ref()
+        self.secrets[usize::from(mark.reverse_bits()) % SECRETS].as_ref()
     }
 
     /// The first byte of a cookie that is made now.
     const fn mark(&self) -> u8 {
-        (slot(self.generation) as u8) << 6
+        (slot(self.generation) as u8).reverse_bits()
     }
 
     /// Begins a MAC over an address, under the secret that a cookie's first byte identifies.
