@@ -30,6 +30,8 @@ struct Watched {
     pulse: Pulse,
     /// How long this pulse has been read.
     unchanged: Duration,
+    /// Whether it has changed since the others were last lost from sight.
+    is_heard: bool,
 }
 
 impl DeathWatch {
@@ -53,10 +55,18 @@ impl DeathWatch {
                 Some(known) if known.pulse == pulse && !is_void => known.unchanged + elapsed,
                 _ => Duration::ZERO,
             };
-            self.nodes.insert(node, Watched { pulse, unchanged });
+            // What was written while nothing was read may be long ago.
+            let is_heard = !knows_nothing
+                && former.get(&node).is_some_and(|known| known.is_heard || known.pulse != pulse);
+            self.nodes.insert(node, Watched { pulse, unchanged, is_heard });
         }
         let dead = self.nodes.iter().filter(|(_, node)| node.unchanged >= DEAD_AFTER);
         dead.map(|(node, _)| *node).collect()
+    }
+
+    /// The nodes that have been seen to beat.
+    pub(crate) fn heard(&self) -> BTreeSet<NodeNumber> {
+        self.nodes.iter().filter(|(_, node)| node.is_heard).map(|(node, _)| *node).collect()
     }
 }
 
@@ -83,6 +93,20 @@ mod tests {
         assert!(watch.read(at(2750), [(A, (1, 11)), (B, (1, 8))]).is_empty());
         // A process that takes its place begins to count anew.
         assert!(watch.read(at(3000), [(A, (2, 0))]).is_empty());
+    }
+
+    #[test]
+    fn a_node_is_heard_when_its_beat_changes_in_sight() {
+        let mut watch = DeathWatch::default();
+        watch.read(at(0), [(A, (1, 1)), (B, (1, 7))]);
+        assert!(watch.heard().is_empty());
+        watch.read(at(250), [(A, (1, 2)), (B, (1, 7))]);
+        assert_eq!(watch.heard(), [A].into());
+        // What has happened in a minute without answers is not known.
+        watch.read(at(60_000), [(A, (1, 9)), (B, (1, 8))]);
+        assert!(watch.heard().is_empty());
+        watch.read(at(60_250), [(A, (1, 9)), (B, (1, 9))]);
+        assert_eq!(watch.heard(), [B].into());
     }
 
     #[test]

@@ -74,8 +74,14 @@ impl Roster {
         }
     }
 
-    /// What the node `me` is to do if these nodes are dead.
-    pub(crate) fn plan(&self, me: NodeNumber, dead: &BTreeSet<NodeNumber>) -> Plan {
+    /// What the node `me` is to do if these nodes are dead, and these have been seen to beat. Nothing is
+    /// given to others.
+    pub(crate) fn plan(
+        &self,
+        me: NodeNumber,
+        dead: &BTreeSet<NodeNumber>,
+        heard: &BTreeSet<NodeNumber>,
+    ) -> Plan {
         let living = self.nodes.iter().filter(|(node, of)| !dead.contains(node) && !of.leaves);
         let living: Vec<_> = living.map(|(node, _)| *node).collect();
         let is_served =
@@ -85,7 +91,11 @@ impl Roster {
             let Some(to) = rightful_owner(slot, living.iter().copied()) else { break };
             let moved = SlotMove { slot, from, to };
             match from.owner {
-                Some(owner) if owner == me && to != me => plan.give.push(moved),
+                Some(owner) if owner == me && to != me => {
+                    if heard.contains(&to) {
+                        plan.give.push(moved);
+                    }
+                }
                 Some(owner) if is_served(owner) => {}
                 _ if to == me => plan.take.push(moved),
                 _ => {}
@@ -113,6 +123,10 @@ mod tests {
         nodes.iter().copied().map(NodeNumber).collect()
     }
 
+    fn all() -> BTreeSet<NodeNumber> {
+        (0..=u8::MAX).map(NodeNumber).collect()
+    }
+
     fn apply(roster: &mut Roster, moves: &[SlotMove]) {
         for moved in moves {
             let slot = roster.slots[usize::from(moved.slot)];
@@ -126,12 +140,12 @@ mod tests {
         let mut roster = roster(&[1, 2, 3], |slot| Some(slot % 3 + 1));
         // Slots are where they belong at first.
         for node in 1..=3 {
-            let give = roster.plan(NodeNumber(node), &dead(&[])).give;
+            let give = roster.plan(NodeNumber(node), &dead(&[]), &all()).give;
             apply(&mut roster, &give);
         }
         let before = roster.clone();
         for node in [1, 3] {
-            let plan = roster.plan(NodeNumber(node), &dead(&[2]));
+            let plan = roster.plan(NodeNumber(node), &dead(&[2]), &all());
             assert!(plan.give.is_empty() && plan.take.len() > 20);
             apply(&mut roster, &plan.take);
         }
@@ -140,9 +154,9 @@ mod tests {
             assert_eq!(before == after, before.owner != Some(NodeNumber(2)), "{slot}");
         }
         // It wakes: it takes nothing, and gets its slots back from the others.
-        assert_eq!(roster.plan(NodeNumber(2), &dead(&[])), Plan::default());
+        assert_eq!(roster.plan(NodeNumber(2), &dead(&[]), &all()), Plan::default());
         for node in [1, 3] {
-            let give = roster.plan(NodeNumber(node), &dead(&[])).give;
+            let give = roster.plan(NodeNumber(node), &dead(&[]), &all()).give;
             apply(&mut roster, &give);
         }
         let owners = |roster: &Roster| roster.slots.map(|slot| slot.owner);
@@ -152,19 +166,27 @@ mod tests {
     #[test]
     fn the_first_node_takes_everything_and_a_node_that_leaves_gives_everything() {
         let mut roster = roster(&[5], |_| None);
-        let plan = roster.plan(NodeNumber(5), &dead(&[]));
+        let plan = roster.plan(NodeNumber(5), &dead(&[]), &all());
         assert_eq!((plan.take.len(), plan.give.len()), (SLOTS, 0));
         apply(&mut roster, &plan.take);
         roster.nodes.get_mut(&NodeNumber(5)).unwrap().leaves = true;
-        assert_eq!(roster.plan(NodeNumber(5), &dead(&[])), Plan::default(), "nobody is there");
+        assert_eq!(
+            roster.plan(NodeNumber(5), &dead(&[]), &all()),
+            Plan::default(),
+            "nobody is there"
+        );
         let next = RosterNode { pulse: (2, 1), leaves: false, address: None };
         roster.nodes.insert(NodeNumber(6), next);
-        assert_eq!(roster.plan(NodeNumber(6), &dead(&[])), Plan::default(), "they are given");
-        let plan = roster.plan(NodeNumber(5), &dead(&[]));
+        assert_eq!(
+            roster.plan(NodeNumber(6), &dead(&[]), &all()),
+            Plan::default(),
+            "they are given"
+        );
+        let plan = roster.plan(NodeNumber(5), &dead(&[]), &all());
         assert_eq!((plan.take.len(), plan.give.len()), (0, SLOTS));
         // It has ended, and its row is gone, or its beat stands still.
-        assert_eq!(roster.plan(NodeNumber(6), &dead(&[5])).take.len(), SLOTS);
+        assert_eq!(roster.plan(NodeNumber(6), &dead(&[5]), &all()).take.len(), SLOTS);
         roster.nodes.remove(&NodeNumber(5));
-        assert_eq!(roster.plan(NodeNumber(6), &dead(&[])).take.len(), SLOTS);
+        assert_eq!(roster.plan(NodeNumber(6), &dead(&[]), &all()).take.len(), SLOTS);
     }
 }

@@ -90,6 +90,11 @@ impl Ids {
         Self { form, worker, slots: RwLock::default() }
     }
 
+    /// Whether there is a slot for a new association.
+    pub(crate) fn has_slots(&self) -> bool {
+        !self.slots.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// New associations get one of these slots from now on.
     pub(crate) fn set_slots(&self, slots: Vec<Slot>) {
         *self.slots.write().unwrap_or_else(PoisonError::into_inner) = slots;

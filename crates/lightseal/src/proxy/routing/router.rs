@@ -10,6 +10,7 @@ use crate::proxy::ARRIVAL_BYTES;
 use crate::proxy::fleet::slots::{NodeNumber, SlotMap};
 use crate::units::counted;
 use lightseal_core::AddressPair;
+use lightseal_dtls::codepoints::ContentType;
 use lightseal_net::RateLimitedLog;
 use lightseal_net::address::Named;
 use serde::{Deserialize, Serialize};
@@ -114,8 +115,12 @@ impl Router {
         (owner != self.node).then_some(entry.address)
     }
 
-    /// Passes a datagram on if another node owns its slot. Returns whether that is so.
+    /// Passes a datagram on if another node owns its slot. Returns whether that is so. A node without
+    /// slots takes no hellos: it could only give IDs that lead to others.
     pub(crate) fn passes_on(&self, addresses: AddressPair, datagram: &[u8]) -> bool {
+        if datagram.first() == Some(&ContentType::HANDSHAKE.0) && !self.ids.has_slots() {
+            return true;
+        }
         let Some(owner) = self.other_owner(datagram) else { return false };
         let mut wrapped = self.wrapped.lock().unwrap_or_else(PoisonError::into_inner);
         self.envelope.seal(addresses, datagram, &mut wrapped);

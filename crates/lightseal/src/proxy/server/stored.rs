@@ -5,7 +5,7 @@ use crate::credential;
 use crate::failure::Failure;
 use crate::proxy::fleet::slots::SlotMap;
 use crate::proxy::routing::router::Router;
-use crate::proxy::state::{Host, OpenState, Refused, Row, State, Written};
+use crate::proxy::state::{Flushed, Host, OpenState, Refused, Row, State, Written};
 use lightseal_core::Instant;
 use lightseal_dtls::{Endpoint, Handle, SavedAssociation};
 use lightseal_net::address::Named;
@@ -155,6 +155,10 @@ impl Host for Node {
 
     fn lost_slots(&self) -> BTreeSet<u8> {
         self.call(|state, _, _, _| state.take_lost_slots()).unwrap_or_default()
+    }
+
+    fn flushed(&self) -> Option<Flushed> {
+        self.call(|state, _, _, _| state.flushed())
     }
 }
 

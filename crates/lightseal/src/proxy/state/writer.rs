@@ -10,7 +10,7 @@
 use super::row::{Chain, Change, PeerHash, Row, RowId, Sizes};
 use crate::failure::Failure;
 use lightseal_dtls::Handle;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -106,10 +106,19 @@ struct Pending {
     changes: BTreeMap<RowId, Asked>,
     /// The chain that each peer presented last.
     chains: BTreeMap<PeerHash, Chain>,
-    /// They are answered when all changes that came before them are written.
-    flushes: Vec<Sender<()>>,
+    /// Whoever waits until all changes are written that came before.
+    flushes: Vec<Flush>,
+    /// The row with which the next transaction begins: all have their turn.
+    next: RowId,
     /// Nothing follows.
     is_last: bool,
+}
+
+#[derive(Debug)]
+struct Flush {
+    /// The rows whose changes have to be written.
+    waits_for: BTreeSet<RowId>,
+    answer: Sender<()>,
 }
 
 impl Pending {
@@ -133,20 +142,38 @@ impl Pending {
         }
     }
 
-    /// What one transaction has: all chains, and the first changes. No row is written before the
-    /// chain of its peer.
+    /// What one transaction has: all chains, and the changes whose turn it is. No row is written before
+    /// the chain of its peer.
     fn take(&mut self) -> Batch {
-        let rest = match self.changes.keys().nth(MOST_CHANGES).copied() {
-            Some(first) => self.changes.split_off(&first),
-            None => BTreeMap::new(),
-        };
-        let changes = std::mem::replace(&mut self.changes, rest);
-        // Whoever waits until everything is written waits for this transaction.
-        let flushes = match self.changes.is_empty() {
-            true => std::mem::take(&mut self.flushes),
-            false => Vec::new(),
-        };
+        let mut changes = self.changes.split_off(&self.next);
+        let mut rest = split_after(&mut changes, MOST_CHANGES);
+        self.next = rest.keys().next().copied().unwrap_or_default();
+        if rest.is_empty() {
+            let room = MOST_CHANGES - changes.len();
+            rest = split_after(&mut self.changes, room);
+            self.next = rest.keys().next().copied().unwrap_or_default();
+            changes.append(&mut self.changes);
+        }
+        self.changes.append(&mut rest);
+        // Whoever waits for none of the others waits for this transaction.
+        let (answered, waiting) = std::mem::take(&mut self.flushes)
+            .into_iter()
+            .map(|mut flush| {
+                flush.waits_for.retain(|id| self.changes.contains_key(id));
+                flush
+            })
+            .partition::<Vec<_>, _>(|flush| flush.waits_for.is_empty());
+        self.flushes = waiting;
+        let flushes = answered.into_iter().map(|flush| flush.answer).collect();
         Batch { changes, chains: std::mem::take(&mut self.chains), flushes }
+    }
+}
+
+/// Takes what follows the first `count` changes.
+fn split_after(changes: &mut BTreeMap<RowId, Asked>, count: usize) -> BTreeMap<RowId, Asked> {
+    match changes.keys().nth(count).copied() {
+        Some(first) => changes.split_off(&first),
+        None => BTreeMap::new(),
     }
 }
 
@@ -250,7 +277,10 @@ impl Writer {
     /// What can be waited for elsewhere: that everything is written that was asked for until now.
     pub(super) fn flushed(&self) -> Flushed {
         let (answer, answered) = channel();
-        self.shared.lock().flushes.push(answer);
+        let mut pending = self.shared.lock();
+        let waits_for = pending.changes.keys().copied().collect();
+        pending.flushes.push(Flush { waits_for, answer });
+        drop(pending);
         self.shared.work.notify_one();
         Flushed(answered)
     }
@@ -261,7 +291,7 @@ impl Writer {
 pub(crate) struct Flushed(Receiver<()>);
 
 impl Flushed {
-    /// Waits for it. Returns whether it came in this time.
+    /// Waits for it. Returns whether it came in this time, which may be none.
     pub(crate) fn wait(&self, patience: Duration) -> bool {
         self.0.recv_timeout(patience).is_ok()
     }
@@ -433,6 +463,31 @@ mod tests {
         assert!(pending.add_chain(peer(0), vec![2]), "a peer's newer chain takes no more room");
         assert_eq!(pending.take().chains[&peer(0)], [2]);
         assert!(pending.add_chain(peer(MOST_CHAINS), vec![1]));
+    }
+
+    #[test]
+    fn all_rows_have_their_turn_and_a_flush_waits_for_none_that_came_later() {
+        let mut pending = Pending::default();
+        let most = MOST_CHANGES as u64;
+        let busy = |pending: &mut Pending| {
+            (0..most).for_each(|id| pending.add(id, (save(1, None), None)));
+        };
+        busy(&mut pending);
+        pending.add(most + 7, (save(1, None), None));
+        let (answer, answered) = channel();
+        let waits_for = pending.changes.keys().copied().collect();
+        pending.flushes.push(Flush { waits_for, answer });
+        let first = pending.take();
+        assert!(first.changes.contains_key(&0) && first.flushes.is_empty());
+        // The first rows change again and again.
+        busy(&mut pending);
+        let second = pending.take();
+        assert!(second.changes.contains_key(&(most + 7)), "its turn has come");
+        assert_eq!(second.changes.len(), MOST_CHANGES);
+        second.answer();
+        assert_eq!(answered.try_recv(), Ok(()));
+        busy(&mut pending);
+        assert!(pending.take().changes.contains_key(&(most - 1)), "it was left out before");
     }
 
     #[test]

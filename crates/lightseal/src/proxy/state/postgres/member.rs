@@ -11,6 +11,7 @@ use crate::proxy::fleet::plan::{Roster, SlotMove};
 use crate::proxy::fleet::slots::{NodeNumber, SlotMap};
 use crate::proxy::state::key::StateKey;
 use crate::proxy::state::row::Row;
+use crate::proxy::state::writer::Flushed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -46,6 +47,8 @@ pub(crate) trait Host: Send {
     /// The slots of rows that were lost to another process: the rows are to be read again if the slots
     /// are this node's.
     fn lost_slots(&self) -> BTreeSet<u8>;
+    /// What can be waited for: that all is written that was asked for until now.
+    fn flushed(&self) -> Option<Flushed>;
 }
 
 /// What the thread has done, and sees.
@@ -138,6 +141,8 @@ impl Member {
             began: Instant::now(),
             watch: DeathWatch::default(),
             owned: self.roster.slots_of(self.node),
+            unwritten: BTreeSet::new(),
+            flushed: None,
             beat: 0,
             leaves: false,
             member: self,
@@ -173,7 +178,12 @@ struct Thread {
     watch: DeathWatch,
     /// The slots whose associations this node has.
     owned: BTreeSet<u8>,
-    /// The last beat.
+    /// Slots that this node has left while writes of its associations may be under way. Their rows are
+    /// not read before these have ended: an association must not take the write of the one before it
+    /// for its own.
+    unwritten: BTreeSet<u8>,
+    flushed: Option<Flushed>,
+    /// The last beat that was written.
     beat: i64,
     leaves: bool,
 }
@@ -264,9 +274,10 @@ impl Thread {
         if own < known {
             self.enter_again()?;
         }
-        self.beat += 1;
-        let (incarnation, beat, leaves) = (known.0, self.beat, self.leaves);
+        // The answer to the beat before may be lost.
+        let (incarnation, beat, leaves) = (known.0, self.beat.max(own.1) + 1, self.leaves);
         self.ask(async |session| session.beat(incarnation, beat, leaves).await)?;
+        self.beat = beat;
         self.say_alone(None);
         let mut roster = roster;
         if let Some(node) = roster.nodes.get_mut(&me) {
@@ -275,7 +286,7 @@ impl Thread {
         let others = roster.nodes.iter().filter(|(node, _)| **node != me);
         let others = others.map(|(node, of)| (*node, of.pulse));
         let dead = self.watch.read(self.began.elapsed(), others);
-        let plan = roster.plan(me, &dead);
+        let plan = roster.plan(me, &dead, &self.watch.heard());
         if !plan.take.is_empty() && !self.member.is_rolled_back.load(Relaxed) {
             let taken = self.ask(async |session| session.move_slots(&plan.take).await)?;
             if !taken.is_empty() {
@@ -320,6 +331,7 @@ impl Thread {
         if !lost.is_empty() {
             tracing::warn!("{}: {} slots are another node's now", self.member.name, lost.len());
             self.host.leave(&lost);
+            self.left_unwritten(&lost);
         }
         self.with_facts(|facts| {
             let numbers =
@@ -331,9 +343,15 @@ impl Thread {
         });
         let gained = now.difference(&self.owned).copied();
         let lost_rows = self.host.lost_slots();
+        if !lost_rows.is_empty() {
+            self.left_unwritten(&lost_rows);
+        }
         let load: BTreeSet<u8> = gained.chain(lost_rows.intersection(&now).copied()).collect();
         // Slots count as owned once their associations are here, so that a failure is made good.
         self.owned.retain(|slot| now.contains(slot) && !load.contains(slot));
+        if !self.are_written() {
+            return Ok(());
+        }
         if !load.is_empty() && !self.member.is_rolled_back.load(Relaxed) {
             let adopted = self.load(&load)?;
             if adopted > 0 {
@@ -343,6 +361,28 @@ impl Thread {
         }
         self.owned = now;
         Ok(())
+    }
+
+    /// Notes that writes of associations in these slots may be under way.
+    fn left_unwritten(&mut self, slots: &BTreeSet<u8>) {
+        self.unwritten.extend(slots);
+        self.flushed = None;
+    }
+
+    /// Whether all writes have ended that were under way when slots were left. It does not wait.
+    fn are_written(&mut self) -> bool {
+        if self.unwritten.is_empty() {
+            return true;
+        }
+        if self.flushed.is_none() {
+            self.flushed = self.host.flushed();
+        }
+        let ended = self.flushed.as_ref().is_some_and(|flushed| flushed.wait(Duration::ZERO));
+        if ended {
+            self.unwritten.clear();
+            self.flushed = None;
+        }
+        ended
     }
 
     /// Goes on with the associations in these slots. Returns how many there are.
@@ -373,6 +413,7 @@ impl Thread {
         // Until they are given away their associations are neither here nor there.
         self.owned.retain(|slot| !slots.contains(slot));
         if !self.host.hand_over(&slots) {
+            self.left_unwritten(&slots);
             return Err(DatabaseError::new("associations of slots that move are not written"));
         }
         let given = self.ask(async |session| session.move_slots(moves).await)?;
