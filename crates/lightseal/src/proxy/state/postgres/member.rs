@@ -341,11 +341,11 @@ impl Thread {
             facts.living = numbers(&mut { living });
             facts.slots = now.len() as u64;
         });
-        let gained = now.difference(&self.owned).copied();
         let lost_rows = self.host.lost_slots();
         if !lost_rows.is_empty() {
             self.left_unwritten(&lost_rows);
         }
+        let gained = now.difference(&self.owned).copied();
         let load: BTreeSet<u8> = gained.chain(lost_rows.intersection(&now).copied()).collect();
         // Slots count as owned once their associations are here, so that a failure is made good.
         self.owned.retain(|slot| now.contains(slot) && !load.contains(slot));

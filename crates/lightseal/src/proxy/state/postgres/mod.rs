@@ -159,7 +159,7 @@ impl Postgres {
             let joined = session::bounded(async {
                 let mut roster = session.roster().await?;
                 // Nobody else is known to be dead yet. What is nobody's is taken at once.
-                let take = roster.plan(node, &BTreeSet::new()).take;
+                let take = roster.plan(node, &BTreeSet::new(), &BTreeSet::new()).take;
                 let taken = session.move_slots(&take).await?;
                 roster.moved(&take, &taken);
                 Ok::<_, DatabaseError>(roster)
