@@ -91,10 +91,8 @@ impl Roster {
             let Some(to) = rightful_owner(slot, living.iter().copied()) else { break };
             let moved = SlotMove { slot, from, to };
             match from.owner {
-                Some(owner) if owner == me && to != me => {
-                    if heard.contains(&to) {
-                        plan.give.push(moved);
-                    }
+                Some(owner) if owner == me && to != me && heard.contains(&to) => {
+                    plan.give.push(moved);
                 }
                 Some(owner) if is_served(owner) => {}
                 _ if to == me => plan.take.push(moved),
