@@ -54,11 +54,14 @@ impl Fleet {
     /// Two nodes that have shared the slots.
     fn pair(&self) -> [Node; 2] {
         let nodes = [self.start(1), self.start(2)];
+        // Slots move a few at a time; they are shared when none has moved for a while.
+        let mut former = [0; 2];
         eventually(|| {
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_secs(1));
             let slots = nodes.each_ref().map(|node| node.fleet()["slots"].as_u64().unwrap());
-            (slots.iter().sum::<u64>() == 256 && slots.iter().all(|slots| *slots > 80))
-                .then_some(())
+            let is_over = slots == former && slots.iter().sum::<u64>() == 256;
+            former = slots;
+            (is_over && slots.iter().all(|slots| *slots > 80)).then_some(())
         });
         nodes
     }
