@@ -87,9 +87,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Proxy(ProxyCommand::Status(args)) => {
             one_thread()?.block_on(proxy::status_command::run(&args))
         }
-        Command::Proxy(ProxyCommand::Fleet(FleetCommand::Nft(args))) => {
-            proxy::routing::nft::run(&args)
-        }
+        Command::Proxy(ProxyCommand::Fleet(FleetCommand::Nft(args))) => proxy::nft::run(&args),
         Command::Proxy(ProxyCommand::Drain(args)) => {
             one_thread()?.block_on(proxy::drain_command::run(&args))
         }

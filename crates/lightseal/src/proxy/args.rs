@@ -3,7 +3,7 @@
 use super::drain_command::ProxyDrainArgs;
 use super::fleet::slots::NodeNumber;
 use super::limits::LimitArgs;
-use super::routing::nft::FleetNftArgs;
+use super::nft::FleetNftArgs;
 use super::source_address::SourcePrefix;
 use super::state::StoreUrl;
 use super::status_command::ProxyStatusArgs;

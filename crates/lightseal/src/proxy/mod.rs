@@ -22,6 +22,7 @@
 //! - [`store_command`]: what their flags open;
 //! - [`fleet`]: several server proxies that share their associations;
 //! - [`routing`]: which process a datagram belongs to;
+//! - [`nft`]: rules that have the kernel share out the datagrams of a fleet;
 //! - [`status_socket`], [`status_command`], [`status_text`]: how a running proxy is asked for its
 //!   report, and how the report is shown;
 //! - [`status`]: the status line of the log.
@@ -41,6 +42,7 @@ pub(crate) mod fleet;
 pub(crate) mod limits;
 pub(crate) mod loops;
 pub(crate) mod metrics;
+pub(crate) mod nft;
 #[cfg(test)]
 mod one_socket;
 pub(crate) mod proxy_protocol;

@@ -3,11 +3,9 @@
 //! - [`ids`]: what connection IDs say;
 //! - [`scramble`]: IDs that say it to nobody else;
 //! - [`envelope`]: datagrams on their way from one node to another;
-//! - [`router`]: how a node passes them on;
-//! - [`nft`]: rules that have the kernel share out datagrams.
+//! - [`router`]: how a node passes them on.
 
 pub(crate) mod envelope;
 pub(crate) mod ids;
-pub(crate) mod nft;
 pub(crate) mod router;
 mod scramble;
