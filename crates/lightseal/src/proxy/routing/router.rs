@@ -58,7 +58,8 @@ pub(crate) struct Router {
     map: RwLock<SlotMap>,
     envelope: Envelope,
     socket: UdpSocket,
-    /// The same socket, for sending: it does not wait until the runtime knows that there is room.
+    /// A copy of the socket that sends at once. The runtime's socket refuses to send until the runtime
+    /// has been told that the system has room.
     sending: StdSocket,
     /// The wrapped datagram.
     wrapped: Mutex<Vec<u8>>,

@@ -77,7 +77,8 @@ impl Remembered {
         })
     }
 
-    /// The same database, which this run has told its number.
+    /// What to remember when this run of the node has entered its number in the database, and has not
+    /// beaten yet.
     pub(super) fn with_incarnation(self, incarnation: u32) -> Self {
         Self { incarnation: incarnation.into(), beat: 0, ..self }
     }
