@@ -233,7 +233,7 @@ pub use crypto::ExportError;
 #[cfg(feature = "server")]
 pub use endpoint::{
     ConnectionIdGenerator, ConnectionMut, ConnectionRef, Endpoint, EndpointEvent, EndpointStats,
-    Handle, Incoming, TicketSecrets,
+    Handle, Incoming, ProcessOutOfRange, TicketSecrets,
 };
 #[cfg(feature = "alloc")]
 pub use error::{

@@ -1,6 +1,7 @@
 //! A PostgreSQL server of a test's own.
 
 use crate::program::TempDir;
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -126,6 +127,29 @@ impl Postgres {
             let _ = server.kill();
             let _ = server.wait();
         }
+    }
+
+    /// Has the server go on as a standby does that becomes the primary server: on a new timeline. It was
+    /// stopped, and has all writes.
+    pub fn promote(&mut self) {
+        assert!(self.server.is_none(), "it runs");
+        let data = self.dir.path("data");
+        let settings = format!("{data}/postgresql.auto.conf");
+        let mut settings = std::fs::File::options().append(true).open(settings).unwrap();
+        settings.write_all(b"restore_command = 'false'\n").unwrap();
+        let signal = format!("{data}/recovery.signal");
+        std::fs::write(&signal, "").unwrap();
+        if is_root() {
+            chown(&signal, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        self.resume();
+        for _ in 0..600 {
+            if self.query("SELECT pg_is_in_recovery()").is_ok_and(|answer| answer == "f") {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("the server stays a standby");
     }
 
     /// Copies the data of the server, which is stopped, to a folder beside it.

@@ -2,7 +2,7 @@
 
 use super::{Endpoint, Handle, id_len};
 use crate::config::ConnectionIds;
-pub use crate::handshake::ticket_keys::TicketSecrets;
+pub use crate::handshake::ticket_keys::{ProcessOutOfRange, TicketSecrets};
 use crate::record::ConnectionId;
 use crate::tuning::MAX_ID_DRAWS;
 use alloc::sync::Arc;
@@ -53,8 +53,17 @@ impl Endpoint {
     ///
     /// Call it again when a generation begins. Tickets of earlier ones stay valid while `secrets` has
     /// their secrets.
-    pub fn share_tickets(&mut self, secrets: Arc<dyn TicketSecrets>, generation: u8, process: u32) {
-        self.sessions.share_tickets(secrets, generation, process);
+    ///
+    /// # Errors
+    ///
+    /// If `process` is 2^24 or more: another process would have the same key.
+    pub fn share_tickets(
+        &mut self,
+        secrets: Arc<dyn TicketSecrets>,
+        generation: u8,
+        process: u32,
+    ) -> Result<(), ProcessOutOfRange> {
+        self.sessions.share_tickets(secrets, generation, process)
     }
 
     /// A connection ID that no association has, for an association that has `former` already; `None`

@@ -42,7 +42,7 @@ use entries::{AssociationRole, Entries, Entry};
 pub use guard::ConnectionMut;
 use hello::{Hellos, WholeHello};
 use hints::Hints;
-pub use ids::{ConnectionIdGenerator, TicketSecrets};
+pub use ids::{ConnectionIdGenerator, ProcessOutOfRange, TicketSecrets};
 pub use incoming::Incoming;
 use incoming::Waiting;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};

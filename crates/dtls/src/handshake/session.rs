@@ -3,7 +3,8 @@
 
 use super::certificates::AuthenticatedPeer;
 use super::ticket_keys::{
-    SharedKeys, TicketId, TicketKeys, TicketSealer, TicketSecrets, UsedTickets, first_number,
+    ProcessOutOfRange, SharedKeys, TicketId, TicketKeys, TicketSealer, TicketSecrets, UsedTickets,
+    first_number,
 };
 use crate::config::{Settings, session};
 use crate::crypto::{CipherSuiteId, MasterSecret12, Provider};
@@ -166,10 +167,11 @@ impl Sessions {
         secrets: Arc<dyn TicketSecrets>,
         generation: u8,
         process: u32,
-    ) {
-        let name = SharedKeys::name(generation, process);
+    ) -> Result<(), ProcessOutOfRange> {
+        let name = SharedKeys::name(generation, process)?;
         self.shared = Some(SharedTickets { secrets, name });
         self.tickets = None;
+        Ok(())
     }
 
     /// Reserves a number for one ticket under the current key; `None` before there is a key.

@@ -45,6 +45,18 @@ pub trait TicketSecrets: fmt::Debug + Send + Sync {
     fn secret(&self, generation: u8, secret: &mut [u8; 32]) -> bool;
 }
 
+/// The number of a process that shares tickets with others is 2^24 or more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessOutOfRange;
+
+impl fmt::Display for ProcessOutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the number of a process that shares tickets is 2^24 or more")
+    }
+}
+
+impl core::error::Error for ProcessOutOfRange {}
+
 /// How the keys of several endpoints follow from secrets that they share.
 #[derive(Clone)]
 pub(super) struct SharedKeys {
@@ -56,8 +68,11 @@ pub(super) struct SharedKeys {
 
 impl SharedKeys {
     /// The name of a key: the generation of its secret (8 bits), and the number of the process.
-    pub(super) fn name(generation: u8, process: u32) -> u32 {
-        u32::from(generation) << 24 | process & 0x00ff_ffff
+    pub(super) fn name(generation: u8, process: u32) -> Result<u32, ProcessOutOfRange> {
+        match process >> 24 {
+            0 => Ok(u32::from(generation) << 24 | process),
+            _ => Err(ProcessOutOfRange),
+        }
     }
 
     /// The key of this name; `None` if its generation has no secret.
@@ -291,7 +306,7 @@ mod tests {
             let shared = |generation, process| SharedKeys {
                 secrets: Arc::new(OneSecret),
                 provider,
-                name: SharedKeys::name(generation, process),
+                name: SharedKeys::name(generation, process).unwrap(),
             };
             let [one, other] =
                 [0x0000_0001, 0x0000_0002].map(|of| TicketKeys::shared(&shared(5, of)).unwrap());

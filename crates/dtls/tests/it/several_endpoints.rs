@@ -2,7 +2,8 @@
 
 use lightseal_dtls::ProtocolVersion::{self, Dtls12, Dtls13};
 use lightseal_dtls::{
-    ConnectionId, ConnectionIdGenerator, CookiePolicy, Endpoint, Instant, Random, TicketSecrets,
+    ConnectionId, ConnectionIdGenerator, CookiePolicy, Endpoint, Instant, ProcessOutOfRange,
+    Random, TicketSecrets,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,14 +132,17 @@ fn a_session_is_resumed_at_another_endpoint_while_its_secret_is_there() {
                 configs
             };
             let mut pair = with_tickets().pair(1);
-            pair.server.share_tickets(Arc::new(Secrets { oldest: 3 }), 3, 1);
+            pair.server.share_tickets(Arc::new(Secrets { oldest: 3 }), 3, 1).unwrap();
+            let most = 1 << 24;
+            let refused = pair.server.share_tickets(Arc::new(Secrets { oldest: 3 }), 3, most);
+            assert_eq!(refused, Err(ProcessOutOfRange), "another process would have its key");
             pair.connect().assert_connected();
             let session = pair.client.take_session().or_else(|| pair.client.session());
             let session = session.expect("a ticket");
 
             let config = with_tickets().server.config();
             pair.server = Endpoint::server(config, Random::insecure(2));
-            pair.server.share_tickets(Arc::new(Secrets { oldest }), generation, 2);
+            pair.server.share_tickets(Arc::new(Secrets { oldest }), generation, 2).unwrap();
             for used_before in [false, true] {
                 let mut client = with_tickets().client;
                 client.session = Some(session.clone());

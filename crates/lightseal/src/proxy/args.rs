@@ -119,6 +119,11 @@ pub(crate) struct ProxyServerArgs {
     /// datagrams: nodes pass them on.
     #[arg(long, help_heading = STATE, requires = "store")]
     pub(crate) scramble_ids: bool,
+    /// Declare that a standby of the database that becomes the primary server has all writes that were
+    /// confirmed: PostgreSQL's `synchronous_standby_names`, with Patroni `synchronous_mode_strict`. A
+    /// failover is then no rollback. Without this flag, nodes take no associations over after one.
+    #[arg(long, help_heading = STATE, requires = "store")]
+    pub(crate) synchronous_failover: bool,
     /// Forget what --state or --store has stored, also if it is damaged, a copy, or sealed under
     /// another key.
     #[arg(long, help_heading = STATE, requires = "state")]

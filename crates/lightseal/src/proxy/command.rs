@@ -180,7 +180,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         state: || (proxy.open_flows(), proxy.totals().carried()),
         args: &args.proxy.service,
     };
-    let around = Around { lifecycle: &lifecycle, destination: &server };
+    let around = Around { lifecycle: &lifecycle, destination: &server, cut_off: &|| None };
     until_stopped(&mut signals, &mut running, reports, drains, around).await?;
     lifecycle.stop();
     proxy.close_all();
@@ -300,7 +300,8 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         state: || (proxy.open_flows(), proxy.totals().carried()),
         args: &args.proxy.service,
     };
-    let around = Around { lifecycle: &lifecycle, destination: &behind };
+    let cut_off = || proxy.cut_off();
+    let around = Around { lifecycle: &lifecycle, destination: &behind, cut_off: &cut_off };
     until_stopped(&mut signals, &mut running, reports, drains, around).await?;
     lifecycle.stop();
     let leaving = Arc::clone(&proxy);
@@ -360,14 +361,16 @@ struct Drains<'a, B, Q> {
 struct Around<'a> {
     lifecycle: &'a Lifecycle,
     destination: &'a Destination,
+    /// Why no client can be taken because of the database, if that is so.
+    cut_off: &'a dyn Fn() -> Option<String>,
 }
 
 impl Around<'_> {
-    /// Notes that the proxy runs, and whether it knows where to send to.
+    /// Notes that the proxy runs, and whether it knows where to send to and reaches its database.
     fn beat(self) {
         let obstacle = self.destination.current().is_none();
         let why = || format!("the name of {} does not resolve", self.destination);
-        self.lifecycle.set_obstacle(obstacle.then(why));
+        self.lifecycle.set_obstacle(obstacle.then(why).or_else(self.cut_off));
         self.lifecycle.beat();
     }
 }
@@ -503,7 +506,7 @@ async fn first_address(
     signals: &mut Signals,
     lifecycle: &Lifecycle,
 ) -> Result<Option<SocketAddr>, Failure> {
-    let around = Around { lifecycle, destination: server };
+    let around = Around { lifecycle, destination: server, cut_off: &|| None };
     if server.current().is_none() {
         // A service manager that waited for the name would end the proxy and start it again.
         lifecycle.ready();

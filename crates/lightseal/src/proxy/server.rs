@@ -25,7 +25,7 @@ use crate::credential;
 use crate::credential::allow::AccessList;
 use lightseal_core::{AddressPair, Instant, Random};
 use lightseal_dtls::{
-    AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Engine, Event, Handle, Negotiated,
+    AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated,
     ProtocolVersion, Resolution, SavedAssociation, ServerConfig, Stats,
 };
 use lightseal_net::address::Named;
@@ -75,6 +75,7 @@ pub(crate) struct ServerProxy {
     totals: Arc<Totals>,
     /// The length in bytes of the longest message that is carried.
     longest: usize,
+    began: Instant,
     /// How many datagrams dropped by the kernel have been logged so far.
     known_overruns: Count,
 }
@@ -104,8 +105,9 @@ struct ServerHost {
     saves: Vec<(Handle, Box<SavedAssociation>)>,
     /// The stored associations, if they are stored.
     state: Option<State>,
-    /// The generation of cookies that the fleet shares, in a fleet.
+    /// The generations of cookies and tickets that the fleet shares, in a fleet.
     cookie_generation: Option<u64>,
+    ticket_generation: Option<u64>,
     /// Associations whose keepalive is to be answered.
     answers: Vec<Handle>,
     /// Messages for the service.
@@ -240,7 +242,10 @@ impl EngineHost<Endpoint> for ServerHost {
                 self.ledger.ended(handle);
                 let ended = self.associations.remove(&handle);
                 if let Some(state) = &mut self.state {
-                    state.remove(handle);
+                    match reason {
+                        CloseReason::Replaced | CloseReason::Evicted => state.remove_first(handle),
+                        _ => state.remove(handle),
+                    }
                 }
                 let identity = ended.as_ref().map(|association| Arc::clone(&association.identity));
                 let identity = identity.as_deref();
@@ -385,6 +390,9 @@ impl ServerProxy {
         }
         let totals = Arc::<Totals>::default();
         let local = listen.local_addr()?;
+        // Tickets name times, which all nodes of a fleet understand alike.
+        let clock = if options.router.is_some() { Clock::unix() } else { Clock::start() };
+        let began = clock.now();
         let outer = Arc::new_cyclic(|outer| {
             let host = ServerHost {
                 options: options.clone(),
@@ -401,6 +409,7 @@ impl ServerProxy {
                 saves: Vec::new(),
                 state: None,
                 cookie_generation: None,
+                ticket_generation: None,
                 answers: Vec::new(),
                 deliveries: Deliveries::new(named),
                 refused: Vec::new(),
@@ -410,10 +419,10 @@ impl ServerProxy {
                 draining: false,
                 refusals: 0,
             };
-            Driver::new(listen, Clock::start(), endpoint, host)
+            Driver::new(listen, clock, endpoint, host)
         });
         log_batches(outer.has_batches());
-        Ok(Self { outer, options, totals, longest, known_overruns: Count::default() })
+        Ok(Self { outer, options, totals, longest, began, known_overruns: Count::default() })
     }
 
     /// The length in bytes of the longest message that is carried.
@@ -440,22 +449,11 @@ impl ServerProxy {
         loop {
             tokio::select! {
                 () = &mut resolving => {}
-                ended = &mut taking => return ended,
+                never = &mut taking => match never {},
                 ended = &mut running => return ended,
                 _ = sweep.tick() => self.sweep()?,
             }
         }
-    }
-
-    /// Takes what other nodes pass on.
-    async fn take_from_nodes(&self) -> io::Result<()> {
-        let Some(router) = &self.options.router else { return std::future::pending().await };
-        let deliver = |addresses, datagram: &mut [u8]| {
-            self.outer.call(|endpoint, _, now| {
-                endpoint.handle_datagram_on(now, addresses, datagram);
-            });
-        };
-        router.run(deliver).await
     }
 
     /// Closes all associations with a close_notify.
@@ -467,13 +465,16 @@ impl ServerProxy {
     /// may have begun with a credential that is not accepted any more. Returns the number of those
     /// associations.
     pub(crate) fn end_unless(&self, accepts: impl Fn(&Negotiated) -> bool) -> usize {
-        self.outer.call(|endpoint, _, now| {
+        self.outer.call(|endpoint, host, now| {
             let ended = endpoint.connections().filter(|(_, connection)| {
                 connection.negotiated().is_none_or(|agreed| !accepts(agreed))
             });
             let ended: Vec<_> =
                 ended.map(|(handle, connection)| (handle, connection.is_connected())).collect();
             for (handle, _) in &ended {
+                if let Some(state) = &mut host.state {
+                    state.remove_first(*handle);
+                }
                 if let Some(mut connection) = endpoint.connection_mut(*handle) {
                     connection.close(now);
                 }
@@ -502,7 +503,7 @@ impl ServerProxy {
         let mut value = self.counted();
         value["status"] = self.standing().json();
         let facts = ReportFacts {
-            uptime: self.outer.clock().now().saturating_since(Instant::ZERO),
+            uptime: self.outer.clock().now().saturating_since(self.began),
             listen: self.local_addr().ok(),
             connect: self.options.service.to_string(),
             peers: self.peers(),
@@ -589,7 +590,7 @@ impl ServerProxy {
             if let Some(why) = host.state.as_ref().and_then(State::why_ended) {
                 return Err(io::Error::other(why));
             }
-            host.share_cookies(endpoint, now);
+            host.share_secrets(endpoint, now);
             host.opening.append(&mut host.waiting);
             for (handle, association) in &host.associations {
                 if now - association.active_at >= timeout {
@@ -613,7 +614,7 @@ impl ServerProxy {
 mod tests {
     use super::*;
     use lightseal_core::Output;
-    use lightseal_dtls::{ClientConfig, Connection, Psk};
+    use lightseal_dtls::{ClientConfig, Connection, Engine, Psk};
     use std::net::{Ipv4Addr, UdpSocket as StdSocket};
 
     const PATIENCE: Duration = Duration::from_secs(5);

@@ -44,7 +44,9 @@ pub(super) async fn open(
         let socket = UdpSocket::bind(at).context(format_args!("--fleet-listen {at}"))?;
         let address = socket.local_addr().context("--fleet-listen")?;
         let scrambles_ids = args.scramble_ids;
-        database = Some(DatabaseArgs { url, node: args.node, address, scrambles_ids });
+        let synchronous_failover = args.synchronous_failover;
+        let node = args.node;
+        database = Some(DatabaseArgs { url, node, address, scrambles_ids, synchronous_failover });
         between = Some(socket);
     }
     let store = StoreArgs { directory, database, key, forget: args.forget };

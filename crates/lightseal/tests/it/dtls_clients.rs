@@ -2,7 +2,7 @@
 
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
-    ClientConfig, Connection, ConnectionIds, Event, ProtocolVersion, Psk, Settings,
+    ClientConfig, Connection, ConnectionIds, Event, ProtocolVersion, Psk, Session, Settings,
 };
 use lightseal_net::blocking::Driver;
 use std::collections::{BTreeMap, HashMap};
@@ -76,13 +76,27 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(number: u64, server: SocketAddr, version: ProtocolVersion) -> Self {
+        Self::with_session(number, server, version, None)
+    }
+
+    /// A client that resumes a session, if it has one.
+    pub(crate) fn with_session(
+        number: u64,
+        server: SocketAddr,
+        version: ProtocolVersion,
+        session: Option<Session>,
+    ) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut settings = Settings::new(&lightseal_dtls::crypto::rustcrypto::PROVIDER);
         settings.versions = vec![version];
         settings.connection_ids = ConnectionIds::of_bytes(0);
         let identity = identity(number);
         let psk = Psk::external(identity.as_bytes(), &(0..16).collect::<Vec<u8>>()).unwrap();
-        let config = Arc::new(ClientConfig::with(psk, settings).unwrap());
+        let mut config = ClientConfig::with(psk, settings).unwrap();
+        if let Some(session) = session {
+            config = config.with_session(session);
+        }
+        let config = Arc::new(config);
         let rng = Random::from_os().unwrap();
         let connection = Connection::client(config, server, Instant::ZERO, rng);
         let driver = Driver::new(socket, connection);

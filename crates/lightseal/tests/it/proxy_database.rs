@@ -126,9 +126,9 @@ fn a_database_that_is_not_this_proxys_or_was_rolled_back_is_left_as_it_is() {
     refused(&wrong, &url, &["another --state-key", "--forget"]);
     refused(&key, "host=/nowhere", &["--store postgresql:///nowhere", "No such file"]);
     refused(&key, "mysql://host", &["--store"]);
+    database.query("UPDATE lightseal.meta SET format = 99").unwrap();
+    refused(&key, &url, &["another version of this program"]);
     database.query("UPDATE lightseal.meta SET format = 2").unwrap();
-    refused(&key, &url, &["a newer version of this program"]);
-    database.query("UPDATE lightseal.meta SET format = 1").unwrap();
     database.stop();
     database.back_up("current");
     database.restore("copy");
@@ -151,8 +151,130 @@ fn a_database_that_is_not_this_proxys_or_was_rolled_back_is_left_as_it_is() {
             client.turn();
         }
     }
-    // The writer and the thread that moves slots notice it, whichever is first.
-    proxy.wait_for("the database was rolled back: nothing is taken over");
+    // The threads that write and beat notice it, whichever is first.
+    proxy.has_said("the database was rolled back: it knows less than this node has told it");
     proxy.has_said("was the database rolled back?");
     assert_eq!(service.repeated(), [0; 0]);
+    proxy.signal("TERM");
+    proxy.wait();
+    // Nobody goes on from there, also who remembers nothing.
+    std::fs::remove_dir_all(place.path("state")).unwrap();
+    refused(&key, &url, &["rolled back, as a node of the fleet has found", "--forget"]);
+    drop(place.start(&service.address(), &["--forget"]));
+}
+
+#[test]
+fn a_session_is_resumed_at_another_node() {
+    let Some((_database, place)) = stored(1) else { return };
+    let service = Service::start();
+    let mut proxy = place.start(&service.address(), &[]);
+    let server = place.listen.parse().unwrap();
+    let mut client = Client::new(0, server, ProtocolVersion::Dtls12);
+    client.connect();
+    client.echo_at_once();
+    let session = client.driver.call(|connection, _| connection.session()).unwrap();
+    proxy.signal("KILL");
+    proxy.wait();
+    std::fs::remove_dir_all(place.path("state")).unwrap();
+    let mut proxy = place.start(&service.address(), &["--node", "1"]);
+    proxy.wait_for("slots taken");
+    let version = ProtocolVersion::Dtls12;
+    let mut client = Client::with_session(0, server, version, Some(session));
+    client.connect();
+    client.echo_at_once();
+    assert_eq!(place.statistics(&proxy)["flows"]["resumed"], 1);
+}
+
+/// A proxy that has nothing to write sees it, too.
+#[test]
+fn a_rollback_is_seen_by_a_node_that_is_idle() {
+    let Some((mut database, place)) = stored(1) else { return };
+    let service = Service::start();
+    let mut proxy = place.start(&service.address(), &[]);
+    let mut clients = connected(&place, ProtocolVersion::Dtls13, 1);
+    clients.iter_mut().for_each(Client::echo_at_once);
+    database.stop();
+    database.back_up("copy");
+    database.resume();
+    proxy.wait_for("the other nodes are seen again");
+    clients.iter_mut().for_each(Client::echo);
+    database.stop();
+    database.restore("copy");
+    database.resume();
+    proxy.wait_for("the database was rolled back");
+    let condemned = || database.query("SELECT rolled_back FROM lightseal.meta").unwrap() == "t";
+    crate::program::eventually(|| condemned().then_some(()));
+    let leaves = || database.query("SELECT leaves FROM lightseal.node").unwrap() == "t";
+    crate::program::eventually(|| leaves().then_some(()));
+}
+
+#[test]
+fn a_failover_is_no_rollback_where_it_is_declared_to_lose_nothing() {
+    let Some((mut database, place)) = stored(2) else { return };
+    let service = Service::start();
+    let mut proxy = place.start(&service.address(), &[]);
+    let mut clients = connected(&place, ProtocolVersion::Dtls13, 2);
+    clients.iter_mut().for_each(Client::echo_at_once);
+    database.stop();
+    database.back_up("copy");
+    database.promote();
+    proxy.wait_for("it is on timeline 2, not 1 as before");
+    // What it has goes on.
+    clients.iter_mut().for_each(Client::echo);
+    assert!(clients.iter().all(|client| (client.handshakes, client.closed) == (1, 0)));
+    proxy.signal("KILL");
+    proxy.wait();
+    let (key, state, store) = (place.path("state.key"), place.path("state"), database.url());
+    let flags = ["proxy", "server", "--listen", "127.0.0.1:0", "--connect", "127.0.0.1:9"];
+    let more = ["--psk-file", &place.keys, "--state", &state, "--state-key", &key];
+    let flags = [&flags[..], &more, &["--store", &store]].concat();
+    fails(&flags, &["timeline 2, not 1", "--synchronous-failover", "--forget"]);
+    let declared = ["--synchronous-failover"];
+    let mut proxy = place.start(&service.address(), &declared);
+    judge("after a failover", &place, &proxy, &service, &mut clients);
+    // The next one is accepted by a node that runs.
+    database.stop();
+    database.promote();
+    proxy.wait_for("it is on timeline 3 after 2");
+    clients.iter_mut().for_each(Client::echo);
+    proxy.signal("KILL");
+    proxy.wait();
+    let mut proxy = place.start(&service.address(), &declared);
+    judge("after another failover", &place, &proxy, &service, &mut clients);
+    proxy.signal("KILL");
+    proxy.wait();
+    // A backup that was restored is on a new timeline, too, and it lacks what the node has written.
+    database.stop();
+    database.restore("copy");
+    for _ in 0..3 {
+        database.promote();
+        database.stop();
+    }
+    database.resume();
+    fails(&[&flags[..], &declared].concat(), &["it knows less than this node has told it"]);
+}
+
+#[test]
+fn a_process_does_not_begin_in_the_place_of_a_node_that_runs() {
+    let Some((database, place)) = stored(1) else { return };
+    let service = Service::start();
+    let mut proxy = place.start(&service.address(), &[]);
+    let mut clients = connected(&place, ProtocolVersion::Dtls12, 1);
+    let (key, state, store) = (place.path("state.key"), place.path("other"), database.url());
+    let flags = ["proxy", "server", "--listen", "127.0.0.1:0", "--connect", "127.0.0.1:9"];
+    let more = ["--psk-file", &place.keys, "--state", &state, "--state-key", &key];
+    let flags = [&flags[..], &more, &["--store", &store]].concat();
+    fails(&flags, &["node 0 runs: its beat goes up", "--node"]);
+    fails(&[&flags[..], &["--node", "1", "--forget"]].concat(), &["node 0 runs", "--forget"]);
+    clients.iter_mut().for_each(Client::echo_at_once);
+    proxy.signal("TERM");
+    assert_eq!(proxy.wait(), Some(0));
+    // A chain that nothing has needed for a while, and one that is new.
+    let chains = "INSERT INTO lightseal.chain
+                  VALUES ('a', 'a', current_date - 31), ('b', 'b', current_date - 30)";
+    database.query(chains).unwrap();
+    let proxy = place.start(&service.address(), &["--node", "1"]);
+    let chains = || database.query("SELECT convert_from(peer, 'UTF8') FROM lightseal.chain");
+    crate::program::eventually(|| (chains().unwrap() == "b").then_some(()));
+    drop(proxy);
 }

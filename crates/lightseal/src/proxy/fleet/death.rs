@@ -14,6 +14,10 @@ const LONGEST_GAP: Duration = Duration::from_millis(600);
 /// How much longer the others have after that, because they have to connect again.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How long a node must have been dead until it is taken out of the fleet. It comes back with its next
+/// beat.
+const GONE_AFTER: Duration = Duration::from_secs(3600);
+
 /// What a node writes while it lives: the number of its run, and a beat that goes up.
 pub(crate) type Pulse = (i64, i64);
 
@@ -64,6 +68,12 @@ impl DeathWatch {
         dead.map(|(node, _)| *node).collect()
     }
 
+    /// The nodes that have been dead for an hour, with their last beats.
+    pub(crate) fn gone(&self) -> Vec<(NodeNumber, Pulse)> {
+        let gone = self.nodes.iter().filter(|(_, node)| node.unchanged >= GONE_AFTER);
+        gone.map(|(number, node)| (*number, node.pulse)).collect()
+    }
+
     /// The nodes that have been seen to beat.
     pub(crate) fn heard(&self) -> BTreeSet<NodeNumber> {
         self.nodes.iter().filter(|(_, node)| node.is_heard).map(|(node, _)| *node).collect()
@@ -93,6 +103,17 @@ mod tests {
         assert!(watch.read(at(2750), [(A, (1, 11)), (B, (1, 8))]).is_empty());
         // A process that takes its place begins to count anew.
         assert!(watch.read(at(3000), [(A, (2, 0))]).is_empty());
+    }
+
+    #[test]
+    fn a_node_that_was_dead_for_an_hour_is_gone() {
+        let mut watch = DeathWatch::default();
+        for turn in 0..4 * 3600 {
+            watch.read(at(250 * turn), [(A, (1, turn as i64)), (B, (1, 7))]);
+        }
+        assert!(watch.gone().is_empty());
+        watch.read(at(3_600_000), [(A, (1, -1)), (B, (1, 7))]);
+        assert_eq!(watch.gone(), [(B, (1, 7))]);
     }
 
     #[test]

@@ -20,9 +20,6 @@ const TAG: usize = 16;
 /// The bits of LightMAC's counter: enough for any datagram.
 const COUNTER_BITS: u32 = 16;
 
-/// What a datagram gets longer by.
-pub(crate) const ENVELOPE_BYTES: usize = HEAD + TAG;
-
 /// Wraps datagrams that are passed on, and unwraps them.
 #[derive(Debug)]
 pub(crate) struct Envelope(LightMac<Aes128>);
@@ -94,7 +91,7 @@ mod tests {
             for datagram in [&b""[..], b"a datagram", &[7; 65_000]] {
                 let mut passed = vec![9; 3];
                 one.seal(addresses, datagram, &mut passed);
-                assert_eq!(passed.len(), datagram.len() + ENVELOPE_BYTES);
+                assert_eq!(passed.len(), datagram.len() + HEAD + TAG);
                 let opened = one.open(&mut passed).map(|(pair, text)| (pair, text.to_vec()));
                 assert_eq!(opened, Some((addresses, datagram.to_vec())));
                 assert!(other.open(&mut passed).is_none());

@@ -4,27 +4,27 @@
 //! passed on is taken where it arrives, whoever owns the slot by then, so that no datagram travels in
 //! circles.
 
-use super::envelope::{ENVELOPE_BYTES, Envelope};
+use super::envelope::Envelope;
 use super::ids::{IdForm, Ids};
-use crate::proxy::ARRIVAL_BYTES;
 use crate::proxy::fleet::slots::{NodeNumber, SlotMap};
 use crate::units::counted;
 use lightseal_core::AddressPair;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_net::RateLimitedLog;
 use lightseal_net::address::Named;
+use lightseal_net::batch::ReceiveBatch;
+use lightseal_net::socket::AddressedSocket;
 use serde::{Deserialize, Serialize};
-use std::io::{
-    self,
-    ErrorKind::{ConnectionRefused, ConnectionReset, WouldBlock},
-};
+use std::convert::Infallible;
+use std::io;
 use std::net::{SocketAddr, UdpSocket as StdSocket};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 use tokio::net::UdpSocket;
 
-/// How many datagrams are taken before others have their turn.
-const TURN: usize = 32;
+/// How long the node waits after the socket could not be read.
+const RETRY: Duration = Duration::from_millis(100);
 
 /// The datagrams between this node and others.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ pub(crate) struct Router {
     ids: Arc<Ids>,
     map: RwLock<SlotMap>,
     envelope: Envelope,
-    socket: UdpSocket,
+    socket: AddressedSocket,
     /// A copy of the socket that sends at once. The runtime's socket refuses to send until the runtime
     /// has been told that the system has room.
     sending: StdSocket,
@@ -66,6 +66,7 @@ pub(crate) struct Router {
     counters: Counters,
     log: RateLimitedLog,
     refusals: RateLimitedLog,
+    failures: RateLimitedLog,
 }
 
 impl Router {
@@ -88,12 +89,13 @@ impl Router {
             form,
             map: RwLock::default(),
             envelope: Envelope::new(secret),
-            socket: UdpSocket::from_std(socket)?,
+            socket: AddressedSocket::new(UdpSocket::from_std(socket)?),
             sending,
             wrapped: Mutex::default(),
             counters: Counters::default(),
             log: RateLimitedLog::default(),
             refusals: RateLimitedLog::default(),
+            failures: RateLimitedLog::default(),
         })
     }
 
@@ -138,43 +140,34 @@ impl Router {
         true
     }
 
-    /// Gives what other nodes pass on to `deliver`, until the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the socket.
-    pub(crate) async fn run(
-        &self,
-        mut deliver: impl FnMut(AddressPair, &mut [u8]),
-    ) -> io::Result<()> {
-        let mut buf = vec![0; ARRIVAL_BYTES + ENVELOPE_BYTES];
+    /// Gives what other nodes pass on to `take`, all that waits at once, until the future is dropped. When
+    /// the socket cannot be read, associations go on, and the log says so.
+    pub(crate) async fn run(&self, mut take: impl FnMut(Passed<'_>)) -> Infallible {
         loop {
-            self.socket.readable().await?;
-            for _ in 0..TURN {
-                let (len, from) = match self.socket.try_recv_from(&mut buf) {
-                    Ok(received) => received,
-                    Err(error) if error.kind() == WouldBlock => break,
-                    // What was passed on earlier to a node that has ended.
-                    Err(error) if matches!(error.kind(), ConnectionRefused | ConnectionReset) => {
-                        continue;
+            // What was passed on earlier to a node that has ended is an error here; it is not waited for.
+            let received = self.socket.readable().await.and_then(|failed| {
+                if failed {
+                    drop(self.socket.take_error());
+                }
+                ReceiveBatch::with(|batch| {
+                    self.socket.try_receive(batch)?;
+                    if !batch.is_empty() {
+                        take(Passed { router: self, batch });
                     }
-                    Err(error) => return Err(error),
-                };
-                match buf.get_mut(..len).and_then(|passed| self.envelope.open(passed)) {
-                    Some((addresses, datagram)) => {
-                        self.counters.taken.fetch_add(1, Relaxed);
-                        deliver(addresses, datagram);
+                    Ok(batch.more_may_wait())
+                })
+            });
+            match received {
+                Ok(true) => tokio::task::yield_now().await,
+                Ok(false) => {}
+                Err(error) => {
+                    if let Some(count) = self.failures.due() {
+                        let count = counted(count, "time");
+                        tracing::warn!("what other nodes pass on was not read {count}: {error}");
                     }
-                    None => {
-                        self.counters.refused.fetch_add(1, Relaxed);
-                        if let Some(count) = self.refusals.due() {
-                            let (count, from) = (counted(count, "datagram"), Named(from));
-                            tracing::warn!("{count} dropped: {from} is no node of this fleet");
-                        }
-                    }
+                    tokio::time::sleep(RETRY).await;
                 }
             }
-            tokio::task::yield_now().await;
         }
     }
 
@@ -186,6 +179,32 @@ impl Router {
             not_passed_on: not_passed_on.load(Relaxed),
             taken: taken.load(Relaxed),
             refused: refused.load(Relaxed),
+        }
+    }
+}
+
+/// Datagrams that other nodes have passed on.
+pub(crate) struct Passed<'a> {
+    router: &'a Router,
+    batch: &'a mut ReceiveBatch,
+}
+
+impl Passed<'_> {
+    /// Gives each of them to `deliver` that another node of the fleet has passed on.
+    pub(crate) fn for_each(self, mut deliver: impl FnMut(AddressPair, &mut [u8])) {
+        let Self { router, batch } = self;
+        for at in 0..batch.len() {
+            let from = batch.addresses(at).map(|addresses| addresses.peer);
+            if let Some((addresses, datagram)) = router.envelope.open(batch.payload(at)) {
+                router.counters.taken.fetch_add(1, Relaxed);
+                deliver(addresses, datagram);
+                continue;
+            }
+            router.counters.refused.fetch_add(1, Relaxed);
+            if let (Some(count), Some(from)) = (router.refusals.due(), from) {
+                let (count, from) = (counted(count, "datagram"), Named(from));
+                tracing::warn!("{count} dropped: {from} is no node of this fleet");
+            }
         }
     }
 }
@@ -213,7 +232,6 @@ mod tests {
     use lightseal_core::Random;
     use lightseal_dtls::ConnectionIdGenerator;
     use std::net::Ipv4Addr;
-    use std::time::Duration;
 
     const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -260,10 +278,12 @@ mod tests {
             let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
             let taking = Arc::clone(&one);
             let task = tokio::spawn(async move {
-                let deliver = |addresses, datagram: &mut [u8]| {
-                    tell.send((addresses, datagram.to_vec())).unwrap();
+                let take = |passed: Passed<'_>| {
+                    passed.for_each(|addresses, datagram| {
+                        tell.send((addresses, datagram.to_vec())).unwrap();
+                    });
                 };
-                taking.run(deliver).await
+                taking.run(take).await
             });
             let taken = tokio::time::timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
             assert_eq!(taken, (addresses, record));

@@ -4,12 +4,13 @@ use super::{Association, Outer, ServerHost, ServerProxy};
 use crate::credential;
 use crate::failure::Failure;
 use crate::proxy::fleet::slots::SlotMap;
-use crate::proxy::routing::router::Router;
-use crate::proxy::state::{Flushed, Host, OpenState, Refused, Row, State, Written};
+use crate::proxy::routing::router::{Passed, Router};
+use crate::proxy::state::{FleetTickets, Flushed, Host, OpenState, Refused, Row, State, Written};
 use lightseal_core::Instant;
-use lightseal_dtls::{Endpoint, Handle, SavedAssociation};
+use lightseal_dtls::{Endpoint, Engine, Handle, SavedAssociation};
 use lightseal_net::address::Named;
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 use tokio::runtime;
@@ -52,9 +53,27 @@ impl ServerProxy {
                 host.restore(endpoint, now, saved, service_port)
             })?;
             host.state = Some(state);
-            host.share_cookies(endpoint, now);
+            host.share_secrets(endpoint, now);
             Ok(())
         })
+    }
+
+    /// Takes what other nodes pass on.
+    pub(super) async fn take_from_nodes(&self) -> Infallible {
+        let Some(router) = &self.options.router else { return std::future::pending().await };
+        let take = |passed: Passed<'_>| {
+            self.outer.call(|endpoint, _, now| {
+                passed.for_each(|addresses, datagram| {
+                    endpoint.handle_datagram_on(now, addresses, datagram);
+                });
+            });
+        };
+        router.run(take).await
+    }
+
+    /// Why this node of a fleet can take no clients because of the database, if that is so.
+    pub(crate) fn cut_off(&self) -> Option<String> {
+        self.outer.call(|_, host, _| host.state.as_ref()?.cut_off())
     }
 
     /// Gives all slots of a node of a fleet to the others, with their associations. It waits for that.
@@ -206,13 +225,22 @@ impl ServerHost {
         }
     }
 
-    /// Has the endpoint make the cookies of the fleet's current generation.
-    pub(super) fn share_cookies(&mut self, endpoint: &mut Endpoint, now: Instant) {
-        let Some(keys) = self.state.as_ref().and_then(State::keys) else { return };
+    /// Has the endpoint make cookies and tickets of the fleet's current generations.
+    pub(super) fn share_secrets(&mut self, endpoint: &mut Endpoint, now: Instant) {
+        let Some(state) = &self.state else { return };
+        let Some(keys) = state.keys() else { return };
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let generation = time.as_secs() / COOKIE_GENERATION.as_secs();
         if self.cookie_generation.replace(generation) != Some(generation) {
             endpoint.share_cookies(now, generation, |of, secret| keys.cookies(of, secret));
+        }
+        let generation = FleetTickets::generation(time);
+        if self.ticket_generation.replace(generation) != Some(generation) {
+            let secrets = Arc::new(FleetTickets::new(Arc::clone(keys)));
+            let shared = endpoint.share_tickets(secrets, generation as u8, state.incarnation());
+            if let Err(error) = shared {
+                tracing::warn!("tickets are this node's alone: {error}");
+            }
         }
     }
 

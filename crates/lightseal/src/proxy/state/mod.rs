@@ -22,7 +22,7 @@ mod row;
 mod store;
 mod writer;
 
-pub(crate) use fleet_keys::FleetKeys;
+pub(crate) use fleet_keys::{FleetKeys, FleetTickets};
 pub(crate) use key::StateKey;
 pub(crate) use postgres::member::{Host, MemberHandle};
 pub(crate) use postgres::owners::Owners;
@@ -39,7 +39,7 @@ use lightseal_pki::{Evidence, RecordingVerifier};
 use postgres::Postgres;
 use postgres::member::Member;
 use report::TakenOver;
-use row::{Change, PeerHash, RowId, Save};
+use row::{Change, PeerHash, Revision, RowId, Save};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Display;
@@ -52,10 +52,14 @@ use writer::{Backend, Confirm, Loaded, Writer};
 /// How long a proxy that ends waits for its last writes.
 const FAREWELL: Duration = Duration::from_secs(5);
 
+/// How long a database may not answer until its node counts as cut off. A restart of the database takes
+/// less.
+const CUT_OFF_AFTER: Duration = Duration::from_secs(10);
+
 /// A store that no association has been taken from yet.
 pub(crate) struct OpenState {
     store: Box<dyn Backend>,
-    fleet: Option<(Member, FleetKeys)>,
+    fleet: Option<(Member, Arc<FleetKeys>)>,
     verifier: Option<Arc<RecordingVerifier>>,
 }
 
@@ -89,7 +93,7 @@ impl OpenState {
             None => (Box::new(Store::open(&directory, key, forget)?), None),
             Some(database) => {
                 let (store, member, keys) = Postgres::open(&database, &directory, key, forget)?;
-                (Box::new(store), Some((member, keys)))
+                (Box::new(store), Some((member, Arc::new(keys))))
             }
         };
         Ok(Self { store, fleet, verifier })
@@ -97,7 +101,7 @@ impl OpenState {
 
     /// The node and its fleet, if it has one.
     pub(crate) fn fleet(&self) -> Option<(&Member, &FleetKeys)> {
-        self.fleet.as_ref().map(|(member, keys)| (member, keys))
+        self.fleet.as_ref().map(|(member, keys)| (member, &**keys))
     }
 
     /// Calls `restore` with each association in the store and the port from which the service saw it,
@@ -118,17 +122,17 @@ impl OpenState {
         let mut books = Books { verifier: self.verifier, ..Books::default() };
         let mut refused = Vec::new();
         let loaded = self.store.load(&mut |row| {
-            let (id, version) = (row.id, row.version);
+            let (id, revision) = (row.id, row.revision);
             if books.adopt(row, &mut restore) == Adopted::Never {
-                refused.push((id, version));
+                refused.push((id, revision));
             }
         });
-        let Loaded { sizes, next } = loaded.context(&name)?;
+        let Loaded { sizes, next, writer: run } = loaded.context(&name)?;
         books.taken.sizes = sizes;
         books.taken.elapsed = began.elapsed();
         let writer = Writer::start(self.store, confirm).context(&name)?;
-        for (id, version) in refused {
-            writer.change(id, Change::Remove { version }, None);
+        for (id, revision) in refused {
+            writer.change(id, Change::Remove { revision }, None);
         }
         books.taken.log(&name);
         let (mut member, mut keys) = (None, None);
@@ -137,7 +141,7 @@ impl OpenState {
             keys = Some(fleet_keys);
         }
         let lost_slots = BTreeSet::new();
-        Ok(State { name, writer, books, next, member, keys, lost_slots })
+        Ok(State { name, writer, run, books, next, member, keys, lost_slots })
     }
 }
 
@@ -168,8 +172,11 @@ impl Books {
         row: Row,
         restore: impl FnOnce(&SavedAssociation, u16) -> Result<Handle, Refused>,
     ) -> Adopted {
-        let Row { id, version, saved, service_port, peer, chain, .. } = row;
+        let Row { id, revision, saved, service_port, peer, chain, .. } = row;
         let restored = saved.ok_or(Refused::for_good(DAMAGED)).and_then(|saved| {
+            if peer.is_some() && chain.is_none() {
+                return Err(Refused::for_now(UNPROVEN));
+            }
             judge(self.verifier.as_deref(), chain.as_deref()).map_err(Refused::for_now)?;
             restore(&saved, service_port)
         });
@@ -179,7 +186,7 @@ impl Books {
                 if chain.is_some() {
                     self.peers.extend(peer);
                 }
-                self.rows.insert(handle, RowOf { id, version, peer: peer.map(Box::new) });
+                self.rows.insert(handle, RowOf { id, revision, peer: peer.map(Box::new) });
                 Adopted::Now
             }
             Err(Refused { why, for_good }) => {
@@ -235,12 +242,15 @@ impl From<RestoreError> for Refused {
 /// Why a row is not taken over that does not open under the key.
 const DAMAGED: &str = "the stored association is damaged";
 
+/// Why a row is not taken over whose peer would not be verified again.
+const UNPROVEN: &str = "the certificates that its peer presented are not in the store";
+
 /// Where an association is in the store.
 #[derive(Debug)]
 struct RowOf {
     id: RowId,
-    /// The version that the writer was last asked for.
-    version: u64,
+    /// The revision that the writer was last asked for.
+    revision: Revision,
     peer: Option<Box<PeerHash>>,
 }
 
@@ -250,11 +260,13 @@ pub(crate) struct State {
     /// The flag with its value.
     name: String,
     writer: Writer,
+    /// The number with which this run writes.
+    run: i64,
     books: Books,
     next: RowId,
     /// The node, in a fleet.
     member: Option<MemberHandle>,
-    keys: Option<FleetKeys>,
+    keys: Option<Arc<FleetKeys>>,
     /// The slots of associations that were lost to other processes.
     lost_slots: BTreeSet<u8>,
 }
@@ -287,15 +299,12 @@ impl State {
         service_port: u16,
         confirms: Option<(Handle, u64)>,
     ) {
-        let version = saved.marks.version;
-        let replaces = self.books.rows.get_mut(&handle).map(|row| {
-            let former = row.version;
-            row.version = version;
-            former
-        });
+        let revision = Revision { version: saved.marks.version, writer: self.run };
+        let row = self.books.rows.get_mut(&handle);
+        let replaces = row.map(|row| std::mem::replace(&mut row.revision, revision));
         if replaces.is_none() {
             let peer = self.peer(agreed).map(Box::new);
-            self.books.rows.insert(handle, RowOf { id: self.next, version, peer });
+            self.books.rows.insert(handle, RowOf { id: self.next, revision, peer });
             self.next += 1;
         }
         let Some(RowOf { id, peer, .. }) = self.books.rows.get(&handle) else { return };
@@ -330,7 +339,15 @@ impl State {
     /// Removes an association that has ended.
     pub(crate) fn remove(&mut self, handle: Handle) {
         if let Some(row) = self.books.rows.remove(&handle) {
-            self.writer.change(row.id, Change::Remove { version: row.version }, None);
+            self.writer.change(row.id, Change::Remove { revision: row.revision }, None);
+        }
+    }
+
+    /// Removes an association with which nobody may go on: its peer was revoked, or has another one
+    /// now. The removal is written before anything else.
+    pub(crate) fn remove_first(&mut self, handle: Handle) {
+        if let Some(row) = self.books.rows.remove(&handle) {
+            self.writer.remove_first(row.id, row.revision);
         }
     }
 
@@ -390,6 +407,13 @@ impl State {
         Some(format!("{}: {why}", self.name))
     }
 
+    /// Why a node of a fleet takes no new associations because of the database, if that is so.
+    pub(crate) fn cut_off(&self) -> Option<String> {
+        let alone_since = self.member.as_ref()?.facts().alone_since?;
+        let is_long = alone_since.elapsed() >= CUT_OFF_AFTER;
+        is_long.then(|| format!("{}: the database does not answer", self.name))
+    }
+
     /// What can be waited for: that everything is written that was asked for until now.
     pub(crate) fn flushed(&self) -> Flushed {
         self.writer.flushed()
@@ -400,13 +424,19 @@ impl State {
         self.member.take()
     }
 
+    /// The number of this run, which no other process of the fleet has.
+    pub(crate) fn incarnation(&self) -> u32 {
+        // The numbers of its rows begin with it.
+        (self.next >> 32) as u32
+    }
+
     /// The slot of an association with these connection IDs, which are all in one slot.
     pub(crate) fn slot_of(&self, mut ids: impl Iterator<Item = ConnectionId>) -> Option<u8> {
         self.keys.as_ref()?.form().place(&ids.next()?).map(|place| place.slot)
     }
 
     /// What the nodes of a fleet know, in a fleet.
-    pub(crate) fn keys(&self) -> Option<&FleetKeys> {
+    pub(crate) fn keys(&self) -> Option<&Arc<FleetKeys>> {
         self.keys.as_ref()
     }
 

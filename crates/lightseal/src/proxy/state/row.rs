@@ -14,12 +14,21 @@ pub(super) type PeerHash = [u8; 32];
 /// What a peer has presented ([`Evidence`](lightseal_pki::Evidence) as bytes).
 pub(super) type Chain = Vec<u8>;
 
+/// A version of a row, and the run of a process that has written it. The version alone does not say
+/// enough: in a database that was rolled back, or was copied, two processes write the same version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Revision {
+    pub(super) version: u64,
+    /// A number that the run has drawn at random; 0 in a directory, which one process has at a time.
+    pub(super) writer: i64,
+}
+
 /// An association from the store.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(super) id: RowId,
-    /// The version of the row, which its marks state too.
-    pub(super) version: u64,
+    /// The revision of the row, whose version its marks state too.
+    pub(super) revision: Revision,
     /// The association; `None` if the row is damaged.
     pub(super) saved: Option<SavedAssociation>,
     /// The port from which the service saw its messages; 0 if it has seen none.
@@ -35,9 +44,9 @@ pub(crate) struct Row {
 #[derive(Debug)]
 pub(super) enum Change {
     Save(Save),
-    /// The row with this version goes.
+    /// The row of this revision goes.
     Remove {
-        version: u64,
+        revision: Revision,
     },
 }
 
@@ -51,8 +60,8 @@ pub(super) struct Save {
     /// The connection IDs that the peer uses, if the association has any, and their slot.
     pub(super) ids: Vec<ConnectionId>,
     pub(super) slot: u8,
-    /// The version that the store has of this row; `None` if the row is not in the store yet.
-    pub(super) replaces: Option<u64>,
+    /// What the store has of this row; `None` if the row is not in the store yet.
+    pub(super) replaces: Option<Revision>,
 }
 
 impl Change {
@@ -70,7 +79,7 @@ impl Change {
                 };
                 Some(Self::Save(Save { saved, replaces: former.replaces, ..new }))
             }
-            Self::Remove { .. } => former.replaces.map(|version| Self::Remove { version }),
+            Self::Remove { .. } => former.replaces.map(|revision| Self::Remove { revision }),
         }
     }
 }

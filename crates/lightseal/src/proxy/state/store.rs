@@ -12,7 +12,7 @@
 
 use super::key::StateKey;
 use super::place::{self, Lock, Place};
-use super::row::{self, Change, MOST_ROW_ID, PeerHash, Row, RowId, Sizes};
+use super::row::{self, Change, MOST_ROW_ID, PeerHash, Revision, Row, RowId, Sizes};
 use super::writer::{Backend, Batch, Loaded, WriteError};
 use crate::failure::{Context, Failure};
 use lightseal_dtls::{Marks, SavedAssociation};
@@ -210,17 +210,17 @@ impl Store {
             let sealed = states.get(id)?;
             let read = sealed.and_then(|sealed| self.read_row(id, mark.value(), sealed.value()));
             let Some((saved, service_port, peer)) = read else {
-                let (version, service_port, peer, chain) = (0, 0, None, None);
-                each(Row { id, version, saved: None, service_port, peer, chain, bytes: 0 });
+                let (revision, peer, chain) = (Revision::default(), None, None);
+                each(Row { id, revision, saved: None, service_port: 0, peer, chain, bytes: 0 });
                 continue;
             };
-            let version = saved.marks.version;
+            let revision = Revision { version: saved.marks.version, writer: 0 };
             let mut chain = None;
             if let Some(peer) = peer {
                 chain = chains.get(peer)?.map(|chain| chain.value().to_vec());
                 used.insert(peer);
             }
-            each(Row { id, version, saved: Some(saved), service_port, peer, chain, bytes: 0 });
+            each(Row { id, revision, saved: Some(saved), service_port, peer, chain, bytes: 0 });
         }
         let is_unused = |peer: &PeerHash| !used.contains(peer);
         if chains.iter()?.any(|entry| entry.is_ok_and(|(peer, _)| is_unused(&peer.value()))) {
@@ -229,7 +229,7 @@ impl Store {
                 Ok(transaction.open_table(CHAINS)?.retain(|peer, _| !is_unused(&peer))?)
             })?;
         }
-        Ok(Loaded { sizes, next })
+        Ok(Loaded { sizes, next, writer: 0 })
     }
 
     fn read_row(
@@ -300,7 +300,7 @@ impl Backend for Store {
 
 impl From<StoreError> for WriteError {
     fn from(error: StoreError) -> Self {
-        Self { may_pass: lacks_room(&error), why: error.to_string() }
+        Self { may_pass: lacks_room(&error), why: error.to_string(), is_late: false }
     }
 }
 

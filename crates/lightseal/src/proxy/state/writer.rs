@@ -7,7 +7,7 @@
 //! gone only what their peers presented, which later associations of the same peers may not present
 //! again.
 
-use super::row::{Chain, Change, PeerHash, Row, RowId, Sizes};
+use super::row::{Chain, Change, PeerHash, Revision, Row, RowId, Sizes};
 use crate::failure::Failure;
 use lightseal_dtls::Handle;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 
 /// The most changes in one transaction.
 const MOST_CHANGES: usize = 1000;
+
+/// The most chains in one transaction.
+const MOST_CHAINS_AT_ONCE: usize = 1000;
 
 /// How long the thread waits before it tries again to write.
 const RETRY: Duration = Duration::from_millis(500);
@@ -63,6 +66,8 @@ pub(super) struct Loaded {
     pub(super) sizes: Sizes,
     /// The number of the next new row.
     pub(super) next: RowId,
+    /// The number with which this run writes ([`Revision`](super::row::Revision)).
+    pub(super) writer: i64,
 }
 
 /// Why a batch was not written.
@@ -71,6 +76,8 @@ pub(super) struct WriteError {
     pub(super) why: String,
     /// Whether a later attempt may succeed, and be relied on.
     pub(super) may_pass: bool,
+    /// Whether the store has taken too long: a smaller batch may succeed where this one would not.
+    pub(super) is_late: bool,
 }
 
 /// What came of a change.
@@ -108,6 +115,8 @@ struct Pending {
     chains: BTreeMap<PeerHash, Chain>,
     /// Whoever waits until all changes are written that came before.
     flushes: Vec<Flush>,
+    /// Rows that go before anything else is written.
+    urgent: BTreeSet<RowId>,
     /// The row with which the next transaction begins: all have their turn.
     next: RowId,
     /// Nothing follows.
@@ -142,9 +151,21 @@ impl Pending {
         }
     }
 
-    /// What one transaction has: all chains, and the changes whose turn it is. No row is written before
-    /// the chain of its peer.
+    /// What one transaction has: urgent removals alone if there are any; else chains, and the changes
+    /// whose turn it is. No row is written before the chain of its peer.
     fn take(&mut self) -> Batch {
+        let first = std::mem::take(&mut self.urgent).into_iter();
+        let first = first.filter_map(|id| Some((id, self.changes.remove(&id)?)));
+        let first: BTreeMap<_, _> = first.collect();
+        if !first.is_empty() {
+            return self.batch(first, BTreeMap::new());
+        }
+        let mut chains = std::mem::take(&mut self.chains);
+        if chains.len() > MOST_CHAINS_AT_ONCE {
+            let first = chains.keys().nth(MOST_CHAINS_AT_ONCE).copied().unwrap_or_default();
+            self.chains = chains.split_off(&first);
+            return self.batch(BTreeMap::new(), chains);
+        }
         let mut changes = self.changes.split_off(&self.next);
         let mut rest = split_after(&mut changes, MOST_CHANGES);
         self.next = rest.keys().next().copied().unwrap_or_default();
@@ -155,6 +176,14 @@ impl Pending {
             changes.append(&mut self.changes);
         }
         self.changes.append(&mut rest);
+        self.batch(changes, chains)
+    }
+
+    fn batch(
+        &mut self,
+        changes: BTreeMap<RowId, Asked>,
+        chains: BTreeMap<PeerHash, Chain>,
+    ) -> Batch {
         // Whoever waits for none of the others waits for this transaction.
         let (answered, waiting) = std::mem::take(&mut self.flushes)
             .into_iter()
@@ -165,7 +194,7 @@ impl Pending {
             .partition::<Vec<_>, _>(|flush| flush.waits_for.is_empty());
         self.flushes = waiting;
         let flushes = answered.into_iter().map(|flush| flush.answer).collect();
-        Batch { changes, chains: std::mem::take(&mut self.chains), flushes }
+        Batch { changes, chains, flushes }
     }
 }
 
@@ -188,6 +217,27 @@ pub(super) struct Batch {
 impl Batch {
     fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.chains.is_empty()
+    }
+
+    /// Takes half of the batch, which is written later: chains before changes. `None` if it has one
+    /// entry.
+    fn split(&mut self) -> Option<Self> {
+        let half = (self.chains.len() + self.changes.len()) / 2;
+        if half == 0 {
+            return None;
+        }
+        let mut rest = Self {
+            changes: std::mem::take(&mut self.changes),
+            chains: BTreeMap::new(),
+            flushes: std::mem::take(&mut self.flushes),
+        };
+        if let Some(first) = self.chains.keys().nth(half).copied() {
+            rest.chains = self.chains.split_off(&first);
+        } else {
+            let later = split_after(&mut rest.changes, half - self.chains.len());
+            self.changes = std::mem::replace(&mut rest.changes, later);
+        }
+        Some(rest)
     }
 
     /// The changes, in the order of their rows: two processes that change the same rows do not wait
@@ -253,6 +303,16 @@ impl Writer {
     /// Asks for a change of a row. `confirms` is confirmed when it is written.
     pub(super) fn change(&self, id: RowId, change: Change, confirms: Option<(Handle, u64)>) {
         self.shared.lock().add(id, (change, confirms));
+        self.shared.work.notify_one();
+    }
+
+    /// Asks for a row to be removed before anything else is written, because nobody may go on with its
+    /// association.
+    pub(super) fn remove_first(&self, id: RowId, revision: Revision) {
+        let mut pending = self.shared.lock();
+        pending.add(id, (Change::Remove { revision }, None));
+        pending.urgent.insert(id);
+        drop(pending);
         self.shared.work.notify_one();
     }
 
@@ -332,30 +392,39 @@ impl Thread {
                 }
                 continue;
             }
-            let Some(lost) = self.write(&batch, is_last) else { return };
-            if !lost.is_empty() {
-                // Whatever follows for these rows would be lost, too.
-                let mut pending = shared.lock();
-                lost.iter().for_each(|id| drop(pending.changes.remove(id)));
+            let mut pieces = vec![batch];
+            while let Some(piece) = pieces.pop() {
+                let Some((done, rest)) = self.write(piece, is_last) else { return };
+                pieces.extend(rest);
+                self.wrote(&done);
             }
-            for some in batch.outcome(&lost).chunks(MOST_CONFIRMATIONS) {
-                (self.confirm)(some);
-            }
-            batch.answer();
         }
     }
 
-    /// Writes until it succeeds. The last changes of a proxy that ends are tried once, and a disk that
-    /// loses what it was given is not trusted again. Returns the rows that are lost; `None` if the
-    /// batch is not written.
-    fn write(&mut self, batch: &Batch, is_last: bool) -> Option<Vec<RowId>> {
-        let mut failing_since = None;
+    /// Tells everybody that a batch is written.
+    fn wrote(&self, Done { batch, lost }: &Done) {
+        if !lost.is_empty() {
+            // Whatever follows for these rows would be lost, too.
+            let mut pending = self.shared.lock();
+            lost.iter().for_each(|id| drop(pending.changes.remove(id)));
+        }
+        for some in batch.outcome(lost).chunks(MOST_CONFIRMATIONS) {
+            (self.confirm)(some);
+        }
+        batch.answer();
+    }
+
+    /// Writes until it succeeds. A batch that takes too long is halved, and the later parts are returned,
+    /// the last one first. The last changes of a proxy that ends are tried once, and a disk that
+    /// loses what it was given is not trusted again. Returns `None` if the batch is not written.
+    fn write(&mut self, mut batch: Batch, is_last: bool) -> Option<(Done, Vec<Batch>)> {
+        let (mut failing_since, mut later) = (None, Vec::new());
         let lost = loop {
             let written = match failing_since {
-                None => self.store.write(batch),
-                Some(_) => self.store.reopen().and_then(|()| self.store.write(batch)),
+                None => self.store.write(&batch),
+                Some(_) => self.store.reopen().and_then(|()| self.store.write(&batch)),
             };
-            let WriteError { why, may_pass } = match written {
+            let WriteError { why, may_pass, is_late } = match written {
                 Ok(lost) => break lost,
                 Err(error) => error,
             };
@@ -371,6 +440,9 @@ impl Thread {
             if is_last || !may_pass {
                 return None;
             }
+            if is_late {
+                later.extend(batch.split());
+            }
             std::thread::sleep(RETRY);
         };
         if let Some(since) = failing_since {
@@ -381,8 +453,14 @@ impl Thread {
         self.counters.changes.fetch_add(batch.changes.len() as u64, Relaxed);
         self.counters.transactions.fetch_add(1, Relaxed);
         self.counters.lost.fetch_add(lost.len() as u64, Relaxed);
-        Some(lost)
+        Some((Done { batch, lost }, later))
     }
+}
+
+/// A batch that is written, and the rows of it that are lost.
+struct Done {
+    batch: Batch,
+    lost: Vec<RowId>,
 }
 
 #[cfg(test)]
@@ -391,7 +469,16 @@ mod tests {
     use crate::proxy::state::row::Save;
     use lightseal_dtls::{Marks, SavedAssociation};
 
+    fn revision(version: u64) -> Revision {
+        Revision { version, writer: 5 }
+    }
+
+    fn remove(version: u64) -> Change {
+        Change::Remove { revision: revision(version) }
+    }
+
     fn save(version: u64, replaces: Option<u64>) -> Change {
+        let replaces = replaces.map(revision);
         let marks = Marks {
             version,
             send_epoch: 3,
@@ -427,13 +514,16 @@ mod tests {
         let mut pending = Pending::default();
         for id in 0..100_000 {
             pending.add(id, (save(1, None), None));
-            pending.add(id, (Change::Remove { version: 1 }, None));
+            pending.add(id, (remove(1), None));
         }
         assert!(pending.changes.is_empty());
         pending.add(7, (save(9, Some(8)), None));
-        pending.add(7, (Change::Remove { version: 1 }, None));
+        pending.add(7, (remove(1), None));
         assert!(
-            matches!(pending.take().changes[&7].0, Change::Remove { version: 8 }),
+            matches!(
+                pending.take().changes[&7].0,
+                Change::Remove { revision: Revision { version: 8, .. } }
+            ),
             "an earlier run has written it"
         );
     }
@@ -443,7 +533,7 @@ mod tests {
         let mut pending = Pending::default();
         assert!(pending.add_chain([1; 32], vec![1]));
         pending.add(3, (save(1, None), None));
-        pending.add(3, (Change::Remove { version: 1 }, None));
+        pending.add(3, (remove(1), None));
         let taken = pending.take();
         assert!(taken.changes.is_empty() && !taken.is_empty());
         assert_eq!(taken.chains[&[1; 32]], [1]);
@@ -491,10 +581,49 @@ mod tests {
     }
 
     #[test]
+    fn associations_that_nobody_may_go_on_with_end_before_anything_else() {
+        let mut pending = Pending::default();
+        assert!(pending.add_chain([1; 32], vec![1]));
+        (0..5000).for_each(|id| pending.add(id, (save(2, Some(1)), None)));
+        pending.add(4999, (remove(2), None));
+        pending.urgent.insert(4999);
+        let first = pending.take();
+        assert_eq!(first.changes.keys().collect::<Vec<_>>(), [&4999]);
+        assert!(first.chains.is_empty());
+        assert!(
+            matches!(&first.changes[&4999].0, Change::Remove { revision } if revision.version == 1)
+        );
+        assert_eq!(pending.take().changes.len(), MOST_CHANGES);
+    }
+
+    #[test]
+    fn a_batch_is_halved_until_one_entry_is_left_and_chains_come_first() {
+        let mut pending = Pending::default();
+        let (answer, answered) = channel();
+        (0..4).for_each(|id| pending.add(id, (save(1, None), None)));
+        assert!(pending.add_chain([1; 32], vec![1]) && pending.add_chain([2; 32], vec![2]));
+        pending.flushes.push(Flush { waits_for: BTreeSet::new(), answer });
+        let mut pieces = vec![pending.take()];
+        let mut written = Vec::new();
+        while let Some(mut piece) = pieces.pop() {
+            while let Some(rest) = piece.split() {
+                pieces.push(rest);
+            }
+            assert!(answered.try_recv().is_err(), "not before all of it is written");
+            written.push((piece.chains.len(), piece.changes.keys().copied().collect::<Vec<_>>()));
+            piece.answer();
+        }
+        let rows: Vec<RowId> = written[2..].iter().flat_map(|(_, rows)| rows.clone()).collect();
+        assert_eq!(written[..2], [(1, vec![]), (1, vec![])]);
+        assert_eq!((rows, written.len()), (vec![0, 1, 2, 3], 6));
+        assert_eq!(answered.try_recv(), Ok(()));
+    }
+
+    #[test]
     fn a_transaction_has_a_bounded_number_of_changes() {
         let mut pending = Pending::default();
         let all = MOST_CHANGES as u64 + 3;
-        (0..all).for_each(|id| pending.add(id, (Change::Remove { version: 1 }, None)));
+        (0..all).for_each(|id| pending.add(id, (remove(1), None)));
         assert_eq!((pending.take().changes.len(), pending.take().changes.len()), (MOST_CHANGES, 3));
         assert!(pending.take().is_empty());
     }

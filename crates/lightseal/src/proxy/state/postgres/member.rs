@@ -1,28 +1,33 @@
-//! The thread of a node: it beats, sees which nodes are dead, and moves slots.
+//! The thread of a node that sees which nodes are dead, moves slots, and takes associations over.
 //!
-//! It has a connection of its own, so that the writer's large batches do not keep it from beating. When
-//! it cannot reach the database nothing moves: slots only say where datagrams go.
+//! When it cannot reach the database nothing moves: slots only say where datagrams go. What it takes
+//! over it reads in pieces, so that it sees meanwhile what the others do.
 
 use super::SLOTS_AT_ONCE;
+use super::beat::{BEAT, Beating, Pulse};
 use super::error::DatabaseError;
 use super::session::{self, OwnRuntime, Session};
+use super::witness::Witness;
 use crate::proxy::fleet::death::DeathWatch;
-use crate::proxy::fleet::plan::{Roster, SlotMove};
+use crate::proxy::fleet::plan::{Roster, RosterNode, SlotMove};
 use crate::proxy::fleet::slots::{NodeNumber, SlotMap};
 use crate::proxy::state::key::StateKey;
 use crate::proxy::state::row::Row;
 use crate::proxy::state::writer::Flushed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio_postgres::Config;
 
-/// How often a node beats.
-const BEAT: Duration = Duration::from_millis(250);
+/// How often a node writes down how far the database has come.
+const REMEMBER: Duration = Duration::from_secs(1);
+
+/// How often chains are removed that no association needs.
+const TIDY: Duration = Duration::from_secs(3600);
 
 /// The most slots that a node gives away in one turn: their associations wait meanwhile.
 const MOST_GIVEN: usize = 16;
@@ -68,6 +73,9 @@ pub(crate) struct FleetFacts {
     pub(crate) adopted: u64,
     /// Whether the database cannot be reached.
     pub(crate) is_alone: bool,
+    /// Since when, by this process's clock.
+    #[serde(skip)]
+    pub(crate) alone_since: Option<Instant>,
     /// Why the process cannot go on.
     #[serde(skip)]
     pub(crate) ended: Option<&'static str>,
@@ -95,17 +103,17 @@ impl FleetFacts {
     }
 }
 
-/// A node of the fleet that does not beat yet.
+/// A node of the fleet, which beats, and moves no slots yet.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(super) name: String,
     pub(super) config: Config,
     pub(super) key: Arc<StateKey>,
     pub(super) node: NodeNumber,
-    pub(super) incarnation: u32,
     pub(super) address: String,
-    /// Whether the database was rolled back while this process ran: nothing is taken from it then.
-    pub(super) is_rolled_back: Arc<AtomicBool>,
+    pub(super) witness: Arc<Witness>,
+    pub(super) pulse: Arc<Pulse>,
+    pub(super) beating: Beating,
     /// The fleet as it was when this node came.
     pub(super) roster: Roster,
 }
@@ -143,7 +151,8 @@ impl Member {
             owned: self.roster.slots_of(self.node),
             unwritten: BTreeSet::new(),
             flushed: None,
-            beat: 0,
+            remembered_at: Instant::now(),
+            tidied_at: None,
             leaves: false,
             member: self,
         };
@@ -183,8 +192,10 @@ struct Thread {
     /// for its own.
     unwritten: BTreeSet<u8>,
     flushed: Option<Flushed>,
-    /// The last beat that was written.
-    beat: i64,
+    /// When it was last written down how far the database has come.
+    remembered_at: Instant,
+    /// When unused chains were last removed.
+    tidied_at: Option<Instant>,
     leaves: bool,
 }
 
@@ -206,6 +217,7 @@ impl Thread {
             match leaves.recv_timeout(wait) {
                 Ok(()) => {
                     self.leaves = true;
+                    self.member.pulse.leaves.store(true, Relaxed);
                     leaves_until = Some(Instant::now() + LEAVE_WITHIN);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -218,10 +230,11 @@ impl Thread {
                 self.say_alone(Some(&error));
                 Turn::Later
             });
+            self.remember();
             wait = match turn {
                 Turn::Later => BEAT.saturating_sub(began.elapsed()),
                 Turn::AtOnce => Duration::ZERO,
-                Turn::Last => return,
+                Turn::Last => return self.depart(),
             };
             if leaves_until.is_some_and(|until| Instant::now() >= until) {
                 tracing::warn!("{}: the other nodes take over in a while", self.member.name);
@@ -236,7 +249,11 @@ impl Thread {
 
     /// Says once that the database cannot be reached, and once that it can.
     fn say_alone(&self, error: Option<&DatabaseError>) {
-        let was = self.with_facts(|facts| std::mem::replace(&mut facts.is_alone, error.is_some()));
+        let was = self.with_facts(|facts| {
+            let since = facts.alone_since.take();
+            facts.alone_since = error.map(|_| since.unwrap_or_else(Instant::now));
+            std::mem::replace(&mut facts.is_alone, error.is_some())
+        });
         let name = &self.member.name;
         match error {
             Some(error) if !was => tracing::warn!("{name}: no slots move: {error}"),
@@ -262,32 +279,38 @@ impl Thread {
         })
     }
 
+    /// Writes down now and then how far the database has come.
+    fn remember(&mut self) {
+        if self.remembered_at.elapsed() < REMEMBER {
+            return;
+        }
+        self.remembered_at = Instant::now();
+        if let Err(error) = self.member.witness.remember() {
+            tracing::warn!("{error}");
+        }
+    }
+
     fn turn(&mut self) -> Result<Turn, DatabaseError> {
         let me = self.member.node;
-        let roster = self.ask(async |session| session.roster().await)?;
-        let own = roster.nodes.get(&me).map_or((0, 0), |node| node.pulse);
-        let known = (i64::from(self.member.incarnation), self.beat);
-        if own.0 > known.0 {
+        if self.member.pulse.is_replaced.load(Relaxed) {
             self.with_facts(|facts| facts.ended = Some("another process runs as this node"));
             return Ok(Turn::Last);
         }
-        if own < known {
-            self.enter_again()?;
-        }
-        // The answer to the beat before may be lost.
-        let (incarnation, beat, leaves) = (known.0, self.beat.max(own.1) + 1, self.leaves);
-        self.ask(async |session| session.beat(incarnation, beat, leaves).await)?;
-        self.beat = beat;
+        let known = self.member.witness.known();
+        let (mut roster, seen) = self.ask(async |session| session.roster().await)?;
+        Witness::refuse_other_cluster(self.member.witness.judge(&known, &seen))?;
         self.say_alone(None);
-        let mut roster = roster;
-        if let Some(node) = roster.nodes.get_mut(&me) {
-            node.leaves = self.leaves;
-        }
+        let address = self.member.address.parse().ok();
+        let pulse = (known.incarnation, known.beat);
+        // A database that was rolled back may not know this node.
+        let own = roster.nodes.entry(me);
+        let own = own.or_insert(RosterNode { pulse, leaves: false, address });
+        own.leaves = self.leaves || self.member.witness.distrusts();
         let others = roster.nodes.iter().filter(|(node, _)| **node != me);
         let others = others.map(|(node, of)| (*node, of.pulse));
         let dead = self.watch.read(self.began.elapsed(), others);
         let plan = roster.plan(me, &dead, &self.watch.heard());
-        if !plan.take.is_empty() && !self.member.is_rolled_back.load(Relaxed) {
+        if !plan.take.is_empty() && !self.member.witness.distrusts() {
             let taken = self.ask(async |session| session.move_slots(&plan.take).await)?;
             if !taken.is_empty() {
                 tracing::info!("{}: {} slots taken", self.member.name, taken.len());
@@ -295,36 +318,82 @@ impl Thread {
                 roster.moved(&plan.take, &taken);
             }
         }
-        self.follow(&roster, &dead)?;
+        let has_more = self.follow(&roster, &dead)?;
         let given = self.give(&mut roster, &plan.give)?;
         let waits_for_none = plan.give.len() <= given;
+        if !has_more && !self.leaves {
+            self.tidy(&roster)?;
+        }
         Ok(match (self.leaves, given > 0) {
             (true, _) if waits_for_none => Turn::Last,
             (true, true) => Turn::AtOnce,
+            _ if has_more => Turn::AtOnce,
             _ => Turn::Later,
         })
     }
 
-    /// The database knows less of this node than the node has told it.
-    fn enter_again(&mut self) -> Result<(), DatabaseError> {
-        if !self.member.is_rolled_back.swap(true, Relaxed) {
-            tracing::error!(
-                "{}: the database was rolled back: nothing is taken over from it until this node is \
-                 started with --forget",
-                self.member.name
-            );
+    /// Takes nodes out of the fleet that have been dead for long, and removes chains that no association
+    /// needs.
+    fn tidy(&mut self, roster: &Roster) -> Result<(), DatabaseError> {
+        for (node, pulse) in self.watch.gone() {
+            if roster.slots_of(node).is_empty() {
+                self.ask(async |session| session.depart(node, pulse).await)?;
+            }
         }
-        let (incarnation, beat) = (i64::from(self.member.incarnation), self.beat);
-        let address = self.member.address.clone();
-        self.ask(async |session| session.enter_again(incarnation, beat, &address).await)
+        if self.tidied_at.is_some_and(|at| at.elapsed() < TIDY) {
+            return Ok(());
+        }
+        self.tidied_at = Some(Instant::now());
+        let (config, node) = (self.member.config.clone(), self.member.node);
+        let name = self.member.name.clone();
+        // It may take a while in a large fleet. If it fails, the next one may succeed.
+        let tidying = std::thread::Builder::new().name("tidy".into()).spawn(move || {
+            let Ok(runtime) = OwnRuntime::new() else { return };
+            let removed = runtime.block_on(async {
+                let session = Session::begin(&config, node).await?;
+                session.remove_chains().await
+            });
+            match removed {
+                Ok(0) => {}
+                Ok(count) => tracing::info!("{name}: {count} chains of certificates removed"),
+                Err(error) => tracing::debug!("{name}: no chains removed: {error}"),
+            }
+        });
+        drop(tidying);
+        Ok(())
     }
 
-    /// Goes by the slots as the database has them.
+    /// The node has given its slots away: the others need not see it die.
+    fn depart(mut self) {
+        if !self.leaves {
+            return;
+        }
+        self.member.beating.stop();
+        let known = self.member.witness.known();
+        let (node, pulse) = (self.member.node, (known.incarnation, known.beat));
+        let departed = self.ask(async |session| {
+            let (roster, _) = session.roster().await?;
+            match roster.slots_of(node).is_empty() {
+                true => session.depart(node, pulse).await,
+                false => Ok(()),
+            }
+        });
+        if let Err(error) = departed {
+            tracing::debug!("{}: {error}", self.member.name);
+        }
+        self.remembered_at = Instant::now();
+        if let Err(error) = self.member.witness.remember() {
+            tracing::warn!("{error}");
+        }
+    }
+
+    /// Goes by the slots as the database has them. Returns whether there are more associations to be
+    /// taken over at once.
     fn follow(
         &mut self,
         roster: &Roster,
         dead: &BTreeSet<NodeNumber>,
-    ) -> Result<(), DatabaseError> {
+    ) -> Result<bool, DatabaseError> {
         let now = roster.slots_of(self.member.node);
         self.host.set_map(roster.map());
         let lost: BTreeSet<u8> = self.owned.difference(&now).copied().collect();
@@ -350,17 +419,23 @@ impl Thread {
         // Slots count as owned once their associations are here, so that a failure is made good.
         self.owned.retain(|slot| now.contains(slot) && !load.contains(slot));
         if !self.are_written() {
-            return Ok(());
+            return Ok(false);
         }
-        if !load.is_empty() && !self.member.is_rolled_back.load(Relaxed) {
-            let adopted = self.load(&load)?;
-            if adopted > 0 {
-                tracing::info!("{}: {adopted} associations taken over", self.member.name);
-                self.with_facts(|facts| facts.adopted += adopted);
-            }
+        if self.member.witness.distrusts() {
+            self.owned = now;
+            return Ok(false);
         }
-        self.owned = now;
-        Ok(())
+        let some: BTreeSet<u8> = load.iter().copied().take(SLOTS_AT_ONCE).collect();
+        if some.is_empty() {
+            return Ok(false);
+        }
+        let adopted = self.load(&some)?;
+        if adopted > 0 {
+            tracing::info!("{}: {adopted} associations taken over", self.member.name);
+            self.with_facts(|facts| facts.adopted += adopted);
+        }
+        self.owned.extend(&some);
+        Ok(load.len() > some.len())
     }
 
     /// Notes that writes of associations in these slots may be under way.
@@ -387,15 +462,12 @@ impl Thread {
 
     /// Goes on with the associations in these slots. Returns how many there are.
     fn load(&mut self, slots: &BTreeSet<u8>) -> Result<u64, DatabaseError> {
-        let (key, node) = (Arc::clone(&self.member.key), self.member.node);
+        let (key, witness) = (Arc::clone(&self.member.key), Arc::clone(&self.member.witness));
         let slots: Vec<i16> = slots.iter().map(|slot| i16::from(*slot)).collect();
-        let mut adopted = 0;
-        for some in slots.chunks(SLOTS_AT_ONCE) {
-            let rows = self.ask(async |session| session.load(&key, node, some).await)?;
-            let mut rows = rows.into_iter().peekable();
-            while rows.peek().is_some() {
-                adopted += self.host.adopt(rows.by_ref().take(MOST_ADOPTED).collect());
-            }
+        let rows = self.ask(async |session| session.load(&key, &witness, &slots).await)?;
+        let (mut adopted, mut rows) = (0, rows.into_iter().peekable());
+        while rows.peek().is_some() {
+            adopted += self.host.adopt(rows.by_ref().take(MOST_ADOPTED).collect());
         }
         Ok(adopted)
     }

@@ -2,8 +2,11 @@
 //!
 //! - [`schema`]: the tables;
 //! - [`session`]: connections to the database;
+//! - [`presence`]: whether a node runs that must not;
 //! - [`remembered`]: what a node remembers of the database, to see that it was rolled back;
-//! - [`member`]: the thread of a node, which moves slots;
+//! - [`witness`]: whether a running node still trusts the database;
+//! - [`beat`]: the thread of a node that beats;
+//! - [`member`]: the thread of a node that moves slots;
 //! - [`rows`]: how a batch becomes statements;
 //! - [`sql`]: the statements;
 //! - [`error`]: why a database fails.
@@ -12,14 +15,17 @@
 //! process that wrote a row last therefore is the only one that can go on with the association,
 //! whatever others believe, and however late their writes arrive.
 
+mod beat;
 mod error;
 pub(crate) mod member;
 pub(crate) mod owners;
+mod presence;
 mod remembered;
 mod rows;
 mod schema;
 mod session;
 mod sql;
+mod witness;
 
 use super::fleet_keys::FleetKeys;
 use super::key::StateKey;
@@ -28,10 +34,12 @@ use super::row::{Row, RowId, Sizes};
 use super::writer::{Backend, Batch, Loaded, WriteError};
 use crate::failure::{Context, Failure};
 use crate::proxy::fleet::slots::NodeNumber;
+use beat::{Heart, Pulse};
 use error::DatabaseError;
 use lightseal_owner_only::socket::prepare_directory;
 use member::Member;
-use remembered::{Memory, Remembered};
+use presence::Newcomer;
+use remembered::{Doubt, Memory};
 use rows::Statements;
 use session::{OwnRuntime, Session};
 use std::collections::BTreeSet;
@@ -40,16 +48,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
+use witness::Witness;
 
 /// How many slots are read at once.
-const SLOTS_AT_ONCE: usize = 16;
-
-/// How often a node writes down how far the database has come.
-const REMEMBER: Duration = Duration::from_secs(1);
+const SLOTS_AT_ONCE: usize = 8;
 
 /// The address of a database: `postgresql://user@host/database` or `host=/run/postgresql dbname=…`.
 #[derive(Clone, Debug)]
@@ -95,6 +99,8 @@ pub(crate) struct DatabaseArgs {
     pub(crate) address: SocketAddr,
     /// Whether connection IDs hide their slots.
     pub(crate) scrambles_ids: bool,
+    /// Whether standbys that become the primary server have all writes.
+    pub(crate) synchronous_failover: bool,
 }
 
 /// An open store.
@@ -106,15 +112,14 @@ pub(super) struct Postgres {
     node: NodeNumber,
     key: Arc<StateKey>,
     session: Option<Session>,
-    memory: Memory,
-    /// Whether the database was rolled back while this process ran.
-    is_rolled_back: Arc<AtomicBool>,
+    witness: Arc<Witness>,
     /// The number of this run, which no other process of the fleet has or ever had.
     incarnation: u32,
+    /// The number with which this run writes. It is random: after a rollback, numbers that are counted
+    /// come again.
+    writer: i64,
     /// The slots that the node owns at its start.
     slots: BTreeSet<u8>,
-    /// When it was last written down how far the database has come.
-    remembered_at: Instant,
     _lock: Lock,
 }
 
@@ -132,7 +137,7 @@ impl Postgres {
         key: StateKey,
         forget: bool,
     ) -> Result<(Self, Member, FleetKeys), Failure> {
-        let DatabaseArgs { url, node, address, scrambles_ids } = database;
+        let DatabaseArgs { url, node, address, scrambles_ids, synchronous_failover } = database;
         let (node, address) = (*node, address.to_string());
         let place = format!("--state {}", directory.display());
         prepare_directory(directory).context(&place)?;
@@ -140,24 +145,28 @@ impl Postgres {
             return Err(Failure::new(format_args!("{place}: another process has it open")));
         };
         let name = format!("--store {url}");
-        let (key, mut memory) = (Arc::new(key), Memory::read(directory).context(&place)?);
+        let (key, memory) =
+            (Arc::new(key), Memory::read(directory, node.0.into()).context(&place)?);
         let runtime = OwnRuntime::new().context(&name)?;
-        let (session, incarnation, roster, secret) = runtime.block_on(async {
+        let former = memory.remembered().map(|remembered| remembered.incarnation);
+        let newcomer = Newcomer { node, former, forgets: forget };
+        let (session, incarnation, roster, secret, witness) = runtime.block_on(async {
             let mut session = Session::begin(&url.0, node).await.context(&name)?;
-            let secret = session::bounded(schema::prepare(session.client(), &key, forget))
+            let secret = session::bounded(schema::prepare(session.client(), &key, &newcomer))
                 .await
                 .context(&name)?
                 .context(&name)?
                 .context(&name)?;
             session.prepare().await.context(&name)?;
             let seen = session::bounded(session.look()).await.context(&name)?.context(&name)?;
-            if !forget {
-                memory.judge(&seen).context(&name)?;
-            }
+            let witness = Witness::begin(&name, *synchronous_failover, memory, &seen, forget);
+            let witness = witness.context(&name)?;
             let incarnation = session.enter(&address).await.context(&name)?;
-            memory.write(seen.with_incarnation(incarnation)).context(&place)?;
+            witness.entered(incarnation);
+            witness.remember().context(&place)?;
+            session.fence(incarnation.into()).await.context(&name)?;
             let joined = session::bounded(async {
-                let mut roster = session.roster().await?;
+                let (mut roster, _) = session.roster().await?;
                 // Nobody else is known to be dead yet. What is nobody's is taken at once.
                 let take = roster.plan(node, &BTreeSet::new(), &BTreeSet::new()).take;
                 let taken = session.move_slots(&take).await?;
@@ -165,9 +174,11 @@ impl Postgres {
                 Ok::<_, DatabaseError>(roster)
             });
             let roster = joined.await.context(&name)?.context(&name)?;
-            Ok::<_, Failure>((session, incarnation, roster, secret))
+            Ok::<_, Failure>((session, incarnation, roster, secret, Arc::new(witness)))
         })?;
-        let (config, is_rolled_back) = (url.0.clone(), Arc::<AtomicBool>::default());
+        let config = url.0.clone();
+        let mut drawn = [0; 8];
+        getrandom::fill(&mut drawn).context("no randomness")?;
         let store = Self {
             name: name.clone(),
             runtime,
@@ -175,28 +186,24 @@ impl Postgres {
             node,
             key: Arc::clone(&key),
             session: Some(session),
-            memory,
-            is_rolled_back: Arc::clone(&is_rolled_back),
+            witness: Arc::clone(&witness),
             incarnation,
+            writer: i64::from_be_bytes(drawn),
             slots: roster.slots_of(node),
-            remembered_at: Instant::now(),
             _lock: lock,
         };
-        let member =
-            Member { name, config, key, node, incarnation, address, roster, is_rolled_back };
+        let pulse = Arc::<Pulse>::default();
+        let heart = Heart {
+            config: config.clone(),
+            node,
+            incarnation,
+            address: address.clone(),
+            witness: Arc::clone(&witness),
+            pulse: Arc::clone(&pulse),
+        };
+        let beating = heart.start().context(&name)?;
+        let member = Member { name, config, key, node, address, roster, witness, pulse, beating };
         Ok((store, member, FleetKeys::new(secret, *scrambles_ids)))
-    }
-
-    /// Writes down how far the database has come, so that the next run sees if it was rolled back.
-    fn remember(&mut self, seen: Remembered) {
-        self.remembered_at = Instant::now();
-        // The next run is to see it, too.
-        if self.is_rolled_back.load(Relaxed) {
-            return;
-        }
-        if let Err(error) = self.memory.write(seen) {
-            tracing::warn!("{}: {error}", self.memory.path().display());
-        }
     }
 }
 
@@ -206,41 +213,33 @@ impl Backend for Postgres {
     }
 
     fn load(&mut self, each: &mut dyn FnMut(Row)) -> Result<Loaded, Failure> {
-        let session = self.session.as_mut().ok_or_else(|| Failure::new("not connected"))?;
+        let session = self.session.as_ref().ok_or_else(|| Failure::new("not connected"))?;
         let (mut sizes, slots) = (Sizes::default(), Vec::from_iter(&self.slots));
         for some in slots.chunks(SLOTS_AT_ONCE) {
             let some: Vec<_> = some.iter().map(|slot| i16::from(**slot)).collect();
-            let rows = self.runtime.block_on(session.load(&self.key, self.node, &some));
+            let rows = self.runtime.block_on(session.load(&self.key, &self.witness, &some));
             for row in rows.map_err(Failure::new)? {
                 sizes.rows += 1;
                 sizes.stored += row.bytes;
                 each(row);
             }
         }
-        Ok(Loaded { sizes, next: RowId::from(self.incarnation) << 32 })
+        let next = RowId::from(self.incarnation) << 32;
+        Ok(Loaded { sizes, next, writer: self.writer })
     }
 
     fn write(&mut self, batch: &Batch) -> Result<Vec<RowId>, WriteError> {
         let statements = Statements::of(batch, &self.key)?;
-        let session = self.session.as_mut().ok_or_else(|| DatabaseError::new("not connected"))?;
-        let incarnation = self.incarnation.into();
-        let written = self.runtime.block_on(session::bounded(async {
-            let lost = statements.write(session, incarnation).await?;
-            let seen = match self.remembered_at.elapsed() >= REMEMBER {
-                true => Some(session.look().await?),
-                false => None,
-            };
-            Ok((lost, seen))
-        }));
-        let (lost, seen) = written.and_then(|written| written).inspect_err(|_| {
+        let session = self.session.as_ref().ok_or_else(|| DatabaseError::new("not connected"))?;
+        let writing = session::bounded(statements.write(session, self.writer, &self.witness));
+        let written = self.runtime.block_on(writing);
+        let lost = written.and_then(|written| written).inspect_err(|_| {
             // The answer to this write may be lost: nothing more is heard of this connection.
             self.session = None;
         })?;
-        if let Some(seen) = seen {
-            self.remember(seen);
-        }
         for alarm in &lost.rolled_back {
             tracing::error!("{}: {alarm}; was the database rolled back?", self.name);
+            self.witness.doubt(Doubt::OlderRow);
         }
         Ok(lost.rows)
     }
@@ -248,18 +247,17 @@ impl Backend for Postgres {
     /// Connects again.
     fn reopen(&mut self) -> Result<(), WriteError> {
         self.session = None;
-        let (session, seen) = self.runtime.block_on(async {
-            let mut session = Session::begin(&self.config, self.node).await?;
+        let (config, node, witness) = (&self.config, self.node, &self.witness);
+        let incarnation = self.incarnation.into();
+        self.session = Some(self.runtime.block_on(async {
+            let mut session = Session::begin(config, node).await?;
             session.prepare().await?;
+            let known = witness.known();
             let seen = session::bounded(session.look()).await??;
-            Ok::<_, DatabaseError>((session, seen))
-        })?;
-        if let Err(rolled_back) = self.memory.judge(&seen)
-            && !self.is_rolled_back.swap(true, Relaxed)
-        {
-            tracing::error!("{}: {rolled_back}", self.name);
-        }
-        self.session = Some(session);
+            Witness::refuse_other_cluster(witness.judge(&known, &seen))?;
+            session.fence(incarnation).await?;
+            Ok::<_, DatabaseError>(session)
+        })?);
         Ok(())
     }
 }
@@ -268,7 +266,7 @@ impl From<DatabaseError> for WriteError {
     /// Whatever the database refuses, it is known to have done nothing or is asked later what it has
     /// done: each error may pass.
     fn from(error: DatabaseError) -> Self {
-        Self { why: error.to_string(), may_pass: true }
+        Self { why: error.to_string(), may_pass: true, is_late: error.is_late() }
     }
 }
 

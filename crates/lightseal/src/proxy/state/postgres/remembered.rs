@@ -2,9 +2,9 @@
 //!
 //! A database that was restored from a backup or a snapshot, or that failed over to a standby which
 //! had not received all writes, has marks that are too small: whoever goes on from them uses nonces a
-//! second time. A node therefore keeps in a file which database it knows, its timeline, the number and
-//! the last beat of its own last run there, and how long the log of writes was. A copy knows less of the
-//! node.
+//! second time. A node therefore keeps in a file which database it knows, its timeline, what the node
+//! itself has told it (the number of its last run, the last beat of that run and the number of its
+//! transactions), and how long the log of writes was.
 
 use super::error::DatabaseError;
 use lightseal_owner_only::file;
@@ -21,82 +21,152 @@ const FILE: &str = "database.json";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Remembered {
     /// The cluster's number, which initdb draws.
-    system_identifier: i64,
+    pub(super) system_identifier: i64,
     /// Counts promotions of standbys and restores to a point in time.
-    timeline: i64,
+    pub(super) timeline: i64,
     /// The length in bytes of the log of writes that was flushed.
-    log_bytes: i64,
+    pub(super) log_bytes: i64,
     /// The number of this node's last run; 0 if it had none. Numbers only grow.
-    incarnation: i64,
+    pub(super) incarnation: i64,
     /// The last beat of that run.
     #[serde(default)]
-    beat: i64,
+    pub(super) beat: i64,
+    /// How many transactions of this node, in all its runs, have written associations.
+    #[serde(default)]
+    pub(super) writes: i64,
+    /// The node whose run, beat and transactions these are.
+    #[serde(default)]
+    pub(super) node: i16,
 }
 
-/// How the database differs from the one that is remembered.
+/// What a database says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RolledBack {
+pub(super) struct Seen {
+    pub(super) now: Remembered,
+    /// Whether a node of the fleet has found that the database was rolled back.
+    pub(super) is_condemned: bool,
+}
+
+/// Why the associations in a database may be older than what was used of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doubt {
     OtherCluster,
-    OtherTimeline { remembered: i64, found: i64 },
+    /// A standby has become the primary server, and nobody has declared that it had all writes.
+    LaterTimeline {
+        remembered: i64,
+        found: i64,
+    },
+    EarlierTimeline {
+        remembered: i64,
+        found: i64,
+    },
     ShorterLog,
     OlderRun,
+    /// A row was older than the node knows it.
+    OlderRow,
+    /// Another node has found one of these.
+    Condemned,
 }
 
-impl fmt::Display for RolledBack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OtherCluster => f.write_str("it is another database cluster than before")?,
-            Self::OtherTimeline { remembered, found } => {
-                write!(f, "it is on timeline {found}, not {remembered} as before")?;
-            }
-            Self::ShorterLog => f.write_str("its log is shorter than it was")?,
-            Self::OlderRun => f.write_str("it knows less than this node has told it")?,
-        }
-        f.write_str(
-            ": what is stored may be older than what was used, so no association is taken over; \
-             --forget starts afresh, with new handshakes",
+impl Doubt {
+    /// Whether the database is known to have lost writes. Then no node of the fleet may take
+    /// associations over from it.
+    pub(super) const fn is_proof(self) -> bool {
+        matches!(
+            self,
+            Self::EarlierTimeline { .. } | Self::ShorterLog | Self::OlderRun | Self::OlderRow
         )
     }
 }
 
-impl std::error::Error for RolledBack {}
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self {
+            Self::LaterTimeline { remembered, found } => {
+                return write!(
+                    f,
+                    "it is on timeline {found}, not {remembered} as before, and the new primary server \
+                     may lack writes, so no association is taken over; --synchronous-failover declares \
+                     that it has them all, and --forget starts afresh, with new handshakes"
+                );
+            }
+            Self::OtherCluster => "it is another database cluster than before",
+            Self::EarlierTimeline { .. } => {
+                "the database was rolled back: its timeline is an earlier one than before"
+            }
+            Self::ShorterLog => "the database was rolled back: its log is shorter than it was",
+            Self::OlderRun => {
+                "the database was rolled back: it knows less than this node has told it"
+            }
+            Self::OlderRow => {
+                "the database was rolled back: it has older rows than this node has written"
+            }
+            Self::Condemned => "the database was rolled back, as a node of the fleet has found",
+        };
+        write!(
+            f,
+            "{what}: what is stored may be older than what was used, so no association is taken over; \
+             --forget starts afresh, with new handshakes"
+        )
+    }
+}
 
-impl Remembered {
-    /// Reads what the database says of itself.
+impl std::error::Error for Doubt {}
+
+impl Seen {
+    /// Reads what the database says of itself and of a node, in the columns from `first` on.
     ///
     /// # Errors
     ///
     /// If it says something else.
-    pub(super) fn from_record(record: &Record) -> Result<Self, DatabaseError> {
-        Ok(Self {
-            system_identifier: record.try_get(0)?,
-            timeline: record.try_get(1)?,
-            log_bytes: record.try_get(2)?,
-            incarnation: record.try_get(3)?,
-            beat: record.try_get(4)?,
-        })
+    pub(super) fn from_record(
+        record: &Record,
+        first: usize,
+        node: i16,
+    ) -> Result<Self, DatabaseError> {
+        let now = Remembered {
+            node,
+            system_identifier: record.try_get(first)?,
+            timeline: record.try_get(first + 1)?,
+            log_bytes: record.try_get(first + 2)?,
+            incarnation: record.try_get(first + 3)?,
+            beat: record.try_get(first + 4)?,
+            writes: record.try_get(first + 5)?,
+        };
+        Ok(Self { now, is_condemned: record.try_get(first + 6)? })
     }
+}
 
-    /// What to remember when this run of the node has entered its number in the database, and has not
-    /// beaten yet.
-    pub(super) fn with_incarnation(self, incarnation: u32) -> Self {
-        Self { incarnation: incarnation.into(), beat: 0, ..self }
-    }
-
-    /// Compares the database, as it is now, with what is remembered.
-    fn judge(&self, now: &Self) -> Result<(), RolledBack> {
+impl Remembered {
+    /// Compares the database, as it is now, with what is remembered. A failover is `declared` where
+    /// standbys that become primary have all writes.
+    ///
+    /// A declared failover is believed as far as this node knows better: what the node has told the
+    /// database must be there. The log of the former primary server may have been longer by what nobody
+    /// had waited for.
+    pub(super) fn judge(&self, seen: &Seen, declared: bool) -> Result<(), Doubt> {
+        let Seen { now, is_condemned } = seen;
         if now.system_identifier != self.system_identifier {
-            return Err(RolledBack::OtherCluster);
+            return Err(Doubt::OtherCluster);
         }
-        if now.timeline != self.timeline {
-            let (remembered, found) = (self.timeline, now.timeline);
-            return Err(RolledBack::OtherTimeline { remembered, found });
+        let (remembered, found) = (self.timeline, now.timeline);
+        if found < remembered {
+            return Err(Doubt::EarlierTimeline { remembered, found });
         }
-        if (now.incarnation, now.beat) < (self.incarnation, self.beat) {
-            return Err(RolledBack::OlderRun);
+        if (now.incarnation, now.beat) < (self.incarnation, self.beat) || now.writes < self.writes {
+            return Err(Doubt::OlderRun);
+        }
+        if *is_condemned {
+            return Err(Doubt::Condemned);
+        }
+        if found > remembered {
+            return match declared {
+                true => Ok(()),
+                false => Err(Doubt::LaterTimeline { remembered, found }),
+            };
         }
         if now.log_bytes < self.log_bytes {
-            return Err(RolledBack::ShorterLog);
+            return Err(Doubt::ShorterLog);
         }
         Ok(())
     }
@@ -110,15 +180,22 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Reads the file in a directory. Where there is none, nothing is remembered yet.
+    /// Reads the file in the directory of a node. Where there is none, nothing is remembered yet. What a
+    /// run with another number has told the database says nothing about this node.
     ///
     /// # Errors
     ///
     /// If it cannot be read, or is damaged.
-    pub(super) fn read(directory: &Path) -> io::Result<Self> {
+    pub(super) fn read(directory: &Path, node: i16) -> io::Result<Self> {
         let path = directory.join(FILE);
         let remembered = match std::fs::read(&path) {
-            Ok(bytes) => Some(serde_json::from_slice(&bytes)?),
+            Ok(bytes) => {
+                let former: Remembered = serde_json::from_slice(&bytes)?;
+                Some(match former.node == node {
+                    true => former,
+                    false => Remembered { node, incarnation: 0, beat: 0, writes: 0, ..former },
+                })
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
@@ -129,13 +206,9 @@ impl Memory {
         &self.path
     }
 
-    /// Compares the database with what is remembered.
-    ///
-    /// # Errors
-    ///
-    /// If it was rolled back, or may have been.
-    pub(super) fn judge(&self, now: &Remembered) -> Result<(), RolledBack> {
-        self.remembered.as_ref().map_or(Ok(()), |remembered| remembered.judge(now))
+    /// What the last run has left; `None` if there was none.
+    pub(super) const fn remembered(&self) -> Option<&Remembered> {
+        self.remembered.as_ref()
     }
 
     /// Remembers the database as it is now.
@@ -158,30 +231,55 @@ impl Memory {
 mod tests {
     use super::*;
 
+    const THEN: Remembered = Remembered {
+        system_identifier: -5,
+        timeline: 2,
+        log_bytes: 1 << 40,
+        incarnation: 7,
+        beat: 40,
+        writes: 1000,
+        node: 3,
+    };
+
+    fn judge(now: Remembered, declared: bool) -> Result<(), Doubt> {
+        THEN.judge(&Seen { now, is_condemned: false }, declared)
+    }
+
     #[test]
-    fn a_database_that_went_back_is_seen() {
-        let then = Remembered {
-            system_identifier: -5,
-            timeline: 2,
-            log_bytes: 1 << 40,
-            incarnation: 7,
-            beat: 40,
-        };
-        assert_eq!(then.judge(&then), Ok(()));
-        assert_eq!(then.judge(&Remembered { log_bytes: (1 << 40) + 1, ..then }), Ok(()));
-        let shorter = Remembered { log_bytes: (1 << 40) - 1, ..then };
-        assert_eq!(then.judge(&shorter), Err(RolledBack::ShorterLog));
-        for (incarnation, beat) in [(6, i64::MAX), (7, 39)] {
-            let older = Remembered { incarnation, beat, log_bytes: i64::MAX, ..then };
-            assert_eq!(then.judge(&older), Err(RolledBack::OlderRun));
+    fn a_database_that_went_back_is_seen_whatever_is_declared() {
+        for declared in [false, true] {
+            assert_eq!(judge(THEN, declared), Ok(()));
+            let later = Remembered { log_bytes: (1 << 40) + 1, writes: 1001, ..THEN };
+            assert_eq!(judge(later, declared), Ok(()));
+            assert_eq!(judge(Remembered { incarnation: 8, beat: 0, ..THEN }, declared), Ok(()));
+            let shorter = Remembered { log_bytes: (1 << 40) - 1, ..THEN };
+            assert_eq!(judge(shorter, declared), Err(Doubt::ShorterLog));
+            for timeline in [2, 3] {
+                let long = Remembered { log_bytes: i64::MAX, timeline, ..THEN };
+                for older in [
+                    Remembered { incarnation: 6, beat: i64::MAX, ..long },
+                    Remembered { beat: 39, ..long },
+                    Remembered { writes: 999, ..long },
+                ] {
+                    assert_eq!(judge(older, declared), Err(Doubt::OlderRun));
+                }
+            }
+            let other = Remembered { system_identifier: 5, ..THEN };
+            assert_eq!(judge(other, declared), Err(Doubt::OtherCluster));
+            let expected = Doubt::EarlierTimeline { remembered: 2, found: 1 };
+            assert_eq!(judge(Remembered { timeline: 1, ..THEN }, declared), Err(expected));
+            let condemned = Seen { now: THEN, is_condemned: true };
+            assert_eq!(THEN.judge(&condemned, declared), Err(Doubt::Condemned));
         }
-        assert_eq!(then.judge(&Remembered { incarnation: 8, beat: 0, ..then }), Ok(()));
-        for found in [1, 3] {
-            let other = Remembered { timeline: found, log_bytes: i64::MAX, ..then };
-            let expected = RolledBack::OtherTimeline { remembered: 2, found };
-            assert_eq!(then.judge(&other), Err(expected));
-        }
-        let other = Remembered { system_identifier: 5, ..then };
-        assert_eq!(then.judge(&other), Err(RolledBack::OtherCluster));
+    }
+
+    #[test]
+    fn a_failover_is_accepted_if_it_is_declared_to_have_lost_nothing() {
+        // The former primary server had written what no standby has, and nobody had waited for that.
+        let after = Remembered { timeline: 3, log_bytes: (1 << 40) - 100, ..THEN };
+        let doubt = Doubt::LaterTimeline { remembered: 2, found: 3 };
+        assert_eq!(judge(after, false), Err(doubt));
+        assert!(!doubt.is_proof());
+        assert_eq!(judge(after, true), Ok(()));
     }
 }

@@ -4,9 +4,12 @@
 //! arrays and answers with the rows that it changed.
 
 use super::error::DatabaseError;
+use super::remembered::Seen;
 use super::session::{Prepared, Session};
+use super::sql;
+use super::witness::Witness;
 use crate::proxy::state::key::StateKey;
-use crate::proxy::state::row::{self, Change, PeerHash, RowId, Save};
+use crate::proxy::state::row::{self, Change, PeerHash, Revision, RowId, Save};
 use crate::proxy::state::writer::{Batch, WriteError};
 use std::collections::{BTreeMap, HashSet};
 use tokio_postgres::types::ToSql;
@@ -16,8 +19,9 @@ use tokio_postgres::{Client, Statement};
 #[derive(Debug, Default)]
 struct Columns {
     id: Vec<i64>,
-    /// The version that a row has before.
+    /// The version that a row has before, and who has written it.
     former: Vec<i64>,
+    former_writer: Vec<i64>,
     /// Version, sending epoch and limit, delivering epoch and limit, skipped numbers.
     marks: [Vec<i64>; 6],
     port: Vec<i32>,
@@ -35,7 +39,11 @@ impl Columns {
 
     fn push(&mut self, id: RowId, save: &Save, sealed: Option<Vec<u8>>) -> Result<(), WriteError> {
         let number = |number: u64| {
-            let why = || WriteError { why: format!("a mark of {number}"), may_pass: false };
+            let why = || WriteError {
+                why: format!("a mark of {number}"),
+                may_pass: false,
+                is_late: false,
+            };
             i64::try_from(number).map_err(|_| why())
         };
         let marks = save.saved.marks;
@@ -52,7 +60,9 @@ impl Columns {
         }
         let id = number(id)?;
         self.id.push(id);
-        self.former.push(number(save.replaces.unwrap_or(0))?);
+        let former = save.replaces.unwrap_or_default();
+        self.former.push(number(former.version)?);
+        self.former_writer.push(former.writer);
         self.port.push(save.service_port.into());
         self.slot.push(save.slot.into());
         self.peer.push(save.peer.map(|peer| peer.to_vec()));
@@ -72,41 +82,42 @@ impl Columns {
     }
 
     fn parameters<'a>(&'a self, writer: &'a i64) -> Vec<&'a (dyn ToSql + Sync)> {
-        let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&self.id, &self.former];
+        let mut parameters: Vec<&(dyn ToSql + Sync)> =
+            vec![&self.id, &self.former, &self.former_writer];
         parameters.extend(self.marks.iter().map(|column| column as &(dyn ToSql + Sync)));
         parameters.extend([&self.port as &(dyn ToSql + Sync), writer]);
         parameters
     }
 
-    /// Runs a statement, and adds the rows that it has not changed to `unchanged`.
+    /// Runs a statement, and returns the rows that it has not changed.
     async fn run(
         &self,
         (client, statement): (&Client, &Statement),
         writer: i64,
-        unchanged: &mut Vec<Expected>,
-    ) -> Result<(), DatabaseError> {
+        node: i16,
+    ) -> Result<Vec<Expected>, tokio_postgres::Error> {
         if self.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut parameters = self.parameters(&writer);
         if statement.params().len() > parameters.len() {
             parameters.extend([&self.sealed as &(dyn ToSql + Sync), &self.cids.0, &self.cids.1]);
         }
         if statement.params().len() > parameters.len() {
-            parameters.extend([&self.slot as &(dyn ToSql + Sync), &self.peer]);
+            parameters.extend([&self.slot as &(dyn ToSql + Sync), &self.peer, &node]);
         }
         let mut changed = HashSet::new();
         for row in client.query(statement, &parameters).await? {
             changed.insert(row.try_get::<_, i64>(0)?);
         }
-        let rows = self.id.iter().zip(&self.former).zip(self.versions());
+        let former = self.former.iter().zip(&self.former_writer);
+        let rows = self.id.iter().zip(former).zip(self.versions());
         let rows = rows.map(|((id, former), version)| Expected {
             id: *id,
-            former: *former,
+            former: (*former.0, *former.1),
             version: *version,
         });
-        unchanged.extend(rows.filter(|row| !changed.contains(&row.id)));
-        Ok(())
+        Ok(rows.filter(|row| !changed.contains(&row.id)).collect())
     }
 }
 
@@ -114,7 +125,8 @@ impl Columns {
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     id: i64,
-    former: i64,
+    /// The version and the writer that the row has before; both are 0 if there was none.
+    former: (i64, i64),
     version: i64,
 }
 
@@ -127,6 +139,8 @@ enum Found {
     Lost,
     /// A version before the one that was confirmed.
     Older,
+    /// The version that was confirmed, of another writer: others have gone on from an older one.
+    Diverged,
 }
 
 impl Expected {
@@ -134,7 +148,10 @@ impl Expected {
     fn found(self, row: Option<(i64, i64)>, writer: i64) -> Found {
         match row {
             Some((version, by)) if (version, by) == (self.version, writer) => Found::Written,
-            Some((version, _)) if version < self.former => Found::Older,
+            Some((version, _)) if version < self.former.0 => Found::Older,
+            Some((version, by)) if version == self.former.0 && by != self.former.1 => {
+                Found::Diverged
+            }
             _ => Found::Lost,
         }
     }
@@ -154,7 +171,7 @@ pub(super) struct Statements {
     marks: Columns,
     states: Columns,
     inserts: Columns,
-    removed: (Vec<i64>, Vec<i64>),
+    removed: Removed,
     chains: (Vec<Vec<u8>>, Vec<Vec<u8>>),
 }
 
@@ -177,6 +194,7 @@ impl Statements {
                     let sealed = row::seal(key, id, save).map_err(|error| WriteError {
                         why: format!("no randomness: {error}"),
                         may_pass: true,
+                        is_late: false,
                     })?;
                     let columns = match (save.replaces, &sealed) {
                         (None, _) => &mut statements.inserts,
@@ -185,21 +203,12 @@ impl Statements {
                     };
                     columns.push(id, save, sealed)?;
                 }
-                Change::Remove { version } => {
-                    statements.removed.0.push(id as i64);
-                    statements.removed.1.push(*version as i64);
+                Change::Remove { revision: Revision { version, writer } } => {
+                    statements.removed.push(id as i64, (*version as i64, *writer));
                 }
             }
         }
         Ok(statements)
-    }
-
-    /// How many statements there are.
-    fn count(&self) -> usize {
-        let columns = [&self.marks, &self.states, &self.inserts];
-        let saves = columns.into_iter().filter(|columns| !columns.is_empty()).count();
-        let others = [self.removed.0.is_empty(), self.chains.0.is_empty()];
-        saves + others.into_iter().filter(|empty| !empty).count()
     }
 
     /// Writes the batch in one transaction. The same batch can be written again: what is written
@@ -207,50 +216,51 @@ impl Statements {
     ///
     /// # Errors
     ///
-    /// If it is not known whether the batch is written.
+    /// If it is not known whether the batch is written, or another session writes for this node.
     pub(super) async fn write(
         &self,
         session: &Session,
         writer: i64,
+        witness: &Witness,
     ) -> Result<NotWritten, DatabaseError> {
         let (client, prepared) = session.parts()?;
-        // A statement alone is a transaction.
-        let is_several = self.count() > 1;
-        if is_several {
-            client.batch_execute("BEGIN").await?;
-        }
+        let (node, fence, known) = (session.node(), session.fenced()?, witness.known());
         // After an error the caller gives up the connection, and with it the transaction.
-        let unchanged = self.run(client, prepared, writer).await?;
-        if is_several {
-            client.batch_execute("COMMIT").await?;
-        }
+        let parameters: [&(dyn ToSql + Sync); 2] = [&node, &fence];
+        let (_, begun) = tokio::try_join!(
+            client.batch_execute(sql::BEGIN),
+            client.query_opt(&prepared.writes, &parameters),
+        )?;
+        let Some(begun) = begun else {
+            return Err(DatabaseError::new("another session writes for this node"));
+        };
+        Witness::refuse_other_cluster(witness.judge(&known, &Seen::from_record(&begun, 1, node)?))?;
+        // The database need not wait for this program between the statements.
+        let (_, marks, states, inserts, _, _) = tokio::try_join!(
+            self.write_chains(client, prepared),
+            self.marks.run((client, &prepared.marks), writer, node),
+            self.states.run((client, &prepared.states), writer, node),
+            self.inserts.run((client, &prepared.insert), writer, node),
+            self.removed.run((client, &prepared.remove)),
+            client.batch_execute("COMMIT"),
+        )?;
+        witness.written(begun.try_get(0)?);
+        let unchanged = [marks, states, inserts].concat();
         if unchanged.is_empty() {
             return Ok(NotWritten::default());
         }
         self.read_back(client, prepared, unchanged, writer).await
     }
 
-    async fn run(
+    async fn write_chains(
         &self,
         client: &Client,
         prepared: &Prepared,
-        writer: i64,
-    ) -> Result<Vec<Expected>, DatabaseError> {
-        let mut unchanged = Vec::new();
+    ) -> Result<(), tokio_postgres::Error> {
         if !self.chains.0.is_empty() {
             client.execute(&prepared.chains, &[&self.chains.0, &self.chains.1]).await?;
         }
-        for (columns, statement) in [
-            (&self.marks, &prepared.marks),
-            (&self.states, &prepared.states),
-            (&self.inserts, &prepared.insert),
-        ] {
-            columns.run((client, statement), writer, &mut unchanged).await?;
-        }
-        if !self.removed.0.is_empty() {
-            client.execute(&prepared.remove, &[&self.removed.0, &self.removed.1]).await?;
-        }
-        Ok(unchanged)
+        Ok(())
     }
 
     /// Decides what became of rows that were not changed: the answer to an earlier attempt may be
@@ -268,27 +278,53 @@ impl Statements {
             rows.insert(row.try_get::<_, i64>(0)?, (row.try_get(1)?, row.try_get(2)?));
         }
         let mut not_written = NotWritten::default();
-        let mut older = (Vec::new(), Vec::new());
+        let mut older = Removed::default();
         for expected in unchanged {
             let row = rows.get(&expected.id).copied();
             match (expected.found(row, writer), row) {
                 (Found::Written, _) => continue,
-                (Found::Older, Some((version, _))) => {
+                (Found::Older, Some((version, by))) => {
                     let Expected { id, former, .. } = expected;
+                    let former = former.0;
                     let alarm = format!("row {id} has version {version}, after version {former}");
                     not_written.rolled_back.push(alarm);
-                    older.0.push(id);
-                    older.1.push(version);
+                    older.push(id, (version, by));
+                }
+                (Found::Diverged, _) => {
+                    let Expected { id, former, .. } = expected;
+                    let version = former.0;
+                    let alarm = format!("row {id} has version {version} of another process");
+                    not_written.rolled_back.push(alarm);
                 }
                 _ => {}
             }
             not_written.rows.push(expected.id as RowId);
         }
-        if !older.0.is_empty() {
-            // Nobody may go on from such a row: its numbers were used.
-            client.execute(&prepared.remove, &[&older.0, &older.1]).await?;
-        }
+        // Nobody may go on from such a row: its numbers were used.
+        older.run((client, &prepared.remove)).await?;
         Ok(not_written)
+    }
+}
+
+/// Rows that are removed: numbers, versions and writers.
+#[derive(Debug, Default)]
+struct Removed(Vec<i64>, Vec<i64>, Vec<i64>);
+
+impl Removed {
+    fn push(&mut self, id: i64, (version, writer): (i64, i64)) {
+        self.0.push(id);
+        self.1.push(version);
+        self.2.push(writer);
+    }
+
+    async fn run(
+        &self,
+        (client, statement): (&Client, &Statement),
+    ) -> Result<(), tokio_postgres::Error> {
+        if !self.0.is_empty() {
+            client.execute(statement, &[&self.0, &self.1, &self.2]).await?;
+        }
+        Ok(())
     }
 }
 
@@ -297,14 +333,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_that_was_not_changed_is_ours_lost_or_older() {
-        let expected = Expected { id: 1, former: 6, version: 7 };
+    fn a_row_that_was_not_changed_is_ours_lost_older_or_diverged() {
+        let expected = Expected { id: 1, former: (6, 29), version: 7 };
         for (row, found) in [
             (Some((7, 30)), Found::Written),
             // Another process has taken it over from version 6, as this one tried to write.
             (Some((7, 31)), Found::Lost),
             (Some((8, 30)), Found::Lost),
-            (Some((6, 31)), Found::Lost),
+            // The row that was to be replaced: the transaction was taken back.
+            (Some((6, 29)), Found::Lost),
+            (Some((6, 31)), Found::Diverged),
             (None, Found::Lost),
             (Some((5, 30)), Found::Older),
         ] {

@@ -2,16 +2,20 @@
 //!
 //! | table | what it has |
 //! |---|---|
-//! | `meta` | one row: the format, the cluster in which the tables were made, the fleet's secret, sealed |
+//! | `meta` | one row: the format, the cluster in which the tables were made, the fleet's secret, sealed; \
+//!   whether a node has found that the database was rolled back |
 //! | `key` | the check values of the keys under which rows are sealed |
 //! | `mark` | how far each association may have come, in clear; written often |
 //! | `state` | all else of each association, sealed; the slot of its connection IDs; its peer |
 //! | `cid` | which association has a connection ID |
 //! | `chain` | the chain of certificates that each peer presented last |
 //! | `slot` | which node owns each slot |
-//! | `node` | the nodes of the fleet |
+//! | `node` | the nodes of the fleet; written with each beat |
+//! | `writer` | which session writes for each node, and how many transactions of that node have written |
 
 use super::error::DatabaseError;
+use super::presence::Newcomer;
+use super::sql;
 use crate::failure::Failure;
 use crate::proxy::state::key::StateKey;
 use crate::proxy::state::row::RowId;
@@ -19,7 +23,7 @@ use tokio_postgres::Client;
 use zeroize::Zeroizing;
 
 /// The version of the tables. Another one is refused.
-const FORMAT: i32 = 1;
+const FORMAT: i32 = 2;
 
 /// The number under which the fleet's secret is sealed; no row has it.
 const SECRET: RowId = RowId::MAX;
@@ -35,7 +39,8 @@ const CREATE: &str = "
         one boolean PRIMARY KEY DEFAULT true CHECK (one),
         format integer NOT NULL,
         system_identifier bigint NOT NULL,
-        secret bytea);
+        secret bytea,
+        rolled_back boolean NOT NULL DEFAULT false);
     CREATE TABLE key (check_value bytea PRIMARY KEY);
     CREATE TABLE mark (
         id bigint PRIMARY KEY,
@@ -69,14 +74,20 @@ const CREATE: &str = "
         incarnation bigint NOT NULL,
         beat bigint NOT NULL,
         leaves boolean NOT NULL,
-        address text NOT NULL);
-    CREATE SEQUENCE incarnation AS bigint MAXVALUE 2147483647;
+        departed boolean NOT NULL,
+        address text NOT NULL) WITH (fillfactor = 50);
+    CREATE TABLE writer (
+        node smallint PRIMARY KEY,
+        incarnation bigint NOT NULL,
+        session bigint NOT NULL,
+        writes bigint NOT NULL) WITH (fillfactor = 50);
+    CREATE SEQUENCE incarnation AS bigint MAXVALUE 16777215;
     INSERT INTO meta (format, system_identifier)
-        SELECT 1, system_identifier FROM pg_control_system();";
+        SELECT 2, system_identifier FROM pg_control_system();";
 
 const FORGET: &str = "
     TRUNCATE mark, state, cid, chain, key;
-    UPDATE meta SET secret = NULL,
+    UPDATE meta SET secret = NULL, rolled_back = false,
         system_identifier = (SELECT system_identifier FROM pg_control_system());";
 
 /// Makes the tables if there are none, and refuses those that are not this program's. With `forget`
@@ -84,14 +95,15 @@ const FORGET: &str = "
 ///
 /// # Errors
 ///
-/// If the database fails, or has a store of another version, key or cluster. Then nothing is changed.
+/// If the database fails, has a store of another version, key or cluster, or a node runs that must
+/// not. Then nothing is changed.
 pub(super) async fn prepare(
     client: &Client,
     key: &StateKey,
-    forget: bool,
+    newcomer: &Newcomer,
 ) -> Result<Result<Zeroizing<[u8; 32]>, Failure>, DatabaseError> {
-    client.batch_execute("BEGIN").await?;
-    let examined = examine(client, key, forget).await;
+    client.batch_execute(sql::BEGIN).await?;
+    let examined = examine(client, key, newcomer).await;
     let end = if matches!(examined, Ok(Ok(_))) { "COMMIT" } else { "ROLLBACK" };
     // After an error the connection may be broken, and that error says more than this one.
     let ended = client.batch_execute(end).await;
@@ -103,8 +115,9 @@ pub(super) async fn prepare(
 async fn examine(
     client: &Client,
     key: &StateKey,
-    forget: bool,
+    newcomer: &Newcomer,
 ) -> Result<Result<Zeroizing<[u8; 32]>, Failure>, DatabaseError> {
+    let forget = newcomer.forgets;
     let wrong = |why: &str| Ok(Err(Failure::new(why)));
     client.query_one(LOCK, &[]).await?;
     let found = client.query_one("SELECT to_regclass('lightseal.meta') IS NOT NULL", &[]).await?;
@@ -117,7 +130,10 @@ async fn examine(
     let meta = client.query_one(meta, &[]).await?;
     let (format, is_here): (i32, bool) = (meta.try_get(0)?, meta.try_get(1)?);
     if format != FORMAT {
-        return wrong("a newer version of this program has made the tables");
+        return wrong("another version of this program has made the tables");
+    }
+    if let Some(runs) = newcomer.who_runs(client).await? {
+        return Ok(Err(runs));
     }
     if forget {
         client.batch_execute(FORGET).await?;

@@ -1,24 +1,24 @@
 //! Connections to the database.
 
 use super::error::DatabaseError;
-use super::remembered::Remembered;
+use super::remembered::Seen;
 use super::sql;
+use super::witness::Witness;
 use crate::proxy::fleet::plan::{Roster, RosterNode, RosterSlot, SlotMove};
 use crate::proxy::fleet::slots::NodeNumber;
 use crate::proxy::state::key::StateKey;
-use crate::proxy::state::row::{self, Row};
+use crate::proxy::state::row::{self, Revision, Row};
 use lightseal_dtls::Marks;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row as Record, Statement};
 
 /// How long the database may take for anything. After this the connection is given up, because an
 /// answer may never come.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How many rows are read at once.
-const ROWS_AT_ONCE: i32 = 1000;
 
 /// Waits for the database, but not for ever.
 ///
@@ -26,8 +26,7 @@ const ROWS_AT_ONCE: i32 = 1000;
 ///
 /// If it does not answer in time.
 pub(super) async fn bounded<T>(answer: impl Future<Output = T>) -> Result<T, DatabaseError> {
-    let seconds = PATIENCE.as_secs();
-    let late = |_| DatabaseError::new(format!("the database has not answered for {seconds} s"));
+    let late = |_| DatabaseError::late(PATIENCE);
     tokio::time::timeout(PATIENCE, answer).await.map_err(late)
 }
 
@@ -57,15 +56,20 @@ impl Drop for OwnRuntime {
     }
 }
 
-/// A connection.
+/// Parameters of a statement.
+type Parameters<'a, const N: usize> = [&'a (dyn ToSql + Sync); N];
+
+/// A connection. After an error it is to be given up: a transaction may be open, and an answer be lost.
 #[derive(Debug)]
 pub(super) struct Session {
     client: Client,
     node: NodeNumber,
     prepared: Option<Prepared>,
+    /// The number under which the session writes, if it does.
+    fence: Option<i64>,
 }
 
-/// Statements that are used again and again.
+/// The statements of a session whose tables are known to exist.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) marks: Statement,
@@ -74,10 +78,20 @@ pub(super) struct Prepared {
     pub(super) remove: Statement,
     pub(super) chains: Statement,
     pub(super) read_back: Statement,
-    pub(super) nodes: Statement,
-    pub(super) slots: Statement,
-    pub(super) beat: Statement,
+    pub(super) writes: Statement,
+    nodes: Statement,
+    slots: Statement,
+    beat: Statement,
     look: Statement,
+    load: Statement,
+}
+
+/// What came of a beat.
+pub(super) struct Beaten {
+    /// Whether the database has taken it.
+    pub(super) is_taken: bool,
+    /// What the database had before.
+    pub(super) seen: Seen,
 }
 
 impl Session {
@@ -91,12 +105,14 @@ impl Session {
         config.application_name("lightseal");
         config.connect_timeout(PATIENCE);
         config.tcp_user_timeout(PATIENCE);
+        // If the URL names several servers, the primary one is used.
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         bounded(async {
             let (client, connection) = config.connect(NoTls).await?;
             // It ends with the client, and the client's next call reports its errors.
             tokio::spawn(async { drop(connection.await) });
             client.batch_execute(sql::SETTINGS).await?;
-            Ok(Self { client, node, prepared: None })
+            Ok(Self { client, node, prepared: None, fence: None })
         })
         .await?
     }
@@ -108,28 +124,60 @@ impl Session {
     /// If they do not, or the connection is broken.
     pub(super) async fn prepare(&mut self) -> Result<(), DatabaseError> {
         let client = &self.client;
-        self.prepared = Some(
-            bounded(async {
-                Ok::<_, DatabaseError>(Prepared {
-                    marks: client.prepare(sql::UPDATE_MARKS).await?,
-                    states: client.prepare(sql::UPDATE_STATES).await?,
-                    insert: client.prepare(sql::INSERT).await?,
-                    remove: client.prepare(sql::REMOVE).await?,
-                    chains: client.prepare(sql::CHAINS).await?,
-                    read_back: client.prepare(sql::READ_BACK).await?,
-                    nodes: client.prepare(sql::NODES).await?,
-                    slots: client.prepare(sql::SLOTS).await?,
-                    beat: client.prepare(sql::BEAT).await?,
-                    look: client.prepare(sql::LOOK).await?,
-                })
-            })
-            .await??,
-        );
+        // All are asked for at once: the database may be far away.
+        let prepared = async {
+            tokio::try_join!(
+                client.prepare(sql::UPDATE_MARKS),
+                client.prepare(sql::UPDATE_STATES),
+                client.prepare(sql::INSERT),
+                client.prepare(sql::REMOVE),
+                client.prepare(sql::CHAINS),
+                client.prepare(sql::READ_BACK),
+                client.prepare(sql::WRITES),
+                client.prepare(sql::NODES),
+                client.prepare(sql::SLOTS),
+                client.prepare(sql::BEAT),
+                client.prepare(sql::LOOK),
+                client.prepare(sql::LOAD),
+            )
+        };
+        let (
+            marks,
+            states,
+            insert,
+            remove,
+            chains,
+            read_back,
+            writes,
+            nodes,
+            slots,
+            beat,
+            look,
+            load,
+        ) = bounded(prepared).await??;
+        self.prepared = Some(Prepared {
+            marks,
+            states,
+            insert,
+            remove,
+            chains,
+            read_back,
+            writes,
+            nodes,
+            slots,
+            beat,
+            look,
+            load,
+        });
         Ok(())
     }
 
     pub(super) fn client(&self) -> &Client {
         &self.client
+    }
+
+    pub(super) const fn node(&self) -> i16 {
+        self.node.0 as i16
     }
 
     pub(super) fn parts(&self) -> Result<(&Client, &Prepared), DatabaseError> {
@@ -142,10 +190,10 @@ impl Session {
     /// # Errors
     ///
     /// If the connection is broken.
-    pub(super) async fn look(&self) -> Result<Remembered, DatabaseError> {
+    pub(super) async fn look(&self) -> Result<Seen, DatabaseError> {
         let (client, prepared) = self.parts()?;
-        let node = i16::from(self.node.0);
-        Remembered::from_record(&client.query_one(&prepared.look, &[&node]).await?)
+        let node = self.node();
+        Seen::from_record(&client.query_one(&prepared.look, &[&node]).await?, 0, node)
     }
 
     /// Begins a run of the node, whose address is `address`. Returns a number that no other process
@@ -155,39 +203,94 @@ impl Session {
     ///
     /// If the database does not answer, or the numbers are used up.
     pub(super) async fn enter(&self, address: &str) -> Result<u32, DatabaseError> {
-        let node = i16::from(self.node.0);
-        let entered = bounded(self.client.query_one(sql::ENTER, &[&node, &address])).await??;
-        let number: i64 = entered.try_get(0)?;
+        let node = self.node();
+        let parameters: Parameters<'_, 2> = [&node, &address];
+        let number: i64 =
+            self.alone(self.client.query_one(sql::ENTER, &parameters)).await?.try_get(0)?;
         u32::try_from(number).map_err(|_| DatabaseError::new("all numbers of runs are used"))
     }
 
-    /// The fleet, as the database has it.
+    /// Runs one statement as a transaction.
+    async fn alone<T>(
+        &self,
+        statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, DatabaseError> {
+        let done = bounded(async {
+            self.client.batch_execute(sql::BEGIN).await?;
+            let done = statement.await?;
+            self.client.batch_execute("COMMIT").await?;
+            Ok::<_, DatabaseError>(done)
+        });
+        done.await?
+    }
+
+    /// Runs one prepared statement as a transaction, without a wait in between.
+    async fn at_once<T>(
+        &self,
+        statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, DatabaseError> {
+        let begin = self.client.batch_execute(sql::BEGIN);
+        let commit = self.client.batch_execute("COMMIT");
+        let (_, done, _) = bounded(async { tokio::try_join!(begin, statement, commit) }).await??;
+        Ok(done)
+    }
+
+    /// Writes for this run of the node from now on. No session before it does so any more: a statement
+    /// that is late changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the connection is broken, or another process runs as this node.
+    pub(super) async fn fence(&mut self, incarnation: i64) -> Result<(), DatabaseError> {
+        let node = self.node();
+        let parameters: Parameters<'_, 2> = [&node, &incarnation];
+        let fenced = self.client.query_opt(sql::FENCE, &parameters);
+        let Some(fenced) = self.alone(fenced).await? else {
+            return Err(DatabaseError::new("the database does not know this run of the node"));
+        };
+        self.fence = Some(fenced.try_get(0)?);
+        Ok(())
+    }
+
+    /// The number under which the session writes.
+    pub(super) fn fenced(&self) -> Result<i64, DatabaseError> {
+        self.fence.ok_or_else(|| DatabaseError::new("the session does not write"))
+    }
+
+    /// The fleet, as the database has it, and how far the database has come.
     ///
     /// # Errors
     ///
     /// If the connection is broken.
-    pub(super) async fn roster(&self) -> Result<Roster, DatabaseError> {
+    pub(super) async fn roster(&self) -> Result<(Roster, Seen), DatabaseError> {
         let (client, prepared) = self.parts()?;
+        let me = self.node();
+        let mine: Parameters<'_, 1> = [&me];
+        let (nodes, slots, look) = tokio::try_join!(
+            client.query(&prepared.nodes, &[]),
+            client.query(&prepared.slots, &[]),
+            client.query_one(&prepared.look, &mine),
+        )?;
         let mut roster = Roster::default();
         let node = |number: i16| u8::try_from(number).ok().map(NodeNumber);
-        for row in client.query(&prepared.nodes, &[]).await? {
+        for row in nodes {
             let Some(number) = node(row.try_get(0)?) else { continue };
             let address: &str = row.try_get(4)?;
             let pulse = (row.try_get(1)?, row.try_get(2)?);
             let (leaves, address) = (row.try_get(3)?, address.parse().ok());
             roster.nodes.insert(number, RosterNode { pulse, leaves, address });
         }
-        for row in client.query(&prepared.slots, &[]).await? {
+        for row in slots {
             let (slot, owner, term): (i16, Option<i16>, i64) =
                 (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
             if let Some(slot) = usize::try_from(slot).ok().and_then(|at| roster.slots.get_mut(at)) {
                 *slot = RosterSlot { owner: owner.and_then(node), term };
             }
         }
-        Ok(roster)
+        Ok((roster, Seen::from_record(&look, 0, self.node())?))
     }
 
-    /// A beat of the node's run `incarnation`.
+    /// A beat of the node's run `incarnation`, after the beat `confirmed`.
     ///
     /// # Errors
     ///
@@ -195,31 +298,65 @@ impl Session {
     pub(super) async fn beat(
         &self,
         incarnation: i64,
-        beat: i64,
+        (confirmed, beat): (i64, i64),
         leaves: bool,
-    ) -> Result<(), DatabaseError> {
+    ) -> Result<Beaten, DatabaseError> {
         let (client, prepared) = self.parts()?;
-        let node = i16::from(self.node.0);
-        client.query(&prepared.beat, &[&node, &incarnation, &beat, &leaves]).await?;
-        Ok(())
+        let node = self.node();
+        let parameters: Parameters<'_, 5> = [&node, &incarnation, &beat, &leaves, &confirmed];
+        let record = self.at_once(client.query_one(&prepared.beat, &parameters)).await?;
+        let is_taken = record.try_get::<_, i64>(0)? > 0;
+        Ok(Beaten { is_taken, seen: Seen::from_record(&record, 1, node)? })
     }
 
-    /// Lets the node live again in a database that knows less of it.
+    /// Lets the node live again in a database that knows less of it, as one that leaves.
     ///
     /// # Errors
     ///
     /// If the connection is broken.
     pub(super) async fn enter_again(
         &self,
-        incarnation: i64,
-        beat: i64,
+        (incarnation, beat, writes): (i64, i64, i64),
         address: &str,
     ) -> Result<(), DatabaseError> {
-        let node = i16::from(self.node.0);
         let client = &self.client;
-        client.query(sql::NEXT_INCARNATION, &[&incarnation]).await?;
-        client.execute(sql::ENTER_AGAIN, &[&node, &incarnation, &beat, &address]).await?;
+        self.alone(client.query(sql::NEXT_INCARNATION, &[&incarnation])).await?;
+        let node = self.node();
+        let parameters: Parameters<'_, 5> = [&node, &incarnation, &beat, &address, &writes];
+        self.alone(client.execute(sql::ENTER_AGAIN, &parameters)).await?;
         Ok(())
+    }
+
+    /// Tells all nodes that the database was rolled back.
+    ///
+    /// # Errors
+    ///
+    /// If the connection is broken.
+    pub(super) async fn condemn(&self) -> Result<(), DatabaseError> {
+        self.alone(self.client.execute(sql::CONDEMN, &[])).await.map(drop)
+    }
+
+    /// Takes a node out of the fleet if it is still as it was seen.
+    ///
+    /// # Errors
+    ///
+    /// If the connection is broken.
+    pub(super) async fn depart(
+        &self,
+        node: NodeNumber,
+        (incarnation, beat): (i64, i64),
+    ) -> Result<(), DatabaseError> {
+        let node = i16::from(node.0);
+        self.alone(self.client.execute(sql::DEPART, &[&node, &incarnation, &beat])).await.map(drop)
+    }
+
+    /// Removes chains to which nothing refers. Returns how many.
+    ///
+    /// # Errors
+    ///
+    /// If the connection is broken.
+    pub(super) async fn remove_chains(&self) -> Result<u64, DatabaseError> {
+        self.alone(self.client.execute(sql::REMOVE_CHAINS, &[])).await
     }
 
     /// Moves slots that have not moved meanwhile. Returns those.
@@ -236,36 +373,40 @@ impl Session {
         let former: Vec<_> = moves.iter().map(|of| of.from.owner.map(number)).collect();
         let terms: Vec<_> = moves.iter().map(|of| of.from.term).collect();
         let owners: Vec<_> = moves.iter().map(|of| number(of.to)).collect();
-        let moved = self.client.query(sql::MOVE, &[&slots, &former, &terms, &owners]).await?;
+        let parameters: Parameters<'_, 4> = [&slots, &former, &terms, &owners];
+        let moved = self.alone(self.client.query(sql::MOVE, &parameters)).await?;
         let slots = moved.iter().map(|row| row.try_get::<_, i16>(0));
         slots.map(|slot| Ok(u8::try_from(slot?).unwrap_or_default())).collect()
     }
 
-    /// The associations in some of the node's slots, the newest first.
+    /// The associations in some of the node's slots, the newest first; none if the database is not to
+    /// be trusted.
     ///
     /// # Errors
     ///
     /// If the connection is broken.
     pub(super) async fn load(
-        &mut self,
+        &self,
         key: &StateKey,
-        node: NodeNumber,
+        witness: &Witness,
         slots: &[i16],
     ) -> Result<Vec<Row>, DatabaseError> {
-        let node = i16::from(node.0);
-        let transaction = self.client.transaction().await?;
-        let portal = transaction.bind(sql::LOAD, &[&node, &slots]).await?;
-        let mut rows = Vec::new();
-        loop {
-            let records = transaction.query_portal(&portal, ROWS_AT_ONCE).await?;
-            for record in &records {
-                rows.push(row(key, record)?);
-            }
-            if records.is_empty() {
-                transaction.commit().await?;
-                return Ok(rows);
-            }
+        let (client, prepared) = self.parts()?;
+        let (node, known) = (self.node(), witness.known());
+        let mine: Parameters<'_, 2> = [&node, &slots];
+        let (_, look, records, _) = bounded(async {
+            tokio::try_join!(
+                client.batch_execute(sql::BEGIN),
+                client.query_one(&prepared.look, &mine[..1]),
+                client.query(&prepared.load, &mine),
+                client.batch_execute("COMMIT"),
+            )
+        })
+        .await??;
+        if witness.judge(&known, &Seen::from_record(&look, 0, self.node())?).is_err() {
+            return Ok(Vec::new());
         }
+        records.iter().map(|record| row(key, record)).collect()
     }
 }
 
@@ -275,20 +416,20 @@ fn row(key: &StateKey, record: &Record) -> Result<Row, DatabaseError> {
     let id = number(0)?;
     let marks = Marks {
         version: number(1)?,
-        send_epoch: number(2)?,
-        send_below: number(3)?,
-        deliver_epoch: number(4)?,
-        deliver_below: number(5)?,
-        skipped: number(6)?,
+        send_epoch: number(3)?,
+        send_below: number(4)?,
+        deliver_epoch: number(5)?,
+        deliver_below: number(6)?,
+        skipped: number(7)?,
     };
-    let port: i32 = record.try_get(7)?;
-    let sealed: &[u8] = record.try_get(8)?;
-    let chain: Option<&[u8]> = record.try_get(9)?;
+    let port: i32 = record.try_get(8)?;
+    let sealed: &[u8] = record.try_get(9)?;
+    let chain: Option<&[u8]> = record.try_get(10)?;
     let opened = row::open(key, id, marks, sealed);
     let (saved, peer) = opened.map_or((None, None), |(saved, peer)| (Some(saved), peer));
     Ok(Row {
         id,
-        version: marks.version,
+        revision: Revision { version: marks.version, writer: record.try_get(2)? },
         saved,
         service_port: u16::try_from(port).unwrap_or(0),
         peer,

@@ -1,8 +1,7 @@
 //! The statements.
 
-/// What holds for each connection. What is confirmed is durable, whatever the database's default is.
-/// A transaction of a process that was paused in its midst must not hold the rows that another process
-/// goes on with.
+/// What holds for each connection. A transaction of a process that was paused in its midst must not
+/// hold the rows that another process goes on with.
 pub(super) const SETTINGS: &str = "
     SET synchronous_commit = on;
     SET default_transaction_isolation = 'read committed';
@@ -11,121 +10,181 @@ pub(super) const SETTINGS: &str = "
     SET lock_timeout = '5s';
     SET search_path = lightseal;";
 
-/// Which database this is, and how far it has come. A log of writes that was flushed never gets shorter,
-/// except if the database is rolled back.
-pub(super) const LOOK: &str = "
-    SELECT (SELECT system_identifier FROM pg_control_system()),
-           ('x' || substr(pg_walfile_name(pg_current_wal_flush_lsn()), 1, 8))::bit(32)::bigint,
-           (pg_current_wal_flush_lsn() - '0/0')::bigint,
-           coalesce((SELECT incarnation FROM node WHERE number = $1), 0),
-           coalesce((SELECT beat FROM node WHERE number = $1), 0)";
+/// The settings once more, for a transaction: a pooler between this program and the database may give
+/// each transaction to another connection. What is confirmed is durable, whatever the database's default
+/// is.
+pub(super) const BEGIN: &str = "
+    BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+    SET LOCAL synchronous_commit = on;
+    SET LOCAL idle_in_transaction_session_timeout = '2s';
+    SET LOCAL lock_timeout = '5s';
+    SET LOCAL search_path = lightseal;";
 
-/// Begins a run of a node.
+/// Which database this is, how far it has come, and what node $1 has told it. On one timeline, a log of
+/// writes that was flushed gets shorter only if the database is rolled back.
+macro_rules! look {
+    () => {
+        "(SELECT system_identifier FROM pg_control_system()),
+         ('x' || substr(pg_walfile_name(pg_current_wal_flush_lsn()), 1, 8))::bit(32)::bigint,
+         (pg_current_wal_flush_lsn() - '0/0')::bigint,
+         coalesce((SELECT incarnation FROM node WHERE number = $1), 0),
+         coalesce((SELECT beat FROM node WHERE number = $1), 0),
+         coalesce((SELECT writes FROM writer WHERE node = $1), 0),
+         (SELECT rolled_back FROM meta)"
+    };
+}
+
+pub(super) const LOOK: &str = concat!("SELECT ", look!());
+
+/// Begins a run of a node. Sessions of earlier runs write nothing any more.
 pub(super) const ENTER: &str = "
-    INSERT INTO node (number, incarnation, beat, leaves, address)
-    VALUES ($1, nextval('incarnation'), 0, false, $2)
-    ON CONFLICT (number) DO UPDATE SET incarnation = excluded.incarnation, beat = 0,
-        leaves = false, address = excluded.address
+    WITH entered AS (
+        INSERT INTO node (number, incarnation, beat, leaves, departed, address)
+        VALUES ($1, nextval('incarnation'), 0, false, false, $2)
+        ON CONFLICT (number) DO UPDATE SET incarnation = excluded.incarnation, beat = 0,
+            leaves = false, departed = false, address = excluded.address
+        RETURNING incarnation)
+    INSERT INTO writer (node, incarnation, session, writes) SELECT $1, incarnation, 0, 0 FROM entered
+    ON CONFLICT (node) DO UPDATE SET incarnation = excluded.incarnation,
+        session = writer.session + 1
     RETURNING incarnation";
 
-/// The bytes of a mark: eight numbers, and a port.
-pub(super) const MARK_COLUMNS: usize = 68;
+/// Begins a session that writes for run $2 of node $1. It waits for the transaction that the session
+/// before may have under way, and lets none of its later ones take effect.
+pub(super) const FENCE: &str = "
+    UPDATE writer SET session = session + 1 WHERE node = $1 AND incarnation = $2 RETURNING session";
+
+/// A transaction of session $2 begins to write.
+pub(super) const WRITES: &str = concat!(
+    "UPDATE writer SET writes = writes + 1 WHERE node = $1 AND session = $2
+     RETURNING writes, ",
+    look!()
+);
+
+/// The bytes of a mark: nine numbers, and a port.
+pub(super) const MARK_COLUMNS: usize = 76;
 
 /// The associations in some of a node's slots, the newest first, with what their peers have presented.
 pub(super) const LOAD: &str = "
-    SELECT id, version, send_epoch, send_below, deliver_epoch, deliver_below, skipped, service_port,
-           sealed, evidence
+    SELECT id, version, writer, send_epoch, send_below, deliver_epoch, deliver_below, skipped,
+           service_port, sealed, evidence
     FROM slot JOIN state USING (slot) JOIN mark USING (id) LEFT JOIN chain USING (peer)
     WHERE slot.owner = $1 AND slot.slot = ANY ($2::smallint[])
     ORDER BY id DESC";
 
-/// The nodes.
-pub(super) const NODES: &str = "SELECT number, incarnation, beat, leaves, address FROM node";
+/// The nodes that have not departed.
+pub(super) const NODES: &str =
+    "SELECT number, incarnation, beat, leaves, address FROM node WHERE NOT departed";
 
 /// The slots.
 pub(super) const SLOTS: &str = "SELECT slot, owner, term FROM slot";
 
-/// A beat of a node, unless another process runs as that node.
-pub(super) const BEAT: &str = "
-    UPDATE node SET beat = $3, leaves = $4 WHERE number = $1 AND incarnation = $2 AND beat < $3
-    RETURNING number";
+/// A beat of a node, unless another process runs as that node or the database knows less of it than beat
+/// $5, which it has confirmed. It answers with what the database knew before.
+pub(super) const BEAT: &str = concat!(
+    "WITH beaten AS (
+        UPDATE node SET beat = $3, leaves = $4, departed = false
+        WHERE number = $1 AND incarnation = $2 AND beat < $3 AND beat >= $5 RETURNING beat)
+    SELECT (SELECT count(*) FROM beaten), ",
+    look!()
+);
+
+/// A node has departed, if it still is as it was seen.
+pub(super) const DEPART: &str = "
+    UPDATE node SET departed = true WHERE number = $1 AND incarnation = $2 AND beat = $3";
 
 /// Moves slots that have not moved meanwhile.
 pub(super) const MOVE: &str = "
+    WITH locked AS (
+        SELECT slot, owner, term FROM slot WHERE slot = ANY ($1::smallint[])
+        ORDER BY slot FOR NO KEY UPDATE)
     UPDATE slot SET owner = new.owner, term = slot.term + 1
     FROM unnest($1::smallint[], $2::smallint[], $3::bigint[], $4::smallint[])
-        AS new(slot, former, term, owner)
-    WHERE slot.slot = new.slot AND slot.owner IS NOT DISTINCT FROM new.former
-        AND slot.term = new.term
+        AS new(slot, former, term, owner) JOIN locked USING (slot)
+    WHERE slot.slot = new.slot AND locked.owner IS NOT DISTINCT FROM new.former
+        AND locked.term = new.term
     RETURNING slot.slot";
 
-/// Lets a node live again that a database which was rolled back knows less of.
+/// Lets a node live again in a database that knows less of it.
 pub(super) const ENTER_AGAIN: &str = "
-    INSERT INTO node (number, incarnation, beat, leaves, address) VALUES ($1, $2, $3, false, $4)
-    ON CONFLICT (number) DO UPDATE SET incarnation = excluded.incarnation, beat = excluded.beat,
-        leaves = false, address = excluded.address";
+    WITH again AS (
+        INSERT INTO node (number, incarnation, beat, leaves, departed, address)
+        VALUES ($1, $2, $3, true, false, $4)
+        ON CONFLICT (number) DO UPDATE SET incarnation = excluded.incarnation,
+            beat = excluded.beat, leaves = true, departed = false, address = excluded.address)
+    INSERT INTO writer (node, incarnation, session, writes) VALUES ($1, $2, 0, $5)
+    ON CONFLICT (node) DO UPDATE SET incarnation = excluded.incarnation,
+        session = writer.session + 1, writes = greatest(writer.writes, excluded.writes)";
 
 /// The numbers of runs go on behind this one.
 pub(super) const NEXT_INCARNATION: &str =
     "SELECT setval('incarnation', $1) FROM incarnation WHERE last_value < $1";
+
+/// All nodes learn that the database was rolled back.
+pub(super) const CONDEMN: &str = "UPDATE meta SET rolled_back = true";
 
 /// The columns of `mark` as arrays, and who writes.
 macro_rules! marks {
     ($more:literal) => {
         concat!(
             "WITH new AS (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
-                $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::integer[]",
+                $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::integer[]",
             $more
         )
     };
 }
 
-/// Updates the marks of rows whose versions are the former ones.
+/// Updates the marks of rows that are as their writer knows them.
 macro_rules! update {
     () => {
-        "UPDATE mark SET version = new.version, writer = $10, send_epoch = new.send_epoch,
+        "UPDATE mark SET version = new.version, writer = $11, send_epoch = new.send_epoch,
             send_below = new.send_below, deliver_epoch = new.deliver_epoch,
             deliver_below = new.deliver_below, skipped = new.skipped, service_port = new.port
-        FROM new WHERE mark.id = new.id AND mark.version = new.former RETURNING mark.id"
+        FROM new WHERE mark.id = new.id AND mark.version = new.former
+            AND mark.writer = new.former_writer RETURNING mark.id"
     };
 }
 
 pub(super) const UPDATE_MARKS: &str = concat!(
     marks!(
-        ") AS new(id, former, version, send_epoch, send_below, deliver_epoch, deliver_below, skipped,
-            port)) "
+        ") AS new(id, former, former_writer, version, send_epoch, send_below, deliver_epoch,
+            deliver_below, skipped, port)) "
     ),
     update!()
 );
 
 pub(super) const UPDATE_STATES: &str = concat!(
     marks!(
-        ", $11::bytea[]) AS new(id, former, version, send_epoch, send_below, deliver_epoch,
-            deliver_below, skipped, port, sealed)), changed AS ("
+        ", $12::bytea[]) AS new(id, former, former_writer, version, send_epoch, send_below,
+            deliver_epoch, deliver_below, skipped, port, sealed)), changed AS ("
     ),
     update!(),
     "), states AS (
         UPDATE state SET sealed = new.sealed FROM new JOIN changed USING (id)
         WHERE state.id = new.id),
-    given AS (SELECT cid, id FROM unnest($12::bytea[], $13::bigint[]) AS given(cid, id)
+    given AS (SELECT cid, id FROM unnest($13::bytea[], $14::bigint[]) AS given(cid, id)
         JOIN changed USING (id)),
     retired AS (DELETE FROM cid USING changed
-        WHERE cid.id = changed.id AND cid.cid <> ALL ($12::bytea[])),
+        WHERE cid.id = changed.id AND cid.cid <> ALL ($13::bytea[])),
     cids AS (INSERT INTO cid SELECT cid, id FROM given
         ON CONFLICT (cid) DO UPDATE SET id = excluded.id WHERE cid.id <> excluded.id)
     SELECT id FROM changed"
 );
 
+/// A row is inserted only in a slot of the node that writes, and that slot stays the node's until the
+/// transaction ends: elsewhere the next owner would not know of the row.
 pub(super) const INSERT: &str = concat!(marks!(
-    ", $11::bytea[], $14::smallint[], $15::bytea[]) AS new(id, former, version, send_epoch,
-            send_below, deliver_epoch, deliver_below, skipped, port, sealed, slot, peer)),
+    ", $12::bytea[], $15::smallint[], $16::bytea[]) AS new(id, former, former_writer, version,
+            send_epoch, send_below, deliver_epoch, deliver_below, skipped, port, sealed, slot, peer)),
+        owned AS (SELECT slot FROM slot WHERE owner = $17 AND slot = ANY ($15::smallint[])
+            ORDER BY slot FOR SHARE),
         changed AS (
-            INSERT INTO mark SELECT id, version, $10, send_epoch, send_below, deliver_epoch,
-                deliver_below, skipped, port FROM new
+            INSERT INTO mark SELECT id, version, $11, send_epoch, send_below, deliver_epoch,
+                deliver_below, skipped, port FROM new JOIN owned USING (slot)
             ON CONFLICT DO NOTHING RETURNING id),
         states AS (
             INSERT INTO state SELECT id, slot, peer, sealed FROM new JOIN changed USING (id)),
-        given AS (SELECT cid, id FROM unnest($12::bytea[], $13::bigint[]) AS given(cid, id)
+        given AS (SELECT cid, id FROM unnest($13::bytea[], $14::bigint[]) AS given(cid, id)
             JOIN changed USING (id)),
         cids AS (INSERT INTO cid SELECT cid, id FROM given
             ON CONFLICT (cid) DO UPDATE SET id = excluded.id)
@@ -134,8 +193,10 @@ pub(super) const INSERT: &str = concat!(marks!(
 
 pub(super) const REMOVE: &str = "
     WITH gone AS (
-        DELETE FROM mark USING unnest($1::bigint[], $2::bigint[]) AS old(id, version)
-        WHERE mark.id = old.id AND mark.version = old.version RETURNING mark.id),
+        DELETE FROM mark USING unnest($1::bigint[], $2::bigint[], $3::bigint[])
+            AS old(id, version, writer)
+        WHERE mark.id = old.id AND mark.version = old.version AND mark.writer = old.writer
+        RETURNING mark.id),
     states AS (DELETE FROM state USING gone WHERE state.id = gone.id),
     cids AS (DELETE FROM cid USING gone WHERE cid.id = gone.id)
     SELECT id FROM gone";
@@ -143,6 +204,12 @@ pub(super) const REMOVE: &str = "
 pub(super) const CHAINS: &str = "
     INSERT INTO chain (peer, evidence) SELECT * FROM unnest($1::bytea[], $2::bytea[])
     ON CONFLICT (peer) DO UPDATE SET evidence = excluded.evidence, presented = current_date";
+
+/// Removes chains to which no row refers. A peer that resumes its sessions has not presented its chain
+/// for as long as they last; a node that refers to it again has not forgotten it.
+pub(super) const REMOVE_CHAINS: &str = "
+    DELETE FROM chain WHERE presented < current_date - 30
+        AND NOT EXISTS (SELECT FROM state WHERE state.peer = chain.peer)";
 
 pub(super) const READ_BACK: &str =
     "SELECT id, version, writer FROM mark WHERE id = ANY ($1::bigint[])";
