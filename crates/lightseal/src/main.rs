@@ -88,6 +88,9 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
             one_thread()?.block_on(proxy::status_command::run(&args))
         }
         Command::Proxy(ProxyCommand::Fleet(FleetCommand::Nft(args))) => proxy::nft::run(&args),
+        Command::Proxy(ProxyCommand::Fleet(FleetCommand::Reseal(args))) => {
+            proxy::state::reseal::run(&args)
+        }
         Command::Proxy(ProxyCommand::Drain(args)) => {
             one_thread()?.block_on(proxy::drain_command::run(&args))
         }

@@ -6,6 +6,7 @@ use super::limits::LimitArgs;
 use super::nft::FleetNftArgs;
 use super::source_address::SourcePrefix;
 use super::state::StoreUrl;
+use super::state::reseal::ResealArgs;
 use super::status_command::ProxyStatusArgs;
 use crate::aggregate::Aggregate;
 use crate::config_args::ConfigArgs;
@@ -53,6 +54,9 @@ pub(crate) enum FleetCommand {
     /// no state. The answers of the nodes must pass through the same machine, or the nodes load these
     /// rules too.
     Nft(Box<FleetNftArgs>),
+    /// Seal all stored associations anew, under a new key, while the nodes run. It can be ended and run
+    /// again, and says when the former key is not needed any more.
+    Reseal(Box<ResealArgs>),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -101,6 +105,10 @@ pub(crate) struct ProxyServerArgs {
     /// state-key FILE`. Keep it apart from backups of the directory.
     #[arg(long, value_name = "FILE", help_heading = STATE, requires = "state")]
     pub(crate) state_key: Option<PathBuf>,
+    /// File with a key under which some associations in --store are still sealed. New ones are sealed
+    /// under --state-key, and `lightseal proxy fleet reseal` seals all others anew.
+    #[arg(long, value_name = "FILE", help_heading = STATE, requires = "store")]
+    pub(crate) former_state_key: Option<PathBuf>,
     /// PostgreSQL database in which the associations are stored instead, as a URL or as `host=… dbname=…`.
     /// The proxies with one database are a fleet: each goes on with the associations of those that
     /// end. --state then has what this proxy remembers of the database, to see that it was rolled

@@ -36,6 +36,12 @@ pub(super) async fn open(
     *verifier = recording.clone().map(|recording| recording as Arc<dyn CertificateVerifier>);
     let (mut database, mut between) = (None, None);
     if let Some(url) = args.store.clone() {
+        // A ticket that one node has taken says nothing to the others: early data could be repeated.
+        if settings.early_data > 0 {
+            return Err(Failure::new(
+                "--store allows no early data (0-RTT), which could be repeated",
+            ));
+        }
         let bytes = IdForm::BYTES;
         if settings.connection_ids != ConnectionIds::of_bytes(bytes) {
             return Err(Failure::new(format_args!("--store needs --connection-ids {bytes}")));
@@ -49,7 +55,8 @@ pub(super) async fn open(
         database = Some(DatabaseArgs { url, node, address, scrambles_ids, synchronous_failover });
         between = Some(socket);
     }
-    let store = StoreArgs { directory, database, key, forget: args.forget };
+    let (former_key, forget) = (args.former_state_key.clone(), args.forget);
+    let store = StoreArgs { directory, database, key, former_key, forget };
     // The connection to a database has a runtime of its own.
     let opened = tokio::task::spawn_blocking(|| OpenState::new(store, recording)).await;
     let state = opened.context("--state")??;

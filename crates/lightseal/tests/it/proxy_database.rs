@@ -164,6 +164,48 @@ fn a_database_that_is_not_this_proxys_or_was_rolled_back_is_left_as_it_is() {
 }
 
 #[test]
+fn a_fleet_gets_another_key_while_it_runs() {
+    let Some((database, place)) = stored(4) else { return };
+    let service = Service::start();
+    let mut proxy = place.start(&service.address(), &[]);
+    let mut clients = connected(&place, ProtocolVersion::Dtls13, 4);
+    clients.iter_mut().for_each(Client::echo_at_once);
+    let (key, former) = (place.path("state.key"), place.path("former.key"));
+    std::fs::rename(&key, &former).unwrap();
+    assert!(lightseal(&["proxy", "state-key", &key]).status().unwrap().success());
+    let store = database.url();
+    let reseal = || {
+        let flags = ["proxy", "fleet", "reseal", "--store", &store, "--state-key", &key];
+        let done = lightseal(&[&flags[..], &["--former-state-key", &former]].concat());
+        let done = { done }.output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let said = reseal();
+    assert!(said.contains("still needed") && said.contains("under it: 0"), "{said}");
+    // Under the former key alone nothing is found any more; both keys find all.
+    proxy.signal("KILL");
+    proxy.wait();
+    let state = place.path("state");
+    let flags = ["proxy", "server", "--listen", "127.0.0.1:0", "--connect", "127.0.0.1:9"];
+    let more = ["--psk-file", &place.keys, "--state", &state, "--state-key", &former];
+    fails(&[&flags[..], &more, &["--store", &store]].concat(), &["another --state-key"]);
+    let both = ["--former-state-key", &former];
+    let mut proxy = place.start(&service.address(), &both);
+    judge("under two keys", &place, &proxy, &service, &mut clients);
+    let said = reseal();
+    assert!(said.contains("not needed any more"), "{said}");
+    clients.iter_mut().for_each(Client::echo);
+    proxy.signal("KILL");
+    proxy.wait();
+    let keys = database.query("SELECT count(*) FROM lightseal.key").unwrap();
+    assert_eq!(keys, "1");
+    std::fs::remove_file(&former).unwrap();
+    let proxy = place.start(&service.address(), &[]);
+    judge("under the new key", &place, &proxy, &service, &mut clients);
+}
+
+#[test]
 fn a_session_is_resumed_at_another_node() {
     let Some((_database, place)) = stored(1) else { return };
     let service = Service::start();

@@ -26,6 +26,7 @@ pub(crate) use fleet_keys::{FleetKeys, FleetTickets};
 pub(crate) use key::StateKey;
 pub(crate) use postgres::member::{Host, MemberHandle};
 pub(crate) use postgres::owners::Owners;
+pub(crate) use postgres::reseal;
 pub(crate) use postgres::{DatabaseArgs, StoreUrl};
 pub(crate) use row::Row;
 pub(crate) use writer::{Flushed, Written};
@@ -72,6 +73,8 @@ pub(crate) struct StoreArgs {
     pub(crate) database: Option<DatabaseArgs>,
     /// `--state-key`: the file with the key.
     pub(crate) key: PathBuf,
+    /// `--former-state-key`: the file with a key under which some rows of a database are sealed.
+    pub(crate) former_key: Option<PathBuf>,
     /// `--forget`: whether to begin anew.
     pub(crate) forget: bool,
 }
@@ -87,8 +90,8 @@ impl OpenState {
         args: StoreArgs,
         verifier: Option<Arc<RecordingVerifier>>,
     ) -> Result<Self, Failure> {
-        let StoreArgs { directory, database, key, forget } = args;
-        let key = StateKey::read(&key)?;
+        let StoreArgs { directory, database, key, former_key, forget } = args;
+        let key = StateKey::read(&key, former_key.as_deref())?;
         let (store, fleet): (Box<dyn Backend>, _) = match database {
             None => (Box::new(Store::open(&directory, key, forget)?), None),
             Some(database) => {

@@ -7,6 +7,7 @@
 //! - [`witness`]: whether a running node still trusts the database;
 //! - [`beat`]: the thread of a node that beats;
 //! - [`member`]: the thread of a node that moves slots;
+//! - [`reseal`]: how all rows get another key;
 //! - [`rows`]: how a batch becomes statements;
 //! - [`sql`]: the statements;
 //! - [`error`]: why a database fails.
@@ -21,6 +22,7 @@ pub(crate) mod member;
 pub(crate) mod owners;
 mod presence;
 mod remembered;
+pub(crate) mod reseal;
 mod rows;
 mod schema;
 mod session;
@@ -161,7 +163,7 @@ impl Postgres {
             let seen = session::bounded(session.look()).await.context(&name)?.context(&name)?;
             let witness = Witness::begin(&name, *synchronous_failover, memory, &seen, forget);
             let witness = witness.context(&name)?;
-            let incarnation = session.enter(&address).await.context(&name)?;
+            let incarnation = session.enter(&address, &key.check_value()).await.context(&name)?;
             witness.entered(incarnation);
             witness.remember().context(&place)?;
             session.fence(incarnation.into()).await.context(&name)?;

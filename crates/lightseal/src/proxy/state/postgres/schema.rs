@@ -26,7 +26,7 @@ use zeroize::Zeroizing;
 const FORMAT: i32 = 2;
 
 /// The number under which the fleet's secret is sealed; no row has it.
-const SECRET: RowId = RowId::MAX;
+pub(super) const SECRET: RowId = RowId::MAX;
 
 /// Two processes that begin at once make the tables one after the other. The number is arbitrary.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7382461950217734)";
@@ -80,7 +80,8 @@ const CREATE: &str = "
         node smallint PRIMARY KEY,
         incarnation bigint NOT NULL,
         session bigint NOT NULL,
-        writes bigint NOT NULL) WITH (fillfactor = 50);
+        writes bigint NOT NULL,
+        seals bytea) WITH (fillfactor = 50);
     CREATE SEQUENCE incarnation AS bigint MAXVALUE 16777215;
     INSERT INTO meta (format, system_identifier)
         SELECT 2, system_identifier FROM pg_control_system();";
@@ -143,17 +144,8 @@ async fn examine(
              associations; --forget starts afresh, with new handshakes",
         );
     }
-    let check_value = key.check_value();
-    let keys = client.query("SELECT check_value FROM key", &[]).await?;
-    if keys.is_empty() {
-        client.execute("INSERT INTO key VALUES ($1)", &[&&check_value[..]]).await?;
-    }
-    for known in keys {
-        if known.try_get::<_, &[u8]>(0)? != check_value {
-            return wrong(
-                "it was made with another --state-key; --forget starts afresh, with new handshakes",
-            );
-        }
+    if let Err(failure) = know_key(client, key).await? {
+        return Ok(Err(failure));
     }
     let sealed = client.query_one("SELECT secret FROM meta", &[]).await?;
     let Some(sealed) = sealed.try_get::<_, Option<&[u8]>>(0)? else {
@@ -169,4 +161,42 @@ async fn examine(
         Some(secret) => Ok(Ok(Zeroizing::new(secret))),
         None => wrong("the fleet's secret is damaged; --forget starts afresh, with new handshakes"),
     }
+}
+
+/// Notes the key under which rows are sealed from now on, and refuses it if rows are sealed under a key
+/// that is neither this one nor the former one. The fleet's secret is sealed anew if it has to be.
+///
+/// # Errors
+///
+/// If the database fails, or there are rows under another key.
+pub(super) async fn know_key(
+    client: &Client,
+    key: &StateKey,
+) -> Result<Result<(), Failure>, DatabaseError> {
+    let (current, former) = (key.check_value(), key.former_check_value());
+    let mut is_known = false;
+    for known in client.query("SELECT check_value FROM key", &[]).await? {
+        let known = known.try_get::<_, &[u8]>(0)?;
+        is_known |= known == current;
+        if known != current && former.is_none_or(|former| known != former) {
+            return Ok(Err(Failure::new(
+                "it was made with another --state-key, which --former-state-key can name; --forget \
+                 starts afresh, with new handshakes",
+            )));
+        }
+    }
+    if !is_known {
+        client.execute("INSERT INTO key VALUES ($1)", &[&&current[..]]).await?;
+    }
+    let meta = client.query_one("SELECT secret FROM meta", &[]).await?;
+    if let Some(sealed) = meta.try_get::<_, Option<&[u8]>>(0)?
+        && !key.is_current(SECRET, sealed)
+        && let Some(secret) = key.open(SECRET, sealed)
+    {
+        let anew = key.seal(SECRET, &secret);
+        let anew = anew.map_err(|error| DatabaseError::new(format!("no randomness: {error}")))?;
+        let update = "UPDATE meta SET secret = $1 WHERE secret = $2";
+        client.execute(update, &[&anew, &sealed]).await?;
+    }
+    Ok(Ok(()))
 }

@@ -196,15 +196,16 @@ impl Session {
         Seen::from_record(&client.query_one(&prepared.look, &[&node]).await?, 0, node)
     }
 
-    /// Begins a run of the node, whose address is `address`. Returns a number that no other process
+    /// Begins a run of the node, whose address is `address`, and which seals under the key with the check
+    /// value `seals`. Returns a number that no other process
     /// has or ever had.
     ///
     /// # Errors
     ///
     /// If the database does not answer, or the numbers are used up.
-    pub(super) async fn enter(&self, address: &str) -> Result<u32, DatabaseError> {
+    pub(super) async fn enter(&self, address: &str, seals: &[u8]) -> Result<u32, DatabaseError> {
         let node = self.node();
-        let parameters: Parameters<'_, 2> = [&node, &address];
+        let parameters: Parameters<'_, 3> = [&node, &address, &seals];
         let number: i64 =
             self.alone(self.client.query_one(sql::ENTER, &parameters)).await?.try_get(0)?;
         u32::try_from(number).map_err(|_| DatabaseError::new("all numbers of runs are used"))

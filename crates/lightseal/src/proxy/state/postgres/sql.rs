@@ -44,9 +44,10 @@ pub(super) const ENTER: &str = "
         ON CONFLICT (number) DO UPDATE SET incarnation = excluded.incarnation, beat = 0,
             leaves = false, departed = false, address = excluded.address
         RETURNING incarnation)
-    INSERT INTO writer (node, incarnation, session, writes) SELECT $1, incarnation, 0, 0 FROM entered
+    INSERT INTO writer (node, incarnation, session, writes, seals)
+        SELECT $1, incarnation, 0, 0, $3 FROM entered
     ON CONFLICT (node) DO UPDATE SET incarnation = excluded.incarnation,
-        session = writer.session + 1
+        session = writer.session + 1, seals = excluded.seals
     RETURNING incarnation";
 
 /// Begins a session that writes for run $2 of node $1. It waits for the transaction that the session
@@ -210,6 +211,19 @@ pub(super) const CHAINS: &str = "
 pub(super) const REMOVE_CHAINS: &str = "
     DELETE FROM chain WHERE presented < current_date - 30
         AND NOT EXISTS (SELECT FROM state WHERE state.peer = chain.peer)";
+
+/// The nodes, and the check values of the keys under which they seal.
+pub(super) const SEALING: &str = "
+    SELECT node, seals FROM writer JOIN node ON number = node WHERE NOT departed ORDER BY node";
+
+pub(super) const SOME_STATES: &str =
+    "SELECT id, sealed FROM state WHERE id > $1 ORDER BY id LIMIT $2";
+
+/// Replaces what no node has changed meanwhile.
+pub(super) const RESEAL: &str = "
+    UPDATE state SET sealed = new.anew
+    FROM unnest($1::bigint[], $2::bytea[], $3::bytea[]) AS new(id, former, anew)
+    WHERE state.id = new.id AND state.sealed = new.former";
 
 pub(super) const READ_BACK: &str =
     "SELECT id, version, writer FROM mark WHERE id = ANY ($1::bigint[])";
