@@ -36,12 +36,7 @@ pub(super) async fn open(
     *verifier = recording.clone().map(|recording| recording as Arc<dyn CertificateVerifier>);
     let (mut database, mut between) = (None, None);
     if let Some(url) = args.store.clone() {
-        // A ticket that one node has taken says nothing to the others: early data could be repeated.
-        if settings.early_data > 0 {
-            return Err(Failure::new(
-                "--store allows no early data (0-RTT), which could be repeated",
-            ));
-        }
+        refuse_early_data(settings)?;
         let bytes = IdForm::BYTES;
         if settings.connection_ids != ConnectionIds::of_bytes(bytes) {
             return Err(Failure::new(format_args!("--store needs --connection-ids {bytes}")));
@@ -71,6 +66,15 @@ pub(super) async fn open(
     Ok(Some(Opened { state, router }))
 }
 
+/// Refuses settings under which a fleet would take early data. A ticket that one node has taken says
+/// nothing to the others, so whoever sends early data again has another node deliver it again.
+fn refuse_early_data(settings: &Settings) -> Result<(), Failure> {
+    match settings.early_data {
+        0 => Ok(()),
+        _ => Err(Failure::new("--store allows no early data (0-RTT), which could be repeated")),
+    }
+}
+
 /// Where other nodes send what is this node's.
 fn between_nodes(args: &ProxyServerArgs) -> Result<SocketAddr, Failure> {
     if let Some(address) = args.fleet_listen {
@@ -86,4 +90,18 @@ fn between_nodes(args: &ProxyServerArgs) -> Result<SocketAddr, Failure> {
         false => ip,
     };
     Ok((ip, 0).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fleet_takes_no_early_data() {
+        let mut settings = crate::proxy::settings().unwrap();
+        assert!(refuse_early_data(&settings).is_ok(), "a server proxy asks for none");
+        settings.early_data = 1;
+        let failure = refuse_early_data(&settings).unwrap_err().to_string();
+        assert!(failure.contains("0-RTT") && !failure.contains('\n'), "{failure}");
+    }
 }
