@@ -217,8 +217,8 @@ pub use config::MemorySessions;
 #[cfg(feature = "alloc")]
 pub use config::{
     Adapt, AdaptRule, AggregationPolicy, CertificateCompression, CertificateVerifier, CertifiedKey,
-    ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyLog, KeyStore,
-    Lookup, NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
+    ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyCheck, KeyLog,
+    KeyStore, Lookup, NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
     PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordLengths, RecordNumbers,
     ServerConfig, Session, SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };

@@ -19,7 +19,7 @@ use lightseal_aggregation::Scheme;
 use lightseal_aggregation::choice::Family;
 
 pub use crate::credential::{
-    CertificateCompression, CertificateVerifier, CertifiedKey, KeyStore, Lookup,
+    CertificateCompression, CertificateVerifier, CertifiedKey, KeyCheck, KeyStore, Lookup,
     OfferedCertificates, PeerKey, PinnedKeys, PresentedCertificate, Psk, PskStore,
 };
 pub use crate::record::number::NumberMasks;

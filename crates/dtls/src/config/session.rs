@@ -2,6 +2,7 @@
 
 use super::certificates::{ClientCertificates, ServerCertificates};
 use super::{CertifiedKey, KeyStore, Lookup, PeerKey, ProtocolVersion, Psk, PskStore};
+use crate::credential::psk::{KEY_CHECK, KeyCheck};
 use crate::credential::verifier::spki_sha256;
 use crate::crypto::{CipherSuiteId, MasterSecret12};
 use crate::parts;
@@ -12,12 +13,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Instant, Reader, Writer};
-use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
-
-/// The length in bytes of the check that tells one key from another. It is short because only the
-/// owner of a key chooses it.
-pub(crate) const KEY_CHECK: usize = 8;
 
 /// A ticket that a server gave to a client for resumption.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,11 +61,7 @@ pub(crate) enum OwnCredential {
 
 impl PskOwner {
     pub(crate) fn of(psk: &Psk) -> Self {
-        // For keys up to 48 bytes this costs one SHA-256 block in every handshake. The result is
-        // never sent in plaintext.
-        let full = Sha256::new().chain_update(b"session").chain_update(psk.key()).finalize();
-        let key_check = full.first_chunk().copied().unwrap_or_default();
-        Self { identity: psk.identity().to_vec(), key_check }
+        Self { identity: psk.identity().to_vec(), key_check: psk.check().0 }
     }
 
     /// Whether a server still has this key.
@@ -116,6 +108,14 @@ impl Owner {
     pub(crate) fn set_peer(&mut self, peer: PeerKey) {
         if let Self::Certificates(_, owner) = self {
             owner.peer = Some(peer);
+        }
+    }
+
+    /// Identifies the key of the PSK; `None` without a PSK.
+    pub(crate) const fn key_check(&self) -> Option<KeyCheck> {
+        match self {
+            Self::Psk(owner) => Some(KeyCheck(owner.key_check)),
+            Self::Certificates(..) => None,
         }
     }
 

@@ -62,7 +62,7 @@ pub(in crate::connection) fn write_negotiated(
     Ok(())
 }
 
-/// Reads what [`write_negotiated`] has written.
+/// Reads what [`write_negotiated`] has written, which does not say which key was used.
 pub(in crate::connection) fn read_negotiated(
     suite_name: &'static str,
     r: &mut Reader<'_>,
@@ -94,6 +94,7 @@ pub(in crate::connection) fn read_negotiated(
         suite_name,
         group,
         psk_identity,
+        key_check: None,
         send: Scheme::Plain,
         receive: Scheme::Plain,
         resumed: has(RESUMED),

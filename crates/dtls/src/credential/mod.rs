@@ -23,5 +23,5 @@ pub(crate) mod verifier;
 pub use compression::CertificateCompression;
 pub use identity::{Identity, IdentityError};
 pub use key::{CertifiedKey, KeyStore, OfferedCertificates};
-pub use psk::{Lookup, Psk, PskStore};
+pub use psk::{KeyCheck, Lookup, Psk, PskStore};
 pub use verifier::{CertificateVerifier, PeerKey, PinnedKeys, PresentedCertificate};

@@ -5,6 +5,7 @@ use crate::parts::Importer;
 use alloc::vec::Vec;
 use core::fmt;
 use lightseal_core::parts::PartState;
+use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 /// The longest context of an imported PSK, in bytes: roles and identities of two ends fit, and a
@@ -72,6 +73,15 @@ impl Psk {
         &self.key
     }
 
+    /// Tells this key from others of the same identity
+    /// ([`Negotiated::key_check`](crate::Negotiated::key_check)).
+    pub fn check(&self) -> KeyCheck {
+        // For keys up to 48 bytes this costs one SHA-256 block in every handshake. The result is
+        // never sent in plaintext.
+        let full = Sha256::new().chain_update(b"session").chain_update(&*self.key).finalize();
+        KeyCheck(full.first_chunk().copied().unwrap_or_default())
+    }
+
     /// The context with which the PSK is imported for DTLS 1.3; `None` if it is not imported.
     pub fn context(&self) -> Option<&[u8]> {
         self.context.get().map(Vec::as_slice)
@@ -86,6 +96,22 @@ impl Psk {
 impl fmt::Debug for Psk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Psk").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+/// The length in bytes of the check that tells one key from another. It is short because only the
+/// owner of a key chooses it.
+pub(crate) const KEY_CHECK: usize = 8;
+
+/// Tells the keys of one PSK identity apart, without the key: an eighth of a hash of it. Whoever knows
+/// it can test a guess of the key, so it is kept as secret as the association.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct KeyCheck(pub(crate) [u8; KEY_CHECK]);
+
+/// Never its bytes.
+impl fmt::Debug for KeyCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyCheck")
     }
 }
 

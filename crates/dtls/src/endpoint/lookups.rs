@@ -4,8 +4,7 @@ use super::hello::WholeHello;
 use super::{Admission, Endpoint, Handle};
 use crate::connection::Connection;
 use crate::tuning::MAX_WAITING_HELLOS;
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use alloc::collections::{BTreeSet, VecDeque};
 use core::net::{IpAddr, SocketAddr};
 use lightseal_core::Instant;
 
@@ -20,10 +19,14 @@ struct Waiting {
     fingerprint: [u8; 32],
 }
 
-/// The ClientHellos that wait, oldest first. A client of DTLS 1.2 names its identity later, so that
-/// its association waits.
+/// Clients that wait.
 #[derive(Debug, Default)]
-pub(super) struct Lookups(VecDeque<Waiting>);
+pub(super) struct Lookups {
+    /// ClientHellos, oldest first.
+    hellos: VecDeque<Waiting>,
+    /// Associations: a client of DTLS 1.2 names its identity later.
+    associations: BTreeSet<Handle>,
+}
 
 impl Lookups {
     /// Keeps a hello. A client has one place: its newest hello takes it. Beyond
@@ -35,11 +38,16 @@ impl Lookups {
         hello: &WholeHello,
         fingerprint: [u8; 32],
     ) {
-        self.0.retain(|waiting| waiting.from != from);
-        if self.0.len() == MAX_WAITING_HELLOS {
-            self.0.pop_front();
+        self.hellos.retain(|waiting| waiting.from != from);
+        if self.hellos.len() == MAX_WAITING_HELLOS {
+            self.hellos.pop_front();
         }
-        self.0.push_back(Waiting { from, local, hello: hello.clone(), fingerprint });
+        self.hellos.push_back(Waiting { from, local, hello: hello.clone(), fingerprint });
+    }
+
+    /// Notes that an association waits.
+    pub(super) fn association_waits(&mut self, handle: Handle) {
+        self.associations.insert(handle);
     }
 }
 
@@ -50,7 +58,8 @@ impl Endpoint {
     /// still not known wait on.
     pub fn lookups_answered(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        for Waiting { from, local, hello, fingerprint } in core::mem::take(&mut self.lookups.0) {
+        for Waiting { from, local, hello, fingerprint } in core::mem::take(&mut self.lookups.hellos)
+        {
             let known = self.by_peer.get(&from).and_then(|handle| self.entries.get(handle));
             // The store may have answered the client's retransmission of the hello already.
             if known.is_some_and(|entry| entry.hello == fingerprint)
@@ -62,8 +71,7 @@ impl Endpoint {
             self.local = local;
             self.greet(from, &hello, fingerprint, Admission::Open);
         }
-        let handles: Vec<Handle> = self.entries.iter().map(|(handle, _)| handle).collect();
-        for handle in handles {
+        for handle in core::mem::take(&mut self.lookups.associations) {
             let Some(entry) = self.entries.get_mut(&handle) else { continue };
             if entry.connection.awake().is_some_and(Connection::awaits_answer) {
                 let connection = entry.connection.wake();
@@ -80,6 +88,6 @@ impl Endpoint {
 
     /// The number of clients of DTLS 1.3 that wait for the answer to a lookup.
     pub fn waiting_for_lookups(&self) -> usize {
-        self.lookups.0.len()
+        self.lookups.hellos.len()
     }
 }

@@ -286,6 +286,9 @@ impl Endpoint {
             entry.part = AssociationRole::Client;
             entry.connection.wake().abandon(CloseReason::Local);
         }
+        if entry.connection.awake().is_some_and(Connection::awaits_answer) {
+            self.lookups.association_waits(handle);
+        }
         if !entry.ready {
             entry.ready = true;
             self.ready.push_back(handle);

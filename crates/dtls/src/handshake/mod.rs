@@ -43,7 +43,7 @@ pub(crate) use established::{
 };
 
 use crate::codepoints::{HandshakeType, MAX_CONTENT, PskKeyExchangeMode};
-use crate::config::{NumberMasks, ProtocolVersion, Settings};
+use crate::config::{KeyCheck, NumberMasks, ProtocolVersion, Settings};
 use crate::credential::{Identity, PeerKey};
 use crate::crypto::{CipherSuite, CipherSuiteId, NamedGroup, TrafficSecret, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
@@ -268,6 +268,10 @@ pub struct Negotiated {
     pub group: Option<NamedGroup>,
     /// The PSK identity; empty if the handshake used no PSK.
     pub psk_identity: Vec<u8>,
+    /// The one of the identity's keys that the handshake used, or the session that it resumed
+    /// ([`Psk::check`](crate::Psk::check)). `None` without a PSK, and of an association that has been
+    /// asleep.
+    pub key_check: Option<KeyCheck>,
     /// The aggregation scheme of the records that this end sends; the peer may change it.
     pub send: Scheme,
     /// The aggregation scheme of the records that the peer sends; see

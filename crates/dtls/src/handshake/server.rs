@@ -170,6 +170,7 @@ pub(crate) fn accept(
             suite_name: suite.name,
             group,
             psk_identity: owner.psk_identity().to_vec(),
+            key_check: owner.key_check(),
             send,
             receive,
             resumed,

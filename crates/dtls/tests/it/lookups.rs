@@ -270,3 +270,18 @@ fn the_number_of_clients_to_be_decided_about_is_bounded() {
     assert_eq!(waiting.last().unwrap().peer().port(), MAX_INCOMING as u16 + 6);
     assert_eq!(pair.server.open_connections(), 0);
 }
+
+#[test]
+fn both_ends_know_which_key_of_an_identity_was_used() {
+    for version in [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12] {
+        let (mut pair, answer, psk) = remote(version);
+        let check = psk.check();
+        *answer.lock().unwrap() = Lookup::Found(psk);
+        pair.run_for(Duration::from_secs(4));
+        for end in [&pair.at_client, &pair.at_server] {
+            assert_eq!(end.connected.as_ref().unwrap().key_check, Some(check), "{version}");
+        }
+        let other = Psk::external(b"sensor 7", &[0x55; 32]).unwrap();
+        assert_ne!(other.check(), check);
+    }
+}

@@ -27,8 +27,8 @@ pub use marks::{Marks, RestoreError, SaveError, SavedAssociation};
 use super::stage::Stage;
 use super::{Connection, Ending, Role};
 use crate::config::Lookup;
-use crate::config::session::{KEY_CHECK, PskOwner};
 use crate::credential::PeerKey;
+use crate::credential::psk::KEY_CHECK;
 use crate::messages::RecordNumber;
 use crate::parts::{self, Part, PartState};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12};
@@ -326,7 +326,7 @@ impl Connection {
         }
     }
 
-    /// The handshake is complete: looks up which key it used.
+    /// The handshake is complete: notes which key it used.
     pub(super) fn begin_saving(&mut self) {
         if self.persistence.get().is_none_or(|persistence| !persistence.writes) {
             return;
@@ -339,13 +339,16 @@ impl Connection {
 
     /// Identifies the key of the PSK, zero without a PSK; `None` if the key is not known.
     fn key_check(&self) -> Option<[u8; KEY_CHECK]> {
-        let identity = &self.negotiated()?.psk_identity;
-        if identity.is_empty() {
+        let negotiated = self.negotiated()?;
+        if negotiated.psk_identity.is_empty() {
             return Some([0; KEY_CHECK]);
         }
-        match self.role.look_up(identity) {
-            Lookup::Found(psk) => Some(PskOwner::of(&psk).key_check),
-            Lookup::Unknown | Lookup::Later => None,
+        let saved = self.persistence.get().and_then(|persistence| persistence.key_check);
+        let used = negotiated.key_check.map(|check| check.0).or(saved);
+        match self.role.look_up(&negotiated.psk_identity) {
+            Lookup::Found(psk) => used.or(Some(psk.check().0)),
+            Lookup::Later => used,
+            Lookup::Unknown => None,
         }
     }
 

@@ -15,11 +15,11 @@
 use super::marks::{RestoreError, SavedAssociation};
 use super::{Adopted, FORMAT, Persistence};
 use crate::codepoints::{MAX_CONTENT, MAX_RECORD_NUMBER};
-use crate::config::session::{KEY_CHECK, PskOwner};
 use crate::config::{ClientConfig, Lookup, ProtocolVersion, ServerConfig};
 use crate::connection::form::{read_addresses, read_negotiated, write_addresses, write_negotiated};
 use crate::connection::stage::Stage;
 use crate::connection::{Connection, Role, ids};
+use crate::credential::psk::{KEY_CHECK, KeyCheck};
 use crate::crypto::{ExporterSecret, MasterSecret12, TrafficSecret};
 use crate::handshake::flight::Flight;
 use crate::handshake::reassembly::Reassembly;
@@ -265,7 +265,8 @@ fn read(
         return Err(RestoreError::Role);
     }
     let key_check = r.array()?;
-    let negotiated = read_negotiated("", &mut r)?;
+    let mut negotiated = read_negotiated("", &mut r)?;
+    negotiated.key_check = (!negotiated.psk_identity.is_empty()).then_some(KeyCheck(key_check));
     check_peer(&role, &negotiated, key_check)?;
     persistence.key_check = Some(key_check);
     let to = read_addresses(&mut r)?;
@@ -384,7 +385,7 @@ fn check_peer(
         return if accepted { Ok(()) } else { Err(RestoreError::PeerNotAccepted) };
     }
     match role.look_up(&negotiated.psk_identity) {
-        Lookup::Found(psk) if PskOwner::of(&psk).key_check == key_check => Ok(()),
+        Lookup::Found(psk) if psk.check() == KeyCheck(key_check) => Ok(()),
         Lookup::Found(_) | Lookup::Unknown => Err(RestoreError::UnknownKey),
         Lookup::Later => Err(RestoreError::LookUpLater),
     }

@@ -134,6 +134,7 @@ impl WaitEncryptedExtensions {
                 suite_name: self.suite.name,
                 group: self.group,
                 psk_identity: self.owner.psk_identity().to_vec(),
+                key_check: self.owner.key_check(),
                 send,
                 receive,
                 resumed: self.resumed,

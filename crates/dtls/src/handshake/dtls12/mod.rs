@@ -212,6 +212,7 @@ impl KeysInstalled {
         } = *self.hellos;
         let certificates = self.owner.authenticated();
         let psk_identity = self.owner.psk_identity().to_vec();
+        let key_check = self.owner.key_check();
         let session = Session {
             suite: suite.id,
             extended_master,
@@ -239,6 +240,7 @@ impl KeysInstalled {
                 suite_name: suite.name,
                 group: self.group,
                 psk_identity,
+                key_check,
                 send: Scheme::Plain,
                 receive: Scheme::Plain,
                 resumed,
