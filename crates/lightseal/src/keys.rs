@@ -5,7 +5,7 @@
 //! written, unless it has the line `!revoke-all`. Messages never show a key.
 
 use crate::failure::{Context, Failure};
-use lightseal_dtls::{Lookup, Psk, PskStore};
+use lightseal_dtls::{Identity, Lookup, Psk, PskStore};
 use lightseal_owner_only::file::Version;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata};
@@ -175,6 +175,25 @@ pub(crate) fn store(path: &Path, content: &[u8]) -> Result<(), Failure> {
         }
         _ => Failure::new(format_args!("{name}: {error}")),
     })
+}
+
+/// The key in a file that has just one, of this identity. The identity may also be written as in access
+/// lists, without `psk:`.
+///
+/// # Errors
+///
+/// What is wrong with the file.
+pub(crate) fn only_key(text: &str, identity: &[u8]) -> Result<Zeroizing<Vec<u8>>, String> {
+    let parsed = parse(text).map_err(|(line, what)| format!("line {line}: {what}"))?;
+    let mut keys = parsed.keys.into_iter();
+    let (Some((name, key)), None) = (keys.next(), keys.next()) else {
+        return Err("it has not just one key".into());
+    };
+    let whole = Identity::Psk(identity.to_vec()).to_string();
+    match name.as_bytes() == identity || whole.strip_prefix("psk:") == Some(&name) {
+        true => Ok(key),
+        false => Err(format!("the key in it is of the identity {name:?}")),
+    }
 }
 
 /// The content of a key file.

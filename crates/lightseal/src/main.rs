@@ -26,6 +26,7 @@ mod cli;
 mod config;
 mod config_args;
 mod credential;
+mod database;
 mod demo;
 mod diagnose;
 mod gateway;
@@ -83,6 +84,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Proxy(ProxyCommand::Server(args)) => {
             one_thread()?.block_on(proxy::command::server(&args))
         }
+        Command::Proxy(ProxyCommand::KeyTable) => proxy::command::print(credential::lookup::SCHEMA),
         Command::Proxy(ProxyCommand::StateKey { file }) => proxy::state::StateKey::make(&file),
         Command::Proxy(ProxyCommand::Status(args)) => {
             one_thread()?.block_on(proxy::status_command::run(&args))

@@ -1,10 +1,12 @@
 //! Credentials of this end and whom it accepts, in one form for all commands with DTLS.
 //!
 //! - [`args`]: the flags;
-//! - [`allow`]: the access list.
+//! - [`allow`]: the access list;
+//! - [`lookup`]: pre-shared keys that a server looks up one by one.
 
 pub(crate) mod allow;
 pub(crate) mod args;
+pub(crate) mod lookup;
 
 use crate::failure::{Context, Failure};
 use crate::keys::KeyFile;
@@ -21,6 +23,7 @@ use lightseal_pki::file::{
     CredentialForm, Expiration, ReloadingKeys, ReloadingVerifier, TrustFiles,
 };
 use lightseal_pki::{Clock, Settings as TrustSettings, SpkiHash, Zlib};
+use lookup::KeyLookup;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +35,8 @@ pub(crate) const FILES_POLL: Duration = Duration::from_secs(1);
 /// again while associations use them.
 pub(crate) struct Credentials {
     psks: Option<Arc<KeyFile>>,
+    /// Where a server looks keys up, if not in a file.
+    lookup: Option<Arc<KeyLookup>>,
     keys: Option<Arc<ReloadingKeys>>,
     verifier: Option<Arc<ReloadingVerifier>>,
     list: Option<Arc<AccessList>>,
@@ -142,7 +147,27 @@ impl Credentials {
         };
         let verifier = trust(args, provider)?;
         let list = args.allow.as_deref().map(AccessList::open).transpose()?.map(Arc::new);
-        Ok(Self { psks, keys, verifier, list, key_hashes })
+        Ok(Self { psks, lookup: None, keys, verifier, list, key_hashes })
+    }
+
+    /// Pre-shared keys are looked up there, if there is such a source.
+    ///
+    /// # Errors
+    ///
+    /// If there is a file of keys, too.
+    pub(crate) fn look_up_in(&mut self, lookup: Option<Arc<KeyLookup>>) -> Result<(), Failure> {
+        self.lookup = lookup;
+        match (&self.lookup, &self.psks) {
+            (Some(lookup), Some(_)) => {
+                Err(Failure::new(format_args!("{lookup} takes the place of a file of keys")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where pre-shared keys are looked up, if not in a file.
+    pub(crate) const fn lookup(&self) -> Option<&Arc<KeyLookup>> {
+        self.lookup.as_ref()
     }
 
     /// The file of pre-shared keys.
@@ -158,9 +183,10 @@ impl Credentials {
     /// What this end accepts of its peers, in a few words for the log.
     pub(crate) fn accepted(&self) -> String {
         let keys = self.psks.as_ref().map(|psks| counted(psks.len() as u64, "key"));
+        let source = self.lookup.as_ref().map(|lookup| format!("keys from {lookup}"));
         let trust = self.verifier.as_ref().map(|_| "certificates and raw public keys".to_owned());
         let list = self.list.as_ref().map(|list| listed(list.len()));
-        let all: Vec<_> = [keys, trust, list].into_iter().flatten().collect();
+        let all: Vec<_> = [keys, source, trust, list].into_iter().flatten().collect();
         all.join(", ")
     }
 
@@ -267,11 +293,12 @@ impl Credentials {
         mut settings: Settings,
     ) -> Result<ServerConfig, Failure> {
         settings.certificate_compression = compressions();
-        let psks: Arc<dyn PskStore> = match (&self.psks, &self.list) {
-            (Some(psks), Some(list)) => {
-                Arc::new(AllowedPsks { psks: Arc::clone(psks) as _, list: Arc::clone(list) })
-            }
-            (Some(psks), None) => Arc::clone(psks) as _,
+        let file = self.psks.as_ref().map(|psks| Arc::clone(psks) as Arc<dyn PskStore>);
+        let store = file.or_else(|| self.lookup.as_ref().map(|lookup| Arc::clone(lookup) as _));
+        let has_psks = store.is_some();
+        let psks: Arc<dyn PskStore> = match (store, &self.list) {
+            (Some(psks), Some(list)) => Arc::new(AllowedPsks { psks, list: Arc::clone(list) }),
+            (Some(psks), None) => psks,
             (None, _) => Arc::new(Vec::new()),
         };
         let config = ServerConfig::with(psks, settings).context("settings")?;
@@ -279,10 +306,10 @@ impl Credentials {
             return Err(Failure::new(LIST_NEEDS_IDENTITIES));
         }
         let Some(keys) = &self.keys else {
-            return match self.psks {
-                Some(_) if clients != ClientPolicy::Ignored => Err(Failure::new(NO_KEY)),
-                Some(_) => Ok(config),
-                None => Err(Failure::new(NO_CREDENTIAL)),
+            return match has_psks {
+                true if clients != ClientPolicy::Ignored => Err(Failure::new(NO_KEY)),
+                true => Ok(config),
+                false => Err(Failure::new(NO_CREDENTIAL)),
             };
         };
         let config = config.with_keys(Arc::clone(keys) as Arc<dyn KeyStore>).context("settings")?;
@@ -339,6 +366,9 @@ impl Credentials {
     /// leaves what was read from it before in use, and does not keep the others from being read.
     pub(crate) fn reload(&self, force: bool) -> Changes {
         let mut changes = Changes::default();
+        if let Some(lookup) = self.lookup.as_ref().filter(|_| force) {
+            lookup.check_all();
+        }
         if let Some(psks) = &self.psks {
             match psks.reload(force) {
                 Ok(Some(revoked)) => {

@@ -140,6 +140,7 @@ impl Session {
             limits: Limits::default(),
             proxy_protocol: false,
             source_prefix: None,
+            keys: None,
             list: None,
             router: None,
             service: at(service.local_addr().context("service")?),

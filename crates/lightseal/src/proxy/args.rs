@@ -5,12 +5,13 @@ use super::fleet::slots::NodeNumber;
 use super::limits::LimitArgs;
 use super::nft::FleetNftArgs;
 use super::source_address::SourcePrefix;
-use super::state::StoreUrl;
 use super::state::reseal::ResealArgs;
 use super::status_command::ProxyStatusArgs;
 use crate::aggregate::Aggregate;
 use crate::config_args::ConfigArgs;
 use crate::credential::args::{CredentialArgs, HEADING as CREDENTIALS};
+use crate::credential::lookup::args::KeySourceArgs;
+use crate::database::StoreUrl;
 use crate::named::{name, one_of};
 use crate::offer::OfferArgs;
 use crate::service::ServiceArgs;
@@ -38,6 +39,8 @@ pub(crate) enum ProxyCommand {
         /// The file. Only this user can read it, and it must not exist yet.
         file: PathBuf,
     },
+    /// Print the tables and functions for --psk-table, to be loaded into a PostgreSQL database.
+    KeyTable,
     /// Tools for several server proxies that share their associations.
     #[command(subcommand)]
     Fleet(FleetCommand),
@@ -154,6 +157,8 @@ pub(crate) struct ProxyServerArgs {
     /// [default: all messages come from this host's address].
     #[arg(long, value_name = "PREFIX")]
     pub(crate) source_address: Option<SourcePrefix>,
+    #[command(flatten)]
+    pub(crate) keys: KeySourceArgs,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
 }

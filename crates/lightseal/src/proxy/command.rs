@@ -15,6 +15,7 @@ use super::status_text::summary;
 use super::store_command::{self, Opened};
 use crate::address;
 use crate::aggregate;
+use crate::credential::lookup::KeyLookup;
 use crate::credential::{Changes, ClientPolicy, Credentials, FILES_POLL, FailureLog};
 use crate::failure::{Context, Failure};
 use crate::service::{self, ServiceArgs};
@@ -203,7 +204,12 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     if args.proxy.sample {
         return print(include_str!("server.toml"));
     }
-    let credentials = Arc::new(open_credentials(&args.proxy)?);
+    let mut credentials = open_credentials(&args.proxy)?;
+    let source = args.keys.clone();
+    // A database is asked with a runtime of its own.
+    let opened = tokio::task::spawn_blocking(move || KeyLookup::open(&source)).await;
+    credentials.look_up_in(opened.context("keys")??)?;
+    let credentials = Arc::new(credentials);
     let largest =
         path_mtu::max_payload_at(address::resolve("listen", args.proxy.listen.as_deref())?);
     let id_bytes = if args.store.is_some() { IdForm::BYTES } else { SERVER_ID_BYTES };
@@ -239,6 +245,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         proxy_protocol: args.proxy_protocol,
         source_prefix: args.source_address,
         idle_timeout: args.proxy.idle_timeout.0,
+        keys: credentials.lookup().cloned(),
         list: credentials.list().cloned(),
         router,
     };
@@ -254,6 +261,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         let taken = tokio::task::spawn_blocking(move || proxy.take_over(state)).await;
         taken.context("--state")??;
     }
+    proxy.attach_keys();
     let listen = proxy.local_addr().context("listening socket")?;
     behind.avoid(listen);
     let (longest, accepted) = (proxy.longest_message(), credentials.accepted());
@@ -300,7 +308,8 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         state: || (proxy.open_flows(), proxy.totals().carried()),
         args: &args.proxy.service,
     };
-    let cut_off = || proxy.cut_off();
+    let keys_away = || credentials.lookup().and_then(|lookup| lookup.obstacle());
+    let cut_off = || proxy.cut_off().or_else(keys_away);
     let around = Around { lifecycle: &lifecycle, destination: &behind, cut_off: &cut_off };
     until_stopped(&mut signals, &mut running, reports, drains, around).await?;
     lifecycle.stop();
@@ -361,7 +370,7 @@ struct Drains<'a, B, Q> {
 struct Around<'a> {
     lifecycle: &'a Lifecycle,
     destination: &'a Destination,
-    /// Why no client can be taken because of the database, if that is so.
+    /// Why no client can be taken because of a database or the source of keys, if that is so.
     cut_off: &'a dyn Fn() -> Option<String>,
 }
 
@@ -624,7 +633,7 @@ fn judge(
     }
 }
 
-fn print(sample: &str) -> Result<(), Failure> {
+pub(crate) fn print(sample: &str) -> Result<(), Failure> {
     std::io::stdout().lock().write_all(sample.as_bytes()).context("standard output")
 }
 

@@ -245,6 +245,7 @@ mod tests {
             limits: Limits::default(),
             proxy_protocol: false,
             source_prefix: None,
+            keys: None,
             list: None,
             router: None,
             service: Arc::new(Destination::at(service.local_addr().unwrap())),

@@ -58,12 +58,26 @@ const METRICS: &[Metric] = &[
     ("store_changes_total", "/state/changes", "Changes of stored associations.", None),
     ("store_transactions_total", "/state/transactions", "Transactions with them.", None),
     ("store_lost_total", "/state/lost", LOST, None),
+    ("key_lookups_total", "/keys/found", KEYS, Some(("result", "found"))),
+    ("key_lookups_total", "/keys/unknown", KEYS, Some(("result", "unknown"))),
+    ("key_lookups_total", "/keys/failed", KEYS, Some(("result", "failed"))),
+    (
+        "key_lookups_dropped_total",
+        "/keys/overflows",
+        "Look-ups without a place in the queue.",
+        None,
+    ),
+    ("key_checks_total", "/keys/checks", "Questions about keys that are in use.", None),
+    ("keys_revoked_total", "/keys/revoked", "Associations ended by a revoked key.", None),
+    ("keys_unconfirmed_total", "/keys/unconfirmed", UNCONFIRMED, None),
     ("bounced_total", "/bounced", "Messages for which no service listened.", None),
 ];
 
 const PASSED_ON: &str = "Datagrams of other nodes of the fleet that arrived at this one.";
 const TAKEN: &str = "Datagrams that other nodes have passed on to this one.";
 const LOST: &str = "Changes of associations with which another process went on.";
+const KEYS: &str = "Keys that were looked up for clients.";
+const UNCONFIRMED: &str = "Keys accepted while their source did not answer.";
 const HELLOS: &str = "ClientHellos, by what became of them.";
 const MESSAGES: &str = "Messages of applications that were carried.";
 const BYTES: &str = "Bytes of these messages.";
@@ -106,6 +120,10 @@ pub(crate) fn snapshot(
         let help = "1 while the store cannot be written, and associations wait.";
         all.add("store_fails", help, Gauge, vec![(Vec::new(), fails.into())]);
     }
+    if let Some(fails) = counted.pointer("/keys/fails").and_then(Value::as_bool) {
+        let help = "1 while the source of keys does not answer.";
+        all.add("keys_unavailable", help, Gauge, vec![(Vec::new(), fails.into())]);
+    }
     for (name, pointer, help, label) in MAPS {
         all.by(*name, help, Counter, label, counts(counted.pointer(pointer)));
     }
@@ -130,6 +148,7 @@ fn counts(map: Option<&Value>) -> impl Iterator<Item = (String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::credential::lookup::report::KeyReport;
     use crate::proxy::counters::Totals;
     use crate::proxy::limits::Refusal;
     use crate::proxy::routing::router::RouterReport;
@@ -153,6 +172,7 @@ mod tests {
         });
         counted["routing"] = json!(RouterReport { taken: 9, ..RouterReport::default() });
         counted["state"] = json!(StateReport { changes: 10, fails: true, ..Default::default() });
+        counted["keys"] = json!(KeyReport { found: 11, fails: true, ..Default::default() });
         let lifecycle = Lifecycle::start();
         let expiration =
             Expiration { kind: ExpiringFile::Certificate, path: "a.pem".into(), at: 7 };
@@ -168,6 +188,7 @@ mod tests {
             "phase{phase=\"starting\"} 1",
             "associations{state=\"asleep\"} 8",
             "store_fails 1",
+            "keys_unavailable 1",
             "drops_total{reason=\"overrun_local\"} 4",
             "refusals_total{reason=\"max_flows\"} 1",
             "handshake_failures_total{reason=\"timeout\"} 6",

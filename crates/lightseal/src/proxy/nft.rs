@@ -5,9 +5,10 @@
 //! other to a node that its sender's address decides. Later fragments of a datagram have neither, so
 //! fragments are counted and dropped.
 
+use crate::database::StoreUrl;
 use crate::failure::{Context, Failure};
 use crate::proxy::fleet::slots::{NodeNumber, SLOTS, rightful_owner};
-use crate::proxy::state::{Owners, StoreUrl};
+use crate::proxy::state::Owners;
 use crate::units::counted;
 use clap::Args;
 use std::collections::BTreeMap;

@@ -3,6 +3,7 @@
 
 use super::routing::router::RouterReport;
 use super::state::report::StateReport;
+use crate::credential::lookup::report::KeyReport;
 use lightseal_dtls::Connection;
 use lightseal_net::address::Named;
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,9 @@ pub(crate) struct Report {
     /// Stored associations. Only a server proxy with --state has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<StateReport>,
+    /// Keys that are looked up one by one, at a server proxy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) keys: Option<KeyReport>,
     pub(crate) peers: Vec<Peer>,
     /// Number of peers beyond the [`MOST_PEERS`] that are listed.
     pub(crate) peers_left_out: u64,

@@ -1,10 +1,12 @@
 //! The proxy in front of a service.
 //!
 //! - [`admission`]: which clients get an association;
+//! - [`keys`]: which associations end because a key or certificate counts no more;
 //! - [`service`]: the sockets towards the service;
 //! - [`stored`]: how it stores its associations and takes them over.
 
 mod admission;
+mod keys;
 mod service;
 mod stored;
 
@@ -23,10 +25,11 @@ use super::status::FlowStates;
 use super::{described, log_batches, overruns, unshared};
 use crate::credential;
 use crate::credential::allow::AccessList;
+use crate::credential::lookup::{KeyLookup, KeyUse};
 use lightseal_core::{AddressPair, Instant, Random};
 use lightseal_dtls::{
-    AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Negotiated,
-    ProtocolVersion, Resolution, SavedAssociation, ServerConfig, Stats,
+    AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, ProtocolVersion,
+    Resolution, SavedAssociation, ServerConfig, Stats,
 };
 use lightseal_net::address::Named;
 use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
@@ -59,6 +62,8 @@ pub(crate) struct ServerProxyOptions {
     pub(crate) limits: Limits,
     /// How long an association may carry nothing in both directions before it is closed.
     pub(crate) idle_timeout: Duration,
+    /// Where pre-shared keys are looked up, if not in a file.
+    pub(crate) keys: Option<Arc<KeyLookup>>,
     /// The access list, which knows whom it has refused.
     pub(crate) list: Option<Arc<AccessList>>,
     /// The other nodes of a fleet.
@@ -135,11 +140,20 @@ struct Association {
     /// Messages that arrived with the end of the handshake, before there was a socket.
     early: Vec<Vec<u8>>,
     active_at: Instant,
+    /// The association's pre-shared key, if it was looked up.
+    _key: Option<Box<KeyUse>>,
 }
 
 impl Association {
-    fn new(peer: SocketAddr, identity: Arc<str>, version: ProtocolVersion, now: Instant) -> Self {
-        Self { peer, identity, version, service: None, early: Vec::new(), active_at: now }
+    fn new(
+        peer: SocketAddr,
+        identity: Arc<str>,
+        version: ProtocolVersion,
+        active_at: Instant,
+        key: Option<Box<KeyUse>>,
+    ) -> Self {
+        let (service, early) = (None, Vec::new());
+        Self { peer, identity, version, service, early, active_at, _key: key }
     }
 }
 
@@ -172,11 +186,15 @@ impl EngineHost<Endpoint> for ServerHost {
                     self.totals.complain_of_unshared(&shown, &why);
                 }
                 let owner: Arc<str> = credential::shown(&negotiated).into();
+                let Ok(key) = self.key_use(&negotiated, handle) else {
+                    self.refused.push(handle);
+                    return;
+                };
                 if !self.has_place_for(now, (handle, peer), &owner) {
                     self.refused.push(handle);
                     return;
                 }
-                let association = Association::new(peer, owner, negotiated.version, now);
+                let association = Association::new(peer, owner, negotiated.version, now, key);
                 self.associations.insert(handle, association);
                 self.opening.push((handle, None));
             }
@@ -461,28 +479,6 @@ impl ServerProxy {
         self.outer.call(|endpoint, _, now| endpoint.close_all(now));
     }
 
-    /// Closes the associations whose peer `accepts` does not accept, and all handshakes, since they
-    /// may have begun with a credential that is not accepted any more. Returns the number of those
-    /// associations.
-    pub(crate) fn end_unless(&self, accepts: impl Fn(&Negotiated) -> bool) -> usize {
-        self.outer.call(|endpoint, host, now| {
-            let ended = endpoint.connections().filter(|(_, connection)| {
-                connection.negotiated().is_none_or(|agreed| !accepts(agreed))
-            });
-            let ended: Vec<_> =
-                ended.map(|(handle, connection)| (handle, connection.is_connected())).collect();
-            for (handle, _) in &ended {
-                if let Some(state) = &mut host.state {
-                    state.remove_first(*handle);
-                }
-                if let Some(mut connection) = endpoint.connection_mut(*handle) {
-                    connection.close(now);
-                }
-            }
-            ended.iter().filter(|(_, connected)| *connected).count()
-        })
-    }
-
     /// The number of associations that are complete and open.
     pub(crate) fn open_flows(&self) -> usize {
         self.outer.call(|_, host, _| host.associations.len())
@@ -551,6 +547,9 @@ impl ServerProxy {
         let state = self.outer.call(|_, host, _| host.state.as_ref().map(State::report));
         if let Some(state) = state {
             value["state"] = serde_json::json!(state);
+        }
+        if let Some(keys) = &self.options.keys {
+            value["keys"] = serde_json::json!(keys.report());
         }
         if let Some(router) = &self.options.router {
             value["routing"] = serde_json::json!(router.report());
@@ -633,6 +632,7 @@ mod tests {
                 proxy_protocol: false,
                 source_prefix: None,
                 idle_timeout: Duration::from_secs(60),
+                keys: None,
                 list: None,
                 router: None,
             };

@@ -69,6 +69,9 @@ pub(super) fn text(report: &Report, rates: Option<Rates>) -> String {
              {resumed} resumed"
         ),
     );
+    if let Some(keys) = &report.keys {
+        lines.wrapped(0, &keys.line());
+    }
     if let Some(routing) = &report.routing {
         lines.wrapped(0, &routing.line());
     }
@@ -288,6 +291,7 @@ mod tests {
             inward: Messages { messages: 2, bytes: 60 },
             drops: [("stale".into(), 12), ("too_long".into(), 0)].into(),
             routing: None,
+            keys: None,
             state: None,
             peers: vec![flow("sensor-7", "192.0.2.1:5684"), flow(&"x".repeat(256), long)],
             peers_left_out: 0,

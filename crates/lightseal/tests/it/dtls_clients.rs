@@ -128,7 +128,7 @@ impl Client {
     }
 
     /// Takes turns until something is so.
-    pub(crate) fn until(&mut self, done: impl Fn(&Self) -> bool) {
+    pub(crate) fn until(&mut self, mut done: impl FnMut(&Self) -> bool) {
         for _ in 0..15_000 {
             self.turn();
             if done(self) {

@@ -34,6 +34,8 @@ mod proxy_database;
 mod proxy_first_use;
 #[cfg(target_os = "linux")]
 mod proxy_fleet;
+#[cfg(target_os = "linux")]
+mod proxy_keys;
 mod proxy_overload;
 mod proxy_sessions;
 #[cfg(unix)]

@@ -50,7 +50,7 @@ impl Place {
         args.extend(["--connect", service, "--state", state, "--state-key", key]);
         args.extend(["--stats-file", stats]);
         args.extend(self.store.iter().flat_map(|store| ["--store", store]));
-        if !more.contains(&"--credential") {
+        if !more.iter().any(|flag| flag.starts_with("--psk-") || *flag == "--credential") {
             args.extend(["--psk-file", &self.keys]);
         }
         args.extend(more);

@@ -5,9 +5,11 @@ use crate::credential;
 use crate::failure::Failure;
 use crate::proxy::fleet::slots::SlotMap;
 use crate::proxy::routing::router::{Passed, Router};
-use crate::proxy::state::{FleetTickets, Flushed, Host, OpenState, Refused, Row, State, Written};
+use crate::proxy::state::{
+    Adopted, Attempt, FleetTickets, Flushed, Host, OpenState, Refused, Row, State, Written,
+};
 use lightseal_core::Instant;
-use lightseal_dtls::{Endpoint, Engine, Handle, SavedAssociation};
+use lightseal_dtls::{Endpoint, Engine, Handle, RestoreError, SavedAssociation};
 use lightseal_net::address::Named;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -17,6 +19,13 @@ use tokio::runtime;
 
 /// How long the associations of slots that move may take to be written.
 const HAND_OVER: Duration = Duration::from_secs(5);
+
+/// How long the look-up of the keys of a thousand stored associations may take at the start. Associations
+/// whose keys are not known then stay in the store.
+const KEYS_AT_START: Duration = Duration::from_secs(10);
+
+/// As [`KEYS_AT_START`], for associations of other nodes: their peers wait.
+const KEYS_OF_OTHERS: Duration = Duration::from_secs(2);
 
 /// How long a generation of cookies lasts that all nodes of a fleet make.
 const COOKIE_GENERATION: Duration = Duration::from_secs(60);
@@ -48,10 +57,17 @@ impl ServerProxy {
                 }
             });
         };
+        let keys = self.options.keys.as_ref();
+        let wait_for_keys = || {
+            if let Some(keys) = keys {
+                keys.wait_for_stored(KEYS_AT_START);
+            }
+        };
         self.outer.call(|endpoint, host, now| {
-            let state = open.take_over(Box::new(confirm), node, |saved, service_port| {
+            let restore = |saved: &SavedAssociation, service_port| {
                 host.restore(endpoint, now, saved, service_port)
-            })?;
+            };
+            let state = open.take_over(Box::new(confirm), node, restore, wait_for_keys)?;
             host.state = Some(state);
             host.share_secrets(endpoint, now);
             Ok(())
@@ -127,6 +143,28 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Goes on with the associations in these rows. Returns how many there are, and the rows that wait
+    /// for keys.
+    fn adopt_some(&self, rows: Vec<Row>, attempt: Attempt) -> (u64, Vec<Row>) {
+        let adopted = self.call(|state, host, endpoint, now| {
+            let (mut adopted, mut waiting) = (0, Vec::new());
+            for row in rows {
+                let restore = |saved: &SavedAssociation, service_port| {
+                    host.restore(endpoint, now, saved, service_port)
+                };
+                match state.adopt(row, attempt, restore) {
+                    Adopted::Now => adopted += 1,
+                    Adopted::Waits(row) => waiting.push(*row),
+                    Adopted::Later | Adopted::Never => {}
+                }
+            }
+            (adopted, waiting)
+        });
+        adopted.unwrap_or_default()
+    }
+}
+
 /// The associations in these slots.
 fn in_slots(state: &State, endpoint: &Endpoint, slots: &BTreeSet<u8>) -> Vec<Handle> {
     let all = endpoint.connections();
@@ -141,16 +179,15 @@ impl Host for Node {
     }
 
     fn adopt(&self, rows: Vec<Row>) -> u64 {
-        let adopted = self.call(|state, host, endpoint, now| {
-            let adopted = rows.into_iter().filter_map(|row| {
-                let restore = |saved: &SavedAssociation, service_port| {
-                    host.restore(endpoint, now, saved, service_port)
-                };
-                state.adopt(row, restore).then_some(())
-            });
-            adopted.count() as u64
-        });
-        adopted.unwrap_or(0)
+        let (adopted, waiting) = self.adopt_some(rows, Attempt::First);
+        if waiting.is_empty() {
+            return adopted;
+        }
+        // Not under the engine's lock, which answers take.
+        if let Some(keys) = self.call(|_, host, _, _| host.options.keys.clone()).flatten() {
+            keys.wait_for_stored(KEYS_OF_OTHERS);
+        }
+        adopted + self.adopt_some(waiting, Attempt::Last).0
     }
 
     fn leave(&self, slots: &BTreeSet<u8>) {
@@ -195,12 +232,20 @@ impl ServerHost {
             let why = format_args!("{max} flows are open (--max-flows)");
             return Err(Refused::for_now(why));
         }
-        let handle = endpoint.restore(now, saved)?;
+        let restored = match &self.options.keys {
+            Some(keys) => keys.restoring(|| endpoint.restore(now, saved)),
+            None => endpoint.restore(now, saved),
+        };
+        let handle = restored?;
         if let Some(connection) = endpoint.connection(handle) {
             let Some(agreed) = connection.negotiated() else { return Ok(handle) };
             let (peer, owner) = (connection.peer(), Arc::from(credential::shown(agreed)));
+            let Ok(key) = self.key_use(agreed, handle) else {
+                endpoint.forget(handle);
+                return Err(Refused::for_now(RestoreError::UnknownKey));
+            };
             self.ledger.restored(handle, peer, &owner);
-            let association = Association::new(peer, owner, agreed.version, now);
+            let association = Association::new(peer, owner, agreed.version, now, key);
             self.associations.insert(handle, association);
             self.opening.push((handle, Some(service_port)));
         }

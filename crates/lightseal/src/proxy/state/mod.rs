@@ -24,10 +24,10 @@ mod writer;
 
 pub(crate) use fleet_keys::{FleetKeys, FleetTickets};
 pub(crate) use key::StateKey;
+pub(crate) use postgres::DatabaseArgs;
 pub(crate) use postgres::member::{Host, MemberHandle};
 pub(crate) use postgres::owners::Owners;
 pub(crate) use postgres::reseal;
-pub(crate) use postgres::{DatabaseArgs, StoreUrl};
 pub(crate) use row::Row;
 pub(crate) use writer::{Flushed, Written};
 
@@ -109,7 +109,8 @@ impl OpenState {
 
     /// Calls `restore` with each association in the store and the port from which the service saw it,
     /// and begins to write. What `restore` refuses for good is removed. `host` serves a node of a
-    /// fleet from then on.
+    /// fleet from then on. `wait_for_keys` waits for the keys that `restore` looks up, which it is
+    /// then called with again.
     ///
     /// # Errors
     ///
@@ -119,18 +120,37 @@ impl OpenState {
         confirm: Confirm,
         host: Option<Box<dyn Host>>,
         mut restore: impl FnMut(&SavedAssociation, u16) -> Result<Handle, Refused>,
+        wait_for_keys: impl Fn(),
     ) -> Result<State, Failure> {
         let began = StdInstant::now();
         let name = self.store.name();
         let mut books = Books { verifier: self.verifier, ..Books::default() };
         let mut refused = Vec::new();
-        let loaded = self.store.load(&mut |row| {
+        let mut waiting = Vec::new();
+        let mut adopt = |books: &mut Books, row: Row, attempt, waiting: &mut Vec<Row>| {
             let (id, revision) = (row.id, row.revision);
-            if books.adopt(row, &mut restore) == Adopted::Never {
-                refused.push((id, revision));
+            match books.adopt(row, attempt, &mut restore) {
+                Adopted::Never => refused.push((id, revision)),
+                Adopted::Waits(row) => waiting.push(*row),
+                Adopted::Now | Adopted::Later => {}
+            }
+        };
+        let loaded = self.store.load(&mut |row| {
+            adopt(&mut books, row, Attempt::First, &mut waiting);
+            if waiting.len() >= WAIT_AT_ONCE {
+                wait_for_keys();
+                for row in std::mem::take(&mut waiting) {
+                    adopt(&mut books, row, Attempt::Last, &mut Vec::new());
+                }
             }
         });
         let Loaded { sizes, next, writer: run } = loaded.context(&name)?;
+        if !waiting.is_empty() {
+            wait_for_keys();
+        }
+        for row in std::mem::take(&mut waiting) {
+            adopt(&mut books, row, Attempt::Last, &mut Vec::new());
+        }
         books.taken.sizes = sizes;
         books.taken.elapsed = began.elapsed();
         let writer = Writer::start(self.store, confirm).context(&name)?;
@@ -159,30 +179,46 @@ struct Books {
 }
 
 /// What came of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Adopted {
+#[derive(Debug)]
+pub(crate) enum Adopted {
     Now,
     /// A later start may take it over.
     Later,
     /// Nobody ever will.
     Never,
+    /// The key of its peer is being looked up.
+    Waits(Box<Row>),
 }
+
+/// Whether a row whose peer's key is being looked up may wait for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    First,
+    Last,
+}
+
+/// How many rows wait for keys at once.
+const WAIT_AT_ONCE: usize = 1000;
 
 impl Books {
     /// Goes on with the association in a row, if `restore` can.
     fn adopt(
         &mut self,
         row: Row,
+        attempt: Attempt,
         restore: impl FnOnce(&SavedAssociation, u16) -> Result<Handle, Refused>,
     ) -> Adopted {
-        let Row { id, revision, saved, service_port, peer, chain, .. } = row;
-        let restored = saved.ok_or(Refused::for_good(DAMAGED)).and_then(|saved| {
-            if peer.is_some() && chain.is_none() {
+        let restored = row.saved.as_ref().ok_or(Refused::for_good(DAMAGED)).and_then(|saved| {
+            if row.peer.is_some() && row.chain.is_none() {
                 return Err(Refused::for_now(UNPROVEN));
             }
-            judge(self.verifier.as_deref(), chain.as_deref()).map_err(Refused::for_now)?;
-            restore(&saved, service_port)
+            judge(self.verifier.as_deref(), row.chain.as_deref()).map_err(Refused::for_now)?;
+            restore(saved, row.service_port)
         });
+        if attempt == Attempt::First && restored.as_ref().is_err_and(|refused| refused.waits) {
+            return Adopted::Waits(Box::new(row));
+        }
+        let Row { id, revision, peer, chain, .. } = row;
         match restored {
             Ok(handle) => {
                 self.taken.restored += 1;
@@ -192,7 +228,7 @@ impl Books {
                 self.rows.insert(handle, RowOf { id, revision, peer: peer.map(Box::new) });
                 Adopted::Now
             }
-            Err(Refused { why, for_good }) => {
+            Err(Refused { why, for_good, .. }) => {
                 *self.taken.refused.entry(why).or_default() += 1;
                 if for_good {
                     return Adopted::Never;
@@ -219,15 +255,17 @@ pub(crate) struct Refused {
     /// Whether no later start would take it over. Otherwise it stays in the store: a clock may be
     /// set, or an option that was wrong be corrected.
     for_good: bool,
+    /// Whether the key of its peer is being looked up.
+    waits: bool,
 }
 
 impl Refused {
     pub(crate) fn for_good(why: impl Display) -> Self {
-        Self { why: why.to_string(), for_good: true }
+        Self { why: why.to_string(), for_good: true, waits: false }
     }
 
     pub(crate) fn for_now(why: impl Display) -> Self {
-        Self { why: why.to_string(), for_good: false }
+        Self { why: why.to_string(), for_good: false, waits: false }
     }
 }
 
@@ -237,6 +275,7 @@ impl From<RestoreError> for Refused {
             RestoreError::Malformed(_) | RestoreError::Skipped | RestoreError::InUse => {
                 Self::for_good(error)
             }
+            RestoreError::LookUpLater => Self { waits: true, ..Self::for_now(error) },
             _ => Self::for_now(error),
         }
     }
@@ -317,13 +356,14 @@ impl State {
         self.writer.change(id, Change::Save(save), confirms);
     }
 
-    /// Goes on with the association in a row that this node was given. Returns whether it does.
+    /// Goes on with the association in a row that this node was given, if it can.
     pub(crate) fn adopt(
         &mut self,
         row: Row,
+        attempt: Attempt,
         restore: impl FnOnce(&SavedAssociation, u16) -> Result<Handle, Refused>,
-    ) -> bool {
-        self.books.adopt(row, restore) == Adopted::Now
+    ) -> Adopted {
+        self.books.adopt(row, attempt, restore)
     }
 
     /// The peer of an association that is new in the store, if it has presented a chain now or

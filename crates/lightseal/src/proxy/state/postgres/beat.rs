@@ -4,10 +4,10 @@
 //! It also judges the database at each beat, so that a rollback is seen by a node that has nothing to
 //! write.
 
-use super::error::DatabaseError;
 use super::remembered::Doubt;
-use super::session::{OwnRuntime, Session};
+use super::session::Session;
 use super::witness::Witness;
+use crate::database::{DatabaseError, OwnRuntime};
 use crate::proxy::fleet::slots::NodeNumber;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

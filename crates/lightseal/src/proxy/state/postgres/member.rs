@@ -5,9 +5,9 @@
 
 use super::SLOTS_AT_ONCE;
 use super::beat::{BEAT, Beating, Pulse};
-use super::error::DatabaseError;
-use super::session::{self, OwnRuntime, Session};
+use super::session::{self, Session};
 use super::witness::Witness;
+use crate::database::{DatabaseError, OwnRuntime};
 use crate::proxy::fleet::death::DeathWatch;
 use crate::proxy::fleet::plan::{Roster, RosterNode, SlotMove};
 use crate::proxy::fleet::slots::{NodeNumber, SlotMap};

@@ -10,14 +10,12 @@
 //! - [`reseal`]: how all rows get another key;
 //! - [`rows`]: how a batch becomes statements;
 //! - [`sql`]: the statements;
-//! - [`error`]: why a database fails.
 //!
 //! Each row has a version, and a write has an effect only on the version that its writer knows. The
 //! process that wrote a row last therefore is the only one that can go on with the association,
 //! whatever others believe, and however late their writes arrive.
 
 mod beat;
-mod error;
 pub(crate) mod member;
 pub(crate) mod owners;
 mod presence;
@@ -34,63 +32,25 @@ use super::key::StateKey;
 use super::place::Lock;
 use super::row::{Row, RowId, Sizes};
 use super::writer::{Backend, Batch, Loaded, WriteError};
+use crate::database::{DatabaseError, OwnRuntime, StoreUrl};
 use crate::failure::{Context, Failure};
 use crate::proxy::fleet::slots::NodeNumber;
 use beat::{Heart, Pulse};
-use error::DatabaseError;
 use lightseal_owner_only::socket::prepare_directory;
 use member::Member;
 use presence::Newcomer;
 use remembered::{Doubt, Memory};
 use rows::Statements;
-use session::{OwnRuntime, Session};
+use session::Session;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 use tokio_postgres::Config;
-use tokio_postgres::config::Host;
 use witness::Witness;
 
 /// How many slots are read at once.
 const SLOTS_AT_ONCE: usize = 8;
-
-/// The address of a database: `postgresql://user@host/database` or `host=/run/postgresql dbname=…`.
-#[derive(Clone, Debug)]
-pub(crate) struct StoreUrl(Config);
-
-impl FromStr for StoreUrl {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let config: Config = text.parse().map_err(|error: tokio_postgres::Error| {
-            let why = std::error::Error::source(&error);
-            why.map_or_else(|| error.to_string(), ToString::to_string)
-        })?;
-        if config.get_hosts().is_empty() {
-            return Err("no host of the database, as in postgresql://host/database".into());
-        }
-        Ok(Self(config))
-    }
-}
-
-/// Hosts and database, and no password.
-impl fmt::Display for StoreUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("postgresql:")?;
-        for (at, host) in self.0.get_hosts().iter().enumerate() {
-            f.write_str(if at == 0 { "//" } else { "," })?;
-            match host {
-                Host::Tcp(name) => f.write_str(name)?,
-                #[cfg(unix)]
-                Host::Unix(path) => path.display().fmt(f)?,
-            }
-        }
-        write!(f, "/{}", self.0.get_dbname().or(self.0.get_user()).unwrap_or_default())
-    }
-}
 
 /// `--store`, and which node of the fleet this is.
 #[derive(Clone, Debug)]
@@ -269,22 +229,5 @@ impl From<DatabaseError> for WriteError {
     /// done: each error may pass.
     fn from(error: DatabaseError) -> Self {
         Self { why: error.to_string(), may_pass: true, is_late: error.is_late() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_address_of_a_database_is_shown_without_its_password() {
-        let url: StoreUrl = "postgresql://proxy:secret@db1,db2/fleet".parse().unwrap();
-        assert_eq!(url.to_string(), "postgresql://db1,db2/fleet");
-        assert!(!format!("{url:?}").contains("secret"));
-        let local: StoreUrl = "host=/run/postgresql user=proxy".parse().unwrap();
-        assert_eq!(local.to_string(), "postgresql:///run/postgresql/proxy");
-        for wrong in ["", "redis://db", "postgresql://db:port", "user=proxy"] {
-            assert!(wrong.parse::<StoreUrl>().is_err(), "{wrong}");
-        }
     }
 }

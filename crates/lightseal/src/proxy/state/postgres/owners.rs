@@ -1,9 +1,8 @@
 //! The owners of the slots, for a program that is no node: it needs the right to read `lightseal.slot`
 //! and no other.
 
-use super::StoreUrl;
-use super::error::DatabaseError;
-use super::session::{OwnRuntime, bounded};
+use super::session::bounded;
+use crate::database::{DatabaseError, OwnRuntime, StoreUrl};
 use crate::failure::{Context, Failure};
 use crate::proxy::fleet::slots::{NodeNumber, SLOTS};
 use tokio_postgres::{Client, NoTls};

@@ -1,6 +1,6 @@
 //! Whether a node runs that must not, when another process begins.
 
-use super::error::DatabaseError;
+use crate::database::DatabaseError;
 use crate::failure::Failure;
 use crate::proxy::fleet::slots::NodeNumber;
 use std::collections::BTreeMap;

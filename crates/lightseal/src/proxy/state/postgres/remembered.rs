@@ -6,7 +6,7 @@
 //! itself has told it (the number of its last run, the last beat of that run and the number of its
 //! transactions), and how long the log of writes was.
 
-use super::error::DatabaseError;
+use crate::database::DatabaseError;
 use lightseal_owner_only::file;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -4,10 +4,10 @@
 //! to that node. The command can be ended and run again at any time: rows that are under the new key are
 //! passed over.
 
-use super::error::DatabaseError;
 use super::schema;
-use super::session::{OwnRuntime, Session, bounded};
-use super::{StoreUrl, sql};
+use super::session::{Session, bounded};
+use super::sql;
+use crate::database::{DatabaseError, OwnRuntime, StoreUrl};
 use crate::failure::{Context, Failure};
 use crate::proxy::fleet::slots::NodeNumber;
 use crate::proxy::state::key::StateKey;

@@ -3,11 +3,11 @@
 //! A batch is one transaction of at most one statement of each kind. Each statement takes columns as
 //! arrays and answers with the rows that it changed.
 
-use super::error::DatabaseError;
 use super::remembered::Seen;
 use super::session::{Prepared, Session};
 use super::sql;
 use super::witness::Witness;
+use crate::database::DatabaseError;
 use crate::proxy::state::key::StateKey;
 use crate::proxy::state::row::{self, Change, PeerHash, Revision, RowId, Save};
 use crate::proxy::state::writer::{Batch, WriteError};

@@ -13,9 +13,9 @@
 //! | `node` | the nodes of the fleet; written with each beat |
 //! | `writer` | which session writes for each node, and how many transactions of that node have written |
 
-use super::error::DatabaseError;
 use super::presence::Newcomer;
 use super::sql;
+use crate::database::DatabaseError;
 use crate::failure::Failure;
 use crate::proxy::state::key::StateKey;
 use crate::proxy::state::row::RowId;

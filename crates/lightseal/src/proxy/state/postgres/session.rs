@@ -1,9 +1,9 @@
 //! Connections to the database.
 
-use super::error::DatabaseError;
 use super::remembered::Seen;
 use super::sql;
 use super::witness::Witness;
+use crate::database::DatabaseError;
 use crate::proxy::fleet::plan::{Roster, RosterNode, RosterSlot, SlotMove};
 use crate::proxy::fleet::slots::NodeNumber;
 use crate::proxy::state::key::StateKey;
@@ -11,7 +11,6 @@ use crate::proxy::state::row::{self, Revision, Row};
 use lightseal_dtls::Marks;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tokio::runtime::Runtime;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row as Record, Statement};
@@ -28,32 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) async fn bounded<T>(answer: impl Future<Output = T>) -> Result<T, DatabaseError> {
     let late = |_| DatabaseError::late(PATIENCE);
     tokio::time::timeout(PATIENCE, answer).await.map_err(late)
-}
-
-/// The runtime of a thread that waits for the database. It may be dropped anywhere.
-#[derive(Debug)]
-pub(super) struct OwnRuntime(Option<Runtime>);
-
-impl OwnRuntime {
-    /// # Errors
-    ///
-    /// If the system has no descriptors left.
-    pub(super) fn new() -> std::io::Result<Self> {
-        Ok(Self(Some(tokio::runtime::Builder::new_current_thread().enable_all().build()?)))
-    }
-
-    /// Waits for a future. Not to be called by a task of another runtime.
-    pub(super) fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.0.as_ref().expect("it is there until it is dropped").block_on(future)
-    }
-}
-
-impl Drop for OwnRuntime {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
 }
 
 /// Parameters of a statement.

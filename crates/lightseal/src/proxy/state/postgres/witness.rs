@@ -1,8 +1,8 @@
 //! What a node knows of its database, and whether it still trusts it. All sessions of a node share it,
 //! and each of them judges the database before it acts.
 
-use super::error::DatabaseError;
 use super::remembered::{Doubt, Memory, Remembered, Seen};
+use crate::database::DatabaseError;
 use std::io;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 

@@ -1,0 +1,87 @@
+//! Which associations end because a key or certificate counts no more, and what the threads that look
+//! keys up tell the proxy.
+
+use super::{Outer, ServerHost, ServerProxy};
+use crate::credential::lookup::{KeyUse, KeyUser, Revoked};
+use lightseal_core::Instant;
+use lightseal_dtls::{Endpoint, Handle, Negotiated};
+use std::sync::{Arc, Weak};
+use tokio::runtime;
+
+impl ServerProxy {
+    /// Lets the source of keys tell this proxy of answers and revocations. To be called with a runtime
+    /// entered.
+    pub(crate) fn attach_keys(&self) {
+        if let Some(keys) = &self.options.keys {
+            let outer = Arc::downgrade(&self.outer);
+            keys.attach(Arc::new(User { outer, runtime: runtime::Handle::current() }));
+        }
+    }
+
+    /// Closes the associations whose peer `accepts` does not accept, and all handshakes, since they
+    /// may have begun with a credential that is not accepted any more. Returns the number of those
+    /// associations.
+    pub(crate) fn end_unless(&self, accepts: impl Fn(&Negotiated) -> bool) -> usize {
+        self.outer.call(|endpoint, host, now| {
+            let ended = endpoint.connections().filter(|(_, connection)| {
+                connection.negotiated().is_none_or(|agreed| !accepts(agreed))
+            });
+            let ended: Vec<_> =
+                ended.map(|(handle, connection)| (handle, connection.is_connected())).collect();
+            for (handle, _) in &ended {
+                if let Some(state) = &mut host.state {
+                    state.remove_first(*handle);
+                }
+                if let Some(mut connection) = endpoint.connection_mut(*handle) {
+                    connection.close(now);
+                }
+            }
+            ended.iter().filter(|(_, connected)| *connected).count()
+        })
+    }
+}
+
+impl ServerHost {
+    /// Notes that an association uses the key that its handshake has used, if keys are looked up.
+    pub(super) fn key_use(
+        &self,
+        agreed: &Negotiated,
+        handle: Handle,
+    ) -> Result<Option<Box<KeyUse>>, Revoked> {
+        let Some(keys) = &self.options.keys else { return Ok(None) };
+        Ok(keys.begin(agreed, handle)?.map(Box::new))
+    }
+}
+
+struct User {
+    outer: Weak<Outer>,
+    runtime: runtime::Handle,
+}
+
+impl User {
+    fn call(&self, act: impl FnOnce(&mut Endpoint, &mut ServerHost, Instant)) {
+        let Some(outer) = self.outer.upgrade() else { return };
+        // Associations that begin need tasks.
+        let _entered = self.runtime.enter();
+        outer.call(act);
+    }
+}
+
+impl KeyUser for User {
+    fn answered(&self) {
+        self.call(|endpoint, _, now| endpoint.lookups_answered(now));
+    }
+
+    fn revoked(&self, handles: &[Handle]) {
+        self.call(|endpoint, host, now| {
+            for handle in handles {
+                if let Some(state) = &mut host.state {
+                    state.remove_first(*handle);
+                }
+                if let Some(mut connection) = endpoint.connection_mut(*handle) {
+                    connection.close(now);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,360 @@
+//! Pre-shared keys that a server proxy looks up one by one.
+
+use crate::dtls_clients::{Client, Service, VERSIONS, identity};
+use crate::program::{KEY, Running, TempDir, eventually, fails, lightseal};
+use crate::proxy_state::Place;
+use lightseal_dtls::ProtocolVersion;
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use testkit::postgres::{Durability, Postgres};
+
+/// Another key than the clients have.
+const OTHER_KEY: &str = "ff0102030405060708090a0b0c0d0e0f";
+
+/// A place of keys, which the test changes.
+enum Source {
+    Directory(TempDir),
+    Command(TempDir),
+    Table(Box<Postgres>),
+}
+
+impl Source {
+    fn directory() -> Self {
+        let dir = TempDir::new();
+        std::fs::create_dir(dir.path("keys")).unwrap();
+        let source = Self::Directory(dir);
+        source.set("another", KEY);
+        source
+    }
+
+    fn command() -> Self {
+        let dir = TempDir::new();
+        std::fs::create_dir(dir.path("keys")).unwrap();
+        let script = format!(
+            "#!/bin/sh\ncd {} || exit 1\n\
+             while read -r identity; do cat \"$identity\" 2>/dev/null || echo -; done\n",
+            dir.path("keys")
+        );
+        let path = dir.file("command", &script);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Self::Command(dir)
+    }
+
+    /// `None` if there is no PostgreSQL here.
+    fn table() -> Option<Self> {
+        match Postgres::start(Durability::Process) {
+            Ok(database) => {
+                let schema = lightseal(&["proxy", "key-table"]).output().unwrap();
+                database.query(&String::from_utf8(schema.stdout).unwrap()).unwrap();
+                database
+                    .query("CREATE ROLE proxy LOGIN; GRANT lightseal_proxy_keys TO proxy")
+                    .unwrap();
+                Some(Self::Table(Box::new(database)))
+            }
+            Err(reason) => {
+                skip::part("keys in a table", reason);
+                None
+            }
+        }
+    }
+
+    fn all() -> Vec<Self> {
+        [Some(Self::directory()), Some(Self::command()), Self::table()]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Directory(_) => "--psk-dir",
+            Self::Command(_) => "--psk-command",
+            Self::Table(_) => "--psk-table",
+        }
+    }
+
+    /// What the flag is given.
+    fn value(&self) -> String {
+        match self {
+            Self::Directory(dir) => dir.path("keys"),
+            Self::Command(dir) => dir.path("command"),
+            Self::Table(database) => database.url().replace("user=postgres", "user=proxy"),
+        }
+    }
+
+    fn set(&self, identity: &str, key: &str) {
+        let replace = |path: &str, text: &str| {
+            let new = format!("{path}.new");
+            std::fs::write(&new, text).unwrap();
+            std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600)).unwrap();
+            std::fs::rename(&new, path).unwrap();
+        };
+        match self {
+            Self::Directory(dir) => {
+                let path = dir.path("keys");
+                replace(&format!("{path}/{identity}"), &format!("{identity}:{key}\n"));
+            }
+            Self::Command(dir) => {
+                replace(&format!("{}/{identity}", dir.path("keys")), &format!("{key}\n"));
+            }
+            Self::Table(database) => {
+                database
+                    .query(&format!(
+                        "INSERT INTO lightseal_keys.psk VALUES ('{identity}', '\\x{key}')
+                         ON CONFLICT (identity) DO UPDATE SET key = EXCLUDED.key, revoked = false"
+                    ))
+                    .unwrap();
+            }
+        }
+    }
+
+    fn revoke(&self, identity: &str) {
+        match self {
+            Self::Directory(dir) | Self::Command(dir) => {
+                std::fs::remove_file(format!("{}/{identity}", dir.path("keys"))).unwrap();
+            }
+            Self::Table(database) => {
+                let table = "lightseal_keys.psk";
+                let how =
+                    format!("UPDATE {table} SET revoked = true WHERE identity = '{identity}'");
+                database.query(&how).unwrap();
+            }
+        }
+    }
+
+    /// The source does not answer from now on.
+    fn go(&mut self) {
+        match self {
+            Self::Directory(dir) | Self::Command(dir) => {
+                std::fs::rename(dir.path("keys"), dir.path("away")).unwrap();
+            }
+            Self::Table(database) => database.stop(),
+        }
+    }
+
+    /// It comes back, with what `change` has made of it meanwhile.
+    fn come_back(&mut self, change: impl FnOnce(&Self)) {
+        match self {
+            // The change is made before the proxy can see the source again.
+            Self::Directory(dir) | Self::Command(dir) => {
+                let (away, keys) = (dir.path("away"), dir.path("keys"));
+                let gone = identity(0);
+                std::fs::remove_file(format!("{away}/{gone}")).unwrap();
+                std::fs::rename(away, keys).unwrap();
+            }
+            Self::Table(database) => {
+                database.resume();
+                change(self);
+            }
+        }
+    }
+}
+
+fn start(source: &Source, place: &Place, service: &Service, more: &[&str]) -> Running {
+    let value = source.value();
+    place.start(&service.address(), &[&[source.name(), &value], more].concat())
+}
+
+fn client(place: &Place, number: u64, version: ProtocolVersion) -> Client {
+    Client::new(number, place.listen.parse().unwrap(), version)
+}
+
+/// Waits until the proxy reports something of its keys.
+fn reported(place: &Place, proxy: &Running, is_so: impl Fn(&Value) -> bool) {
+    eventually(|| is_so(&place.statistics(proxy)["keys"]).then_some(()));
+}
+
+#[test]
+fn the_association_of_a_revoked_key_ends_and_the_others_go_on() {
+    for source in Source::all() {
+        for (version_name, version) in VERSIONS {
+            let what = format!("{}, DTLS {version_name}", source.name());
+            let (place, service) = (Place::new(0), Service::start());
+            (0..3).for_each(|n| source.set(&identity(n), KEY));
+            let mut proxy = start(&source, &place, &service, &["--forget"]);
+            let mut clients: Vec<_> = (0..3).map(|n| client(&place, n, version)).collect();
+            clients.iter_mut().for_each(Client::connect);
+            clients.iter_mut().for_each(Client::echo);
+            // One is revoked, another one gets another key.
+            source.revoke(&identity(0));
+            source.set(&identity(1), OTHER_KEY);
+            for ended in &mut clients[..2] {
+                ended.until(|client| client.closed == 1);
+            }
+            clients[2].echo();
+            assert_eq!(clients[2].closed, 0, "{what}");
+            let mut again: Vec<_> = (0..2).map(|n| client(&place, n, version)).collect();
+            let keys = eventually(|| {
+                for client in &mut again {
+                    client.turn();
+                    assert_eq!(client.handshakes, 0, "{what}");
+                }
+                let report = place.statistics(&proxy);
+                // A hello of DTLS 1.3 is refused at once, and one of DTLS 1.2 has an association.
+                let counts = [&report["endpoint"]["refused_by"], &report["handshakes"]["failed"]];
+                let refused = |why| counts.iter().any(|of| of[why].as_u64() > Some(0));
+                let is_so = refused("unknown_identity") && refused("wrong_key");
+                is_so.then(|| report["keys"].clone())
+            });
+            assert_eq!((&keys["revoked"], &keys["in_use"]), (&2.into(), &1.into()), "{keys:#}");
+            // A key that comes back is found again.
+            source.set(&identity(0), KEY);
+            eventually(|| {
+                let mut again = client(&place, 0, version);
+                again.until(|client| client.closed + client.handshakes > 0);
+                (again.handshakes == 1).then(|| again.echo())
+            });
+            let stored = place.statistics(&proxy)["state"]["stored"].clone();
+            assert_eq!(stored, 2, "{what}");
+            proxy.signal("TERM");
+            assert_eq!(proxy.wait(), Some(0), "{what}");
+        }
+    }
+}
+
+#[test]
+fn while_the_source_is_away_associations_go_on_and_the_operator_says_who_comes_in() {
+    for mut source in Source::all() {
+        for policy in ["refuse", "admit"] {
+            let what = format!("{} {policy}", source.name());
+            let (place, service) = (Place::new(0), Service::start());
+            (0..3).for_each(|n| source.set(&identity(n), KEY));
+            let flags = ["--keys-unavailable", policy];
+            let mut proxy = start(&source, &place, &service, &flags);
+            let version = ProtocolVersion::Dtls13;
+            let mut first = client(&place, 0, version);
+            first.connect();
+            first.echo();
+            source.go();
+            proxy.wait_for("(--keys-unavailable)");
+            first.echo();
+            // Its identity is known, that of the other one is not.
+            let [mut known, mut unknown] = [0, 1].map(|n| client(&place, n, version));
+            if policy == "admit" {
+                known.connect();
+                known.echo();
+            }
+            for _ in 0..40 {
+                known.turn();
+                unknown.turn();
+            }
+            let admitted = u32::from(policy == "admit");
+            assert_eq!((known.handshakes, known.closed), (admitted, 0), "{what}");
+            assert_eq!((unknown.handshakes, unknown.closed), (0, 0), "{what}: it waits");
+            reported(&place, &proxy, |keys| keys["fails"] == true);
+            source.come_back(|source| source.revoke(&identity(0)));
+            proxy.wait_for("it answers again");
+            first.until(|client| client.closed == 1);
+            if policy == "admit" {
+                known.until(|client| client.closed == 1);
+            }
+            unknown.connect();
+            unknown.echo();
+            reported(&place, &proxy, |keys| {
+                keys["fails"] == false && keys["revoked"] == 1 + admitted
+            });
+        }
+    }
+}
+
+#[test]
+fn a_proxy_that_is_started_again_looks_up_the_keys_of_its_stored_associations() {
+    for source in Source::all() {
+        let (place, service) = (Place::new(0), Service::start());
+        (0..4).for_each(|n| source.set(&identity(n), KEY));
+        let mut proxy = start(&source, &place, &service, &[]);
+        let mut clients: Vec<_> =
+            (0..4).map(|n| client(&place, n, ProtocolVersion::Dtls13)).collect();
+        clients.iter_mut().for_each(Client::connect);
+        clients.iter_mut().for_each(Client::echo);
+        proxy.signal("KILL");
+        proxy.wait();
+        source.revoke(&identity(3));
+        proxy = start(&source, &place, &service, &[]);
+        for client in &mut clients[..3] {
+            client.echo();
+            assert_eq!((client.handshakes, client.closed), (1, 0), "{}", source.name());
+        }
+        let state = place.statistics(&proxy)["state"].clone();
+        let refused = serde_json::json!({ "the PSK of the association is not known any more": 1 });
+        assert_eq!((&state["restored"], &state["refused"]), (&3.into(), &refused), "{state:#}");
+        assert_eq!(service.repeated(), [0; 0]);
+        source.revoke(&identity(2));
+        clients[2].until(|client| client.closed == 1);
+    }
+}
+
+#[test]
+fn identities_that_nobody_knows_make_few_look_ups() {
+    let source = Source::directory();
+    let (place, service) = (Place::new(0), Service::start());
+    source.set(&identity(999_999), KEY);
+    let proxy = start(&source, &place, &service, &["--key-lookups", "20"]);
+    let version = ProtocolVersion::Dtls13;
+    let mut strangers: Vec<_> = (0..60).map(|n| client(&place, n, version)).collect();
+    let began = std::time::Instant::now();
+    let mut device = client(&place, 999_999, version);
+    device.until(|device| {
+        strangers.iter_mut().for_each(Client::turn);
+        device.handshakes == 1
+    });
+    let keys = place.statistics(&proxy)["keys"].clone();
+    let asked: u64 = ["found", "unknown", "failed"].iter().filter_map(|of| keys[of].as_u64()).sum();
+    // No second has had more than 20.
+    let most = 20 * (began.elapsed().as_secs() + 2);
+    assert!(asked <= most && keys["found"] == 1, "{keys:#}, at most {most}");
+}
+
+#[test]
+fn a_source_of_keys_that_cannot_be_used_is_one_line() {
+    let dir = TempDir::new();
+    std::fs::create_dir(dir.path("empty")).unwrap();
+    let script = dir.file("script", "#!/bin/sh\nexit 0\n");
+    let keys = dir.file("keys.psk", &format!("a:{KEY}\n"));
+    let server = ["proxy", "server", "--listen", "127.0.0.1:0", "--connect", "127.0.0.1:9"];
+    let empty = dir.path("empty");
+    for (flags, expected) in [
+        (&["--psk-dir", "/nowhere"][..], &["--psk-dir /nowhere", "No such file"][..]),
+        (&["--psk-dir", &empty], &["it has no key", "!revoke-all"]),
+        (&["--psk-command", &script], &["no program that can be executed"]),
+        (
+            &["--psk-table", "host=/nowhere user=proxy"],
+            &["--psk-table postgresql:///nowhere/proxy"],
+        ),
+        (&["--psk-dir", &empty, "--psk-command", &script], &["exclude each other"]),
+        (&["--keys-unavailable", "hope"], &["--keys-unavailable"]),
+    ] {
+        fails(&[&server[..], flags].concat(), expected);
+    }
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&script, mode).unwrap();
+    fails(
+        &[&server[..], &["--psk-command", &script, "--psk-file", &keys]].concat(),
+        &["takes the place of a file of keys"],
+    );
+    // A role that is no member of the one that the tables come with.
+    let Some(Source::Table(database)) = Source::table() else { return };
+    database.query("REVOKE lightseal_proxy_keys FROM proxy").unwrap();
+    let url = database.url().replace("user=postgres", "user=proxy");
+    fails(&[&server[..], &["--psk-table", &url]].concat(), &["permission denied"]);
+}
+
+#[test]
+fn a_proxys_account_reads_the_keys_that_it_can_name_and_changes_nothing() {
+    let Some(Source::Table(database)) = Source::table() else { return };
+    database.query(&format!("INSERT INTO lightseal_keys.psk VALUES ('a', '\\x{KEY}')")).unwrap();
+    let as_proxy = |statement: &str| database.query(&format!("SET ROLE proxy; {statement}"));
+    let found = as_proxy("SELECT identity FROM lightseal_keys.find(ARRAY['a', 'b']::bytea[])");
+    assert_eq!(found.unwrap(), "\\x61");
+    for refused in [
+        "SELECT * FROM lightseal_keys.psk",
+        "SELECT * FROM lightseal_keys.change",
+        "UPDATE lightseal_keys.psk SET revoked = false",
+        "INSERT INTO lightseal_keys.psk VALUES ('c', '\\x000102030405060708090a0b0c0d0e0f')",
+        "SELECT lightseal_keys.note_change()",
+        "CREATE TABLE lightseal_keys.other (a int)",
+    ] {
+        let said = as_proxy(refused).unwrap_err();
+        assert!(said.contains("permission denied"), "{refused}: {said}");
+    }
+}
