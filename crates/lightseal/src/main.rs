@@ -84,6 +84,9 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Proxy(ProxyCommand::Server(args)) => {
             one_thread()?.block_on(proxy::command::server(&args))
         }
+        Command::Proxy(ProxyCommand::SourceNft(args)) => {
+            proxy::command::print(&proxy::source_address::nft::rules(&args))
+        }
         Command::Proxy(ProxyCommand::KeyTable) => proxy::command::print(credential::lookup::SCHEMA),
         Command::Proxy(ProxyCommand::StateKey { file }) => proxy::state::StateKey::make(&file),
         Command::Proxy(ProxyCommand::Status(args)) => {

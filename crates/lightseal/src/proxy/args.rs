@@ -5,6 +5,7 @@ use super::fleet::slots::NodeNumber;
 use super::limits::LimitArgs;
 use super::nft::FleetNftArgs;
 use super::source_address::SourcePrefix;
+use super::source_address::nft::SourceNftArgs;
 use super::state::reseal::ResealArgs;
 use super::status_command::ProxyStatusArgs;
 use crate::aggregate::Aggregate;
@@ -39,6 +40,9 @@ pub(crate) enum ProxyCommand {
         /// The file. Only this user can read it, and it must not exist yet.
         file: PathBuf,
     },
+    /// Print rules for nft, with which Linux drops what other users than the proxy's send from the
+    /// addresses of --source-address.
+    SourceNft(SourceNftArgs),
     /// Print the tables and functions for --psk-table, to be loaded into a PostgreSQL database.
     KeyTable,
     /// Tools for several server proxies that share their associations.
@@ -153,8 +157,10 @@ pub(crate) struct ProxyServerArgs {
     pub(crate) proxy_protocol: bool,
     /// Prefix from which each identity gets an address of its own, which the service sees and which
     /// stays the same: 127.64.0.0/10 for a service on this host, or an IPv6 prefix of at most 64
-    /// bits that is routed to this host. Other programs of this host can use these addresses too
-    /// [default: all messages come from this host's address].
+    /// bits that is routed to this host. In a prefix with fewer addresses no two identities meet if
+    /// there is --state or --store. Other programs of this host can use these addresses too, unless
+    /// rules from `lightseal proxy source-nft` keep them from it [default: all messages come from
+    /// this host's address].
     #[arg(long, value_name = "PREFIX")]
     pub(crate) source_address: Option<SourcePrefix>,
     #[command(flatten)]

@@ -256,7 +256,8 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let metrics = args.proxy.service.listen().await?;
     let proxy = ServerProxy::new(listen, Arc::new(config), options).context("server proxy")?;
     let proxy = Arc::new(proxy);
-    if let Some(Opened { state, .. }) = opened {
+    if let Some(Opened { state, book, .. }) = opened {
+        proxy.store_addresses(book).context("--source-address")?;
         let proxy = Arc::clone(&proxy);
         let taken = tokio::task::spawn_blocking(move || proxy.take_over(state)).await;
         taken.context("--state")??;

@@ -124,6 +124,10 @@ pub(crate) fn snapshot(
         let help = "1 while the source of keys does not answer.";
         all.add("keys_unavailable", help, Gauge, vec![(Vec::new(), fails.into())]);
     }
+    if let Some(waiting) = counted.pointer("/source_addresses/waiting").and_then(Value::as_u64) {
+        let help = "Identities whose source address is being assigned.";
+        all.add("source_addresses_waiting", help, Gauge, vec![(Vec::new(), waiting)]);
+    }
     for (name, pointer, help, label) in MAPS {
         all.by(*name, help, Counter, label, counts(counted.pointer(pointer)));
     }

@@ -84,6 +84,9 @@ pub(crate) struct Peer {
     /// The port from which the service sees the messages. Only a server proxy has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) service_port: Option<u16>,
+    /// The address from which the service sees them, with --source-address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) source_address: Option<String>,
     /// Whether the handshake is complete.
     pub(crate) connected: bool,
     /// Whether the handshake resumed a session, without certificates.

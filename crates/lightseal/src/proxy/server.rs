@@ -2,9 +2,11 @@
 //!
 //! - [`admission`]: which clients get an association;
 //! - [`keys`]: which associations end because a key or certificate counts no more;
+//! - [`addresses`]: the addresses of identities;
 //! - [`service`]: the sockets towards the service;
 //! - [`stored`]: how it stores its associations and takes them over.
 
+mod addresses;
 mod admission;
 mod keys;
 mod service;
@@ -122,6 +124,8 @@ struct ServerHost {
     shares: Shares,
     ledger: Ledger,
     sources: Option<SourceAddresses>,
+    /// Associations whose identities have no address yet, by identity.
+    addressless: HashMap<Arc<str>, Vec<(Handle, Option<u16>)>>,
     /// Whether no new clients are taken any more.
     draining: bool,
     /// How many refused handshakes have been logged so far.
@@ -314,6 +318,8 @@ impl EngineHost<Endpoint> for ServerHost {
             let residues = endpoint.connection(handle).and_then(|of| loops::residues(&of));
             match self.open(handle, residues, former) {
                 Ok(()) => self.totals.opened.add(former.is_none().into()),
+                // Its identity waits for an address.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // The peer of one that was restored may sleep until the service can be reached.
                 Err(error) if former.is_some() => {
                     if !std::mem::replace(&mut self.misses_service, true) {
@@ -433,7 +439,8 @@ impl ServerProxy {
                 refused: Vec::new(),
                 shares: Shares::default(),
                 ledger: Ledger::new(options.limits),
-                sources: options.source_prefix.map(SourceAddresses::new),
+                sources: options.source_prefix.map(|prefix| SourceAddresses::new(prefix, None)),
+                addressless: HashMap::new(),
                 draining: false,
                 refusals: 0,
             };
@@ -548,9 +555,7 @@ impl ServerProxy {
         if let Some(state) = state {
             value["state"] = serde_json::json!(state);
         }
-        if let Some(keys) = &self.options.keys {
-            value["keys"] = serde_json::json!(keys.report());
-        }
+        self.count_lookups(&mut value);
         if let Some(router) = &self.options.router {
             value["routing"] = serde_json::json!(router.report());
         }
@@ -567,6 +572,8 @@ impl ServerProxy {
                 let service = association.and_then(|of| of.service.as_ref());
                 let local = service.and_then(|service| service.socket.get_ref().local_addr().ok());
                 peer.service_port = local.map(|local| local.port());
+                let source = local.filter(|_| host.sources.is_some());
+                peer.source_address = source.map(|local| local.ip().to_string());
                 peer
             });
             peers.collect()
@@ -591,6 +598,7 @@ impl ServerProxy {
             }
             host.share_secrets(endpoint, now);
             host.opening.append(&mut host.waiting);
+            host.keep_addresses();
             for (handle, association) in &host.associations {
                 if now - association.active_at >= timeout {
                     tracing::debug!(

@@ -197,7 +197,10 @@ impl Lines {
             None => format!("{identity}: client {}", peer.address),
         };
         if let Some(port) = peer.service_port {
-            let _ = write!(head, ", port {port} towards the service");
+            let _ = match &peer.source_address {
+                Some(address) => write!(head, ", {address} port {port} towards the service"),
+                None => write!(head, ", port {port} towards the service"),
+            };
         }
         self.wrapped(0, &head);
         let mut association = match (&peer.dtls, &peer.suite) {

@@ -3,6 +3,8 @@
 use super::args::ProxyServerArgs;
 use super::routing::ids::IdForm;
 use super::routing::router::Router;
+use super::source_address::SourcePrefix;
+use super::source_address::book::OpenBook;
 use super::state::{DatabaseArgs, OpenState, StoreArgs};
 use crate::address;
 use crate::failure::{Context, Failure};
@@ -15,6 +17,8 @@ use std::sync::Arc;
 pub(super) struct Opened {
     pub(super) state: OpenState,
     pub(super) router: Option<Arc<Router>>,
+    /// The addresses of identities, if they are stored.
+    pub(super) book: Option<OpenBook>,
 }
 
 /// Opens the store that the flags name; `None` if they name none. The verifier becomes one that
@@ -51,6 +55,7 @@ pub(super) async fn open(
         between = Some(socket);
     }
     let (former_key, forget) = (args.former_state_key.clone(), args.forget);
+    let (home, url) = (directory.clone(), args.store.clone());
     let store = StoreArgs { directory, database, key, former_key, forget };
     // The connection to a database has a runtime of its own.
     let opened = tokio::task::spawn_blocking(|| OpenState::new(store, recording)).await;
@@ -63,7 +68,16 @@ pub(super) async fn open(
         made.set_map(member.map());
         router = Some(Arc::new(made));
     }
-    Ok(Some(Opened { state, router }))
+    let mut book = None;
+    if args.source_address.is_some_and(SourcePrefix::is_crowded) {
+        // The directory is this process's alone by now.
+        let open = move || match url {
+            Some(url) => OpenBook::in_database(&url),
+            None => OpenBook::in_directory(&home),
+        };
+        book = Some(tokio::task::spawn_blocking(open).await.context("--source-address")??);
+    }
+    Ok(Some(Opened { state, router, book }))
 }
 
 /// Refuses settings under which a fleet would take early data. A ticket that one node has taken says

@@ -27,6 +27,8 @@ mod mac;
 mod macsec;
 mod program;
 mod proxy;
+#[cfg(target_os = "linux")]
+mod proxy_addresses;
 #[cfg(unix)]
 mod proxy_credentials;
 #[cfg(target_os = "linux")]

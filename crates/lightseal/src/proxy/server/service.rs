@@ -6,9 +6,11 @@ use crate::proxy::counters::Totals;
 use crate::proxy::destination::Destination;
 use crate::proxy::loops::PortResidues;
 use crate::proxy::proxy_protocol::{self, ClientFacts};
+use crate::proxy::source_address::SourceAddress;
 use crate::proxy::{overruns, unread};
 use lightseal_core::AddressPair;
 use lightseal_dtls::{Endpoint, Handle, SendError};
+use lightseal_net::address::Named;
 use lightseal_net::batch::ReceiveBatch;
 use lightseal_net::socket::{self, AddressedSocket};
 use lightseal_net::tokio::Batch;
@@ -79,9 +81,24 @@ impl ServerHost {
         }
         let socket = match &mut self.sources {
             Some(sources) => {
-                let from = sources.of(&association.identity).ok_or_else(|| {
-                    io::Error::other(format!("{} has no free address", sources.prefix()))
-                })?;
+                let identity = &association.identity;
+                let from = match sources.of(identity) {
+                    SourceAddress::Known(address) => address,
+                    SourceAddress::Waits => {
+                        let waiting = self.addressless.entry(Arc::clone(identity)).or_default();
+                        waiting.push((handle, former));
+                        return Err(io::ErrorKind::WouldBlock.into());
+                    }
+                    SourceAddress::None => {
+                        let why = format!("{} has no free address", sources.prefix());
+                        return Err(io::Error::other(why));
+                    }
+                };
+                tracing::debug!(
+                    peer.address = %Named(association.peer),
+                    peer.identity = &**identity,
+                    "{identity}: the service sees it at {from}"
+                );
                 socket::connect_from_address(from, &ports, to)?
             }
             None => socket::connect_from(&ports, to)?,

@@ -1,16 +1,9 @@
-//! An address of its own for each identity, from which the service sees its messages.
-//!
-//! The address follows from prefix and identity by SHA-256, so it is the same after a restart and at
-//! every proxy with the prefix. In a prefix with at least [`SPARSE_BITS`] free bits two identities
-//! never meet. In a smaller one they can: the identity that comes second gets the next address of its
-//! own sequence, and keeps it as long as the process runs.
+//! Prefixes from which each identity has an address, and the sequence of addresses of an identity.
 
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
-use std::sync::Arc;
 
 /// From this number of free bits on, a hash is unique: a million identities share an address with a
 /// probability below 2^-25.
@@ -32,6 +25,39 @@ pub(crate) struct SourcePrefix {
 }
 
 impl SourcePrefix {
+    /// Whether the prefix is so large that no two identities meet.
+    pub(super) const fn is_sparse(self) -> bool {
+        self.free_bits() >= SPARSE_BITS
+    }
+
+    /// Whether two identities can meet in the prefix.
+    pub(crate) const fn is_crowded(self) -> bool {
+        !self.is_sparse()
+    }
+
+    /// Whether an address is in the prefix.
+    pub(super) fn contains(self, address: IpAddr) -> bool {
+        match (self.prefix, address) {
+            (IpAddr::V4(prefix), IpAddr::V4(address)) => {
+                (u32::from(prefix) ^ u32::from(address)).leading_zeros() >= self.bits.into()
+            }
+            (IpAddr::V6(prefix), IpAddr::V6(address)) => {
+                (u128::from(prefix) ^ u128::from(address)).leading_zeros() >= self.bits.into()
+            }
+            _ => false,
+        }
+    }
+
+    /// The addresses that an identity may have, the first one first.
+    pub(super) fn sequence(self, identity: &str) -> impl Iterator<Item = IpAddr> {
+        (0..TRIES).filter_map(move |attempt| self.address(identity, attempt))
+    }
+
+    /// Whether it is a prefix of IPv4.
+    pub(super) const fn is_v4(self) -> bool {
+        self.prefix.is_ipv4()
+    }
+
     /// The number of bits in which addresses differ.
     const fn free_bits(self) -> u8 {
         match self.prefix {
@@ -107,85 +133,9 @@ impl fmt::Display for SourcePrefix {
     }
 }
 
-/// The addresses that identities have.
-#[derive(Debug)]
-pub(crate) struct SourceAddresses {
-    prefix: SourcePrefix,
-    /// The identity that has an address. Empty in a large prefix, where no two identities meet.
-    owners: HashMap<IpAddr, Arc<str>>,
-}
-
-impl SourceAddresses {
-    /// No identity has an address yet.
-    pub(crate) fn new(prefix: SourcePrefix) -> Self {
-        Self { prefix, owners: HashMap::new() }
-    }
-
-    /// The address of an identity; `None` if the prefix has no room for it.
-    pub(crate) fn of(&mut self, identity: &Arc<str>) -> Option<IpAddr> {
-        let prefix = self.prefix;
-        let mut sequence = (0..TRIES).filter_map(|attempt| prefix.address(identity, attempt));
-        if prefix.free_bits() >= SPARSE_BITS {
-            return sequence.next();
-        }
-        let owners = &mut self.owners;
-        let own = |address: &IpAddr| owners.get(address).is_none_or(|owner| owner == identity);
-        let address = sequence.find(own)?;
-        owners.entry(address).or_insert_with(|| Arc::clone(identity));
-        Some(address)
-    }
-
-    /// The prefix.
-    pub(crate) const fn prefix(&self) -> SourcePrefix {
-        self.prefix
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn within(text: &str) -> SourceAddresses {
-        SourceAddresses::new(text.parse().unwrap())
-    }
-
-    #[test]
-    fn an_identity_has_one_address_that_a_restart_does_not_change() {
-        for prefix in ["127.64.0.0/10", "fd12:3456:789a::/64"] {
-            let mut addresses = within(prefix);
-            let first = addresses.of(&"psk:a".into()).unwrap();
-            let second = addresses.of(&"psk:b".into()).unwrap();
-            assert_ne!(first, second);
-            assert_eq!(addresses.of(&"psk:a".into()), Some(first));
-            assert_eq!(within(prefix).of(&"psk:a".into()), Some(first), "after a restart");
-            let bits: u8 = prefix.split_once('/').unwrap().1.parse().unwrap();
-            let same = match first {
-                IpAddr::V4(at) => u32::from(at) >> (32 - bits) == 0x7f40_0000 >> (32 - bits),
-                IpAddr::V6(at) => at.octets()[..8] == [0xfd, 0x12, 0x34, 0x56, 0x78, 0x9a, 0, 0],
-            };
-            assert!(same, "{first} in {prefix}");
-        }
-    }
-
-    #[test]
-    fn in_a_small_prefix_no_two_identities_meet_and_a_full_one_says_so() {
-        let mut addresses = within("10.1.2.0/24");
-        let mut given: Vec<IpAddr> = Vec::new();
-        let identities: Vec<Arc<str>> = (0..300).map(|n| format!("psk:{n}").into()).collect();
-        for identity in &identities {
-            given.extend(addresses.of(identity));
-        }
-        let count = given.len();
-        assert!((200..=254).contains(&count), "{count}");
-        for (identity, address) in identities.iter().zip(&given).take(100) {
-            assert_eq!(addresses.of(identity), Some(*address));
-        }
-        given.sort();
-        given.dedup();
-        assert_eq!(given.len(), count);
-        let reserved: [IpAddr; 2] = ["10.1.2.0", "10.1.2.255"].map(|text| text.parse().unwrap());
-        assert!(!given.iter().any(|address| reserved.contains(address)));
-    }
 
     #[test]
     fn a_prefix_is_a_network() {
@@ -198,6 +148,9 @@ mod tests {
             assert!(wrong.parse::<SourcePrefix>().is_err(), "{wrong}");
         }
         let prefix: SourcePrefix = "127.64.0.0/10".parse().unwrap();
+        let is_in = |address: &str| prefix.contains(address.parse().unwrap());
+        assert!(is_in("127.64.0.1") && is_in("127.127.255.254"));
+        assert!(!is_in("127.128.0.0") && !is_in("127.63.255.255") && !is_in("::1"));
         assert!(
             prefix.fits(Ipv4Addr::LOCALHOST.into()) && !prefix.fits(Ipv6Addr::LOCALHOST.into())
         );
