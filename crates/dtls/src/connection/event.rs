@@ -56,6 +56,12 @@ pub enum Event<'a> {
         /// The scheme of the records that the peer sends from now on.
         receive: Scheme,
     },
+    /// A watched peer ([`Connection::watch`](crate::Connection)) has answered none of the probes of a
+    /// round. Comes again with each sign that it may be back and have lost the association; anybody
+    /// can forge such signs.
+    PeerSilent,
+    /// A watched peer that was silent was heard again.
+    PeerHeard,
     /// The host is to store this, in place of what it has stored of the association, and then to call
     /// [`Connection::saved`](crate::Connection) with the version. What depends on it waits meanwhile.
     /// A host that cannot store it, because another host has written a newer version, forgets the
@@ -83,6 +89,8 @@ impl fmt::Display for Event<'_> {
             Self::AggregationChanged { send, receive } => {
                 write!(f, "aggregation changed: tags {send} out, {receive} in")
             }
+            Self::PeerSilent => f.write_str("the peer is silent"),
+            Self::PeerHeard => f.write_str("the peer was heard again"),
             Self::Save(saved) => write!(f, "to be saved: version {}", saved.marks.version),
             Self::Closed(reason) => write!(f, "the association ended: {reason}"),
         }

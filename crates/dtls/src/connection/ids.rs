@@ -127,8 +127,13 @@ impl Connection {
         self.channel.own_ids.iter()
     }
 
+    /// Whether records to the peer carry a connection ID.
+    pub fn sends_with_id(&self) -> bool {
+        !self.channel.send_cid.is_empty()
+    }
+
     /// Whether records to this end carry a connection ID.
-    pub(crate) fn has_own_ids(&self) -> bool {
+    pub fn has_own_ids(&self) -> bool {
         !self.channel.own_ids.is_empty()
     }
 

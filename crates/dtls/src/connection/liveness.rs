@@ -12,7 +12,7 @@
 //! on: what to do about a dead peer is up to the host.
 
 use super::receive::Arrival;
-use super::{Connection, Ending};
+use super::{Connection, Ending, Notice};
 use crate::parts;
 use crate::timer::{RoundTrips, Timer};
 use crate::tuning::{LEAST_HINT_PAUSE, LEAST_PATIENCE, LEAST_PROBE_GAP, MOST_HINT_PAUSE, PROBES};
@@ -167,7 +167,8 @@ impl Liveness {
 
 impl Connection {
     /// Starts to watch the peer. It is probed with empty payloads when it has been silent, when an
-    /// answer is missing, and upon hints. [`Self::peer_is_silent`] tells the outcome. The peer's
+    /// answer is missing, and upon hints. [`Self::peer_is_silent`] tells the outcome, and events
+    /// ([`Event::PeerSilent`](crate::Event), [`Event::PeerHeard`](crate::Event)). The peer's
     /// application must accept empty payloads as probes and answer each with an empty payload.
     #[cfg(feature = "liveness")]
     pub fn watch(&mut self, now: Instant, watch: Watch) {
@@ -283,6 +284,8 @@ impl Connection {
             if liveness.probes >= PROBES && !liveness.silent {
                 liveness.silent = true;
                 self.stats.received(|received| received.silences += 1);
+                self.notices
+                    .extend(parts::Liveness::INCLUDED.map(|part| Notice::Silence(part, true)));
             }
             liveness.ask(now);
             if liveness.probes > 1 {
@@ -291,6 +294,15 @@ impl Connection {
             }
         }
         self.set_liveness_timer();
+    }
+
+    /// A sign came that the peer may have lost the association: tells the application again that it
+    /// is silent, if it is.
+    pub(super) fn notice_silence(&mut self) {
+        let told = matches!(self.notices.last(), Some(Notice::Silence(..)));
+        if self.peer_is_silent() && !told {
+            self.notices.extend(parts::Liveness::INCLUDED.map(|part| Notice::Silence(part, true)));
+        }
     }
 
     /// A message of the application was sealed.
@@ -315,6 +327,9 @@ impl Connection {
         let empty = arrival.delivered && !data;
         liveness.heard_at = now;
         let was_silent = core::mem::take(&mut liveness.silent);
+        if was_silent {
+            self.notices.extend(parts::Liveness::INCLUDED.map(|part| Notice::Silence(part, false)));
+        }
         // Another record may already have ended the round to which this answer belongs.
         if empty && liveness.probed {
             liveness.watch.answers = Some(true);

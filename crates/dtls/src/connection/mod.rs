@@ -118,6 +118,8 @@ pub(crate) enum Notice {
         send: Scheme,
         receive: Scheme,
     },
+    /// Whether the watched peer is silent.
+    Silence(parts::Liveness, bool),
     Save(parts::Persistence, Box<SavedAssociation>),
     Closed(CloseReason),
 }
@@ -593,6 +595,8 @@ impl Connection {
             Step::Notice(Notice::AggregationChanged { send, receive }) => {
                 Some(Event::AggregationChanged { send, receive })
             }
+            Step::Notice(Notice::Silence(_, true)) => Some(Event::PeerSilent),
+            Step::Notice(Notice::Silence(_, false)) => Some(Event::PeerHeard),
             Step::Notice(Notice::Save(_, saved)) => Some(Event::Save(saved)),
             Step::Notice(Notice::Closed(reason)) => Some(Event::Closed(reason)),
             Step::Datagram { .. } | Step::BufferTooSmall(_) | Step::WakeAt(_) | Step::Idle => None,

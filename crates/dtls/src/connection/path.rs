@@ -5,7 +5,7 @@
 use super::receive::Arrival;
 use super::{Connection, Ending, Notice};
 use crate::codepoints::ContentType;
-use crate::error::{Fault, Misbehaviour};
+use crate::error::{CloseReason, Fault, Misbehaviour};
 use crate::messages::return_routability::{self, PathMessage, PathMessageKind};
 use crate::parts::{self, Part, PartState};
 use crate::record::{RecordId, cid};
@@ -41,6 +41,9 @@ struct PathCheck {
     responses: VecDeque<(AddressPair, [u8; 8])>,
 }
 
+/// What challenges to the peer's own address may take; see [`AMPLIFICATION`].
+const KNOWN_ADDRESS_BYTES: usize = 1 << 12;
+
 /// An address that is being checked. Data is sent to the old one meanwhile.
 #[derive(Debug)]
 struct Candidate {
@@ -54,6 +57,9 @@ struct Candidate {
     received: usize,
     /// Bytes of challenges sent to this address.
     sent: usize,
+    /// Whether this is the peer's address already, and the peer is asked whether it still has this
+    /// association: if it does not answer, the association ends.
+    is_own: bool,
 }
 
 impl Path {
@@ -209,6 +215,7 @@ impl Connection {
                 challenge_due: true,
                 received: 0,
                 sent: 0,
+                is_own: false,
             });
         } else if self.settings().unchecked_address_change
             && !self.held.has_newer_from(self.path.to.peer, record)
@@ -226,6 +233,35 @@ impl Connection {
     fn give_up_candidate(&mut self) {
         self.path.forget_candidate();
         self.timers.stop(Timer::PathChallenge);
+    }
+
+    /// Asks the peer whether it still has this association, because it has begun another one at the
+    /// same address. If it does not answer, the association ends. Returns `false` if the peer cannot
+    /// be asked: it takes part in no return routability checks.
+    pub(crate) fn ask_whether_kept(&mut self, now: Instant) -> bool {
+        self.now = self.now.max(now);
+        let Some(part) = parts::ConnectionIds::INCLUDED.filter(|_| self.checks_paths()) else {
+            return false;
+        };
+        if self.ending != Ending::Open || !self.is_established() {
+            return false;
+        }
+        // A peer that is on its way to another address was just heard.
+        if self.path.candidate().is_none() {
+            let way = self.path.to;
+            let check = self.path.check.get_or_insert_with(part, PathCheck::default);
+            check.candidate = Some(Candidate {
+                way,
+                cookies: Vec::new(),
+                tries: 0,
+                challenge_due: true,
+                // It has proved this address.
+                received: KNOWN_ADDRESS_BYTES,
+                sent: 0,
+                is_own: true,
+            });
+        }
+        true
     }
 
     fn move_peer(&mut self, way: AddressPair) {
@@ -250,6 +286,7 @@ impl Connection {
             Some(candidate) if candidate.tries < MAX_PATH_CHALLENGES => {
                 candidate.challenge_due = true;
             }
+            Some(candidate) if candidate.is_own => self.abandon(CloseReason::Replaced),
             _ => self.give_up_candidate(),
         }
     }
@@ -283,7 +320,9 @@ impl Connection {
                     candidate.way.peer == from.peer
                         && candidate.cookies.iter().any(|c| c.ct_eq(&message.cookie).into())
                 });
-                if right {
+                if right && from.peer == self.path.to.peer {
+                    self.give_up_candidate();
+                } else if right {
                     self.move_peer(from);
                 } else if from.peer == self.path.to.peer {
                     self.probe_answered(&message.cookie);

@@ -134,6 +134,7 @@ impl Connection {
                 if arrival.way.peer == self.path.to.peer {
                     self.stats.received(|received| received.hints += 1);
                     self.suspect(self.now);
+                    self.notice_silence();
                 } else {
                     self.stats.received(|received| received.unauthentic += 1);
                 }

@@ -55,10 +55,11 @@ impl Endpoint {
     /// Any number of associations can be made with servers at different addresses, and also with one
     /// server if both ends use connection IDs. Handshakes with one server follow each other: the
     /// association exists at once and queues payloads, but its handshake begins, and its deadline
-    /// counts, when those before it are complete. A server of this crate closes the older one of
-    /// two associations that have the same address and the same PSK identity, so that each
-    /// association with it needs an identity of its own. The endpoint accepts no client from the
-    /// address of the last association that it began there.
+    /// counts, when those before it are complete. A server of this crate asks the older one of
+    /// two associations of one client at one address whether it is still there, and keeps both if it
+    /// is and takes part in return routability checks; other servers may close it (RFC 9147,
+    /// section 5.11). The endpoint accepts no client from the address of the last association that
+    /// it began there.
     ///
     /// # Errors
     /// Fails if the connection IDs of the configuration do not have the length of this endpoint's, if no session slot is free, or if there is an

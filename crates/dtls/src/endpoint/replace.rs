@@ -61,16 +61,41 @@ impl Endpoint {
     }
 
     /// The handshake of an association is complete. The older association at its address ends, if
-    /// it is the same client's or can no longer be reached (RFC 6347, section 4.2.8).
+    /// it is the same client's or can no longer be reached (RFC 6347, section 4.2.8; RFC 9147,
+    /// section 5.11). A client that can tell its associations apart by connection IDs may keep both:
+    /// the older one ends if it does not answer.
     pub(super) fn replace_older(&mut self, handle: Handle) {
         let Some(entry) = self.entries.get_mut(&handle) else { return };
         let Some(old) = entry.replaces.take() else { return };
         let (Some(entry), Some(older)) = (self.entries.get(&handle), self.entries.get(&old)) else {
             return;
         };
-        if !older.connection.view().has_own_ids() || entry.is_same_client(older) {
+        if !older.connection.view().has_own_ids()
+            || entry.is_same_client(older) && !(self.may_be_kept(handle, old) && self.ask(old))
+        {
             self.replace(old);
         }
+    }
+
+    /// Whether a client may keep the association `old` beside its association `handle` at the same
+    /// address: each end finds both by their connection IDs, and there is a slot for both.
+    fn may_be_kept(&self, handle: Handle, old: Handle) -> bool {
+        let by_ids = |handle| {
+            let connection = self.entries.get(&handle).map(|entry| entry.connection.view());
+            connection.is_some_and(|of| of.has_own_ids() && of.sends_with_id())
+        };
+        self.has_free_slot() && by_ids(handle) && by_ids(old)
+    }
+
+    /// Asks the peer of an association whether it still has it.
+    fn ask(&mut self, handle: Handle) -> bool {
+        let now = self.now;
+        let asked = self
+            .entries
+            .get_mut(&handle)
+            .is_some_and(|of| of.connection.wake().ask_whether_kept(now));
+        self.touch(handle);
+        asked
     }
 
     /// Delivers a datagram to the association that the handshake `handle` may replace, which still

@@ -547,6 +547,56 @@ fn one_socket_carries_a_hundred_associations_with_one_server_and_more_with_other
     }
 }
 
+/// RFC 9147, section 5.11, has the older association end; a client that still has both keeps them.
+#[test]
+fn associations_of_one_identity_at_one_address_stay_as_long_as_their_client_has_them() {
+    for (version, lose) in [(Dtls13, None), (Dtls12, None), (Dtls13, Some(11)), (Dtls12, Some(11))]
+    {
+        let [ours, theirs] = crowd_settings(version, Some(2), Some(4));
+        let mut crowd = Crowd::new(1, &ours, &theirs);
+        crowd.lose = lose;
+        let all: Vec<_> = (0..20).map(|_| crowd.connect(&ours, 0, 0)).collect();
+        crowd.run_for(Duration::from_secs(300));
+        assert_eq!(crowd.connected.len(), 20, "{version} {lose:?}: {:?}", crowd.closed);
+        assert_eq!(crowd.servers[0].open_connections(), 20, "{version} {lose:?}");
+        crowd.lose = None;
+        for (n, handle) in all.iter().enumerate() {
+            crowd.send(*handle, format!("for {n}").as_bytes());
+        }
+        crowd.run_for(Duration::from_secs(1));
+        crowd.received.sort();
+        let expected: Vec<_> =
+            all.iter().enumerate().map(|(n, h)| (*h, format!("for {n}").into_bytes())).collect();
+        assert!(crowd.received == expected, "{version} {lose:?}: each answer at its association");
+        // The client loses its associations. Those that were questioned before stay until they idle.
+        crowd.client = Endpoint::client(ours.clone(), Random::insecure(98)).unwrap();
+        crowd.connected.clear();
+        let next = crowd.connect(&ours, 0, 0);
+        crowd.run_for(Duration::from_secs(1));
+        assert_eq!(crowd.servers[0].open_connections(), 21, "{version}: the last one is asked");
+        crowd.run_for(Duration::from_secs(30));
+        assert!(crowd.connected.contains(&next), "{version}");
+        assert_eq!(crowd.servers[0].open_connections(), 20, "{version}: the last one has ended");
+    }
+}
+
+/// A client without IDs of its own cannot tell two associations apart.
+#[test]
+fn an_older_association_that_could_not_be_told_from_the_newer_one_ends_at_once() {
+    for version in [Dtls13, Dtls12] {
+        let [ours, theirs] = crowd_settings(version, None, Some(4));
+        let mut crowd = Crowd::new(1, &ours, &theirs);
+        for seed in [97, 96] {
+            crowd.client = Endpoint::client(ours.clone(), Random::insecure(seed)).unwrap();
+            crowd.connected.clear();
+            crowd.connect(&ours, 0, 0);
+            crowd.run_for(Duration::from_millis(500));
+            assert_eq!(crowd.servers[0].open_connections(), 1, "{version}");
+        }
+        assert!(crowd.closed.is_empty(), "{version}");
+    }
+}
+
 #[test]
 fn without_connection_ids_there_is_one_association_with_each_server() {
     let [mut ours, theirs] = crowd_settings(Dtls13, None, None);

@@ -40,6 +40,7 @@ impl ReportedEvents {
             Event::Closed(reason) => self.closed = Some(reason),
             // A pair has no store, so an association that writes ahead waits for ever.
             Event::Save(_) => {}
+            Event::PeerSilent | Event::PeerHeard => {}
             event => panic!("{event}"),
         }
     }
