@@ -57,8 +57,7 @@ pub enum Event<'a> {
         receive: Scheme,
     },
     /// A watched peer ([`Connection::watch`](crate::Connection)) has answered none of the probes of a
-    /// round. Comes again with each sign that it may be back and have lost the association; anybody
-    /// can forge such signs.
+    /// round.
     PeerSilent,
     /// A watched peer that was silent was heard again.
     PeerHeard,

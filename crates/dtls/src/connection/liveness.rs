@@ -296,15 +296,6 @@ impl Connection {
         self.set_liveness_timer();
     }
 
-    /// A sign came that the peer may have lost the association: tells the application again that it
-    /// is silent, if it is.
-    pub(super) fn notice_silence(&mut self) {
-        let told = matches!(self.notices.last(), Some(Notice::Silence(..)));
-        if self.peer_is_silent() && !told {
-            self.notices.extend(parts::Liveness::INCLUDED.map(|part| Notice::Silence(part, true)));
-        }
-    }
-
     /// A message of the application was sealed.
     pub(super) fn liveness_sent(&mut self) {
         let now = self.now;

@@ -358,9 +358,10 @@ impl Connection {
     /// Whether the peer has acknowledged all handshake messages that this end has sent, also those
     /// after the handshake. A client of DTLS 1.3 is connected before the server has checked the
     /// client's certificate: the server acknowledges it then, or ends the association with an alert.
-    /// In DTLS 1.2 nobody acknowledges the last flight of a handshake.
+    /// In DTLS 1.2 nobody acknowledges the last flight of a handshake; data of the peer shows that it
+    /// has arrived.
     pub fn is_acknowledged(&self) -> bool {
-        self.channel.flight.is_done()
+        self.channel.flight.is_done() || self.is_12() && self.stats().received.delivered > 0
     }
 
     /// The peer's transport address.

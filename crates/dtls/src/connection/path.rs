@@ -236,7 +236,7 @@ impl Connection {
     }
 
     /// Asks the peer whether it still has this association, because it has begun another one at the
-    /// same address. If it does not answer, the association ends. Returns `false` if the peer cannot
+    /// same address (RFC 9147, section 5.11). If it does not answer, the association ends. Returns `false` if the peer cannot
     /// be asked: it takes part in no return routability checks.
     pub(crate) fn ask_whether_kept(&mut self, now: Instant) -> bool {
         self.now = self.now.max(now);

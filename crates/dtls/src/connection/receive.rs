@@ -134,7 +134,6 @@ impl Connection {
                 if arrival.way.peer == self.path.to.peer {
                     self.stats.received(|received| received.hints += 1);
                     self.suspect(self.now);
-                    self.notice_silence();
                 } else {
                     self.stats.received(|received| received.unauthentic += 1);
                 }

@@ -43,7 +43,8 @@ impl Endpoint {
     /// The settings must pass [`Settings::check`].
     pub fn client(settings: Settings, rng: Random) -> Result<Self, ConfigError> {
         let nobody = Arc::new(Vec::new());
-        let mut endpoint = Self::server(Arc::new(ServerConfig::with(nobody, settings)?), rng);
+        let config = ServerConfig::with(nobody, settings)?.without_hints();
+        let mut endpoint = Self::server(Arc::new(config), rng);
         endpoint.hellos = None::<Hellos>;
         Ok(endpoint)
     }
@@ -122,6 +123,13 @@ impl Endpoint {
             }
         }
         Err(ConnectError::Full)
+    }
+
+    /// Whether a handshake with the server at this address would begin at once, rather than wait for
+    /// others.
+    pub fn may_begin_with(&self, peer: SocketAddr) -> bool {
+        self.place(peer) == AddressUse::Free
+            && self.queues.0.get(&peer).is_none_or(VecDeque::is_empty)
     }
 
     fn place(&self, peer: SocketAddr) -> AddressUse {

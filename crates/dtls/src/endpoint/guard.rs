@@ -91,6 +91,11 @@ impl ConnectionMut<'_> {
         self.connection().presume_path_mtu(bytes);
     }
 
+    /// Calls [`Connection::take_queue_of`] with an association of another endpoint.
+    pub fn take_queue_of(&mut self, former: &mut ConnectionMut<'_>) {
+        self.connection().take_queue_of(former.connection());
+    }
+
     /// Calls [`Connection::take_session`].
     pub fn take_session(&mut self) -> Option<Session> {
         self.connection().take_session()

@@ -353,9 +353,14 @@ impl Endpoint {
             return None;
         }
         // When the handshake of a known client completes, it takes over the slot of the client's old
-        // association.
-        let room = if known { Some(SlotSource::Free) } else { self.room(proof) };
+        // association, unless the client may still have that one.
+        let takes_over = known && (self.has_free_slot() || !self.may_have_more_at(from));
+        let room = if takes_over { Some(SlotSource::Free) } else { self.room(proof) };
         let Some(room) = room else {
+            if let Some(old) = self.by_peer.get(&from).copied().filter(|_| known) {
+                // If it has lost it, it finds room when it comes again.
+                self.ask(old);
+            }
             self.stats.full += 1;
             self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
             return None;
@@ -613,9 +618,11 @@ impl Engine for Endpoint {
                 }
             }
         }
-        let by_id = cid::of_datagram(datagram, self.id_len())
-            .and_then(|cid| self.by_id.get(&ConnectionId::new(cid)?));
-        let handle = by_id.copied().or(known);
+        // A connection ID that is not known belongs to an association that has ended, whatever else is
+        // at the address.
+        let id = cid::of_datagram(datagram, self.id_len());
+        let by_id = id.and_then(|cid| self.by_id.get(&ConnectionId::new(cid)?)).copied();
+        let handle = if id.is_some() { by_id } else { known };
         match handle {
             Some(handle) if by_id.is_none() && self.deliver_to_older(handle, from, datagram) => {}
             Some(handle) => {

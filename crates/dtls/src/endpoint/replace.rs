@@ -71,24 +71,27 @@ impl Endpoint {
             return;
         };
         if !older.connection.view().has_own_ids()
-            || entry.is_same_client(older) && !(self.may_be_kept(handle, old) && self.ask(old))
+            || entry.is_same_client(older)
+                && !(self.is_found_by_id(handle) && self.is_found_by_id(old) && self.ask(old))
         {
             self.replace(old);
         }
     }
 
-    /// Whether a client may keep the association `old` beside its association `handle` at the same
-    /// address: each end finds both by their connection IDs, and there is a slot for both.
-    fn may_be_kept(&self, handle: Handle, old: Handle) -> bool {
-        let by_ids = |handle| {
-            let connection = self.entries.get(&handle).map(|entry| entry.connection.view());
-            connection.is_some_and(|of| of.has_own_ids() && of.sends_with_id())
-        };
-        self.has_free_slot() && by_ids(handle) && by_ids(old)
+    /// Whether each end finds an association by its connection ID, so that the client may keep it
+    /// when it begins another one at the same address.
+    pub(super) fn is_found_by_id(&self, handle: Handle) -> bool {
+        let connection = self.entries.get(&handle).map(|entry| entry.connection.view());
+        connection.is_some_and(|of| of.is_connected() && of.has_own_ids() && of.sends_with_id())
+    }
+
+    /// Whether the client at an address may have another association beside the one it has.
+    pub(super) fn may_have_more_at(&self, from: SocketAddr) -> bool {
+        self.by_peer.get(&from).is_some_and(|handle| self.is_found_by_id(*handle))
     }
 
     /// Asks the peer of an association whether it still has it.
-    fn ask(&mut self, handle: Handle) -> bool {
+    pub(super) fn ask(&mut self, handle: Handle) -> bool {
         let now = self.now;
         let asked = self
             .entries

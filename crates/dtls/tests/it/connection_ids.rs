@@ -3,10 +3,11 @@
 use lightseal_dtls::ProtocolVersion::{self, Dtls12, Dtls13};
 use lightseal_dtls::{
     ClientConfig, CloseReason, ConnectError, ConnectionIds, Endpoint, Engine, Event, Fault, Handle,
-    Instant, Limit, Psk, Random, ServerConfig, SessionSlots, Settings, WhenFull,
+    Instant, Limit, MemorySessions, Psk, Random, ServerConfig, SessionSlots, Settings, WhenFull,
 };
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use testkit::drain;
@@ -568,7 +569,7 @@ fn associations_of_one_identity_at_one_address_stay_as_long_as_their_client_has_
         let expected: Vec<_> =
             all.iter().enumerate().map(|(n, h)| (*h, format!("for {n}").into_bytes())).collect();
         assert!(crowd.received == expected, "{version} {lose:?}: each answer at its association");
-        // The client loses its associations. Those that were questioned before stay until they idle.
+        // The client loses its associations. Associations that have answered before stay until they idle.
         crowd.client = Endpoint::client(ours.clone(), Random::insecure(98)).unwrap();
         crowd.connected.clear();
         let next = crowd.connect(&ours, 0, 0);
@@ -577,6 +578,26 @@ fn associations_of_one_identity_at_one_address_stay_as_long_as_their_client_has_
         crowd.run_for(Duration::from_secs(30));
         assert!(crowd.connected.contains(&next), "{version}");
         assert_eq!(crowd.servers[0].open_connections(), 20, "{version}: the last one has ended");
+    }
+}
+
+/// In DTLS 1.2 the client sends the last flight of a resumed handshake, and nobody acknowledges it.
+#[test]
+fn handshakes_that_resume_sessions_follow_each_other_without_a_pause() {
+    let [ours, theirs] = crowd_settings(Dtls12, Some(2), Some(4));
+    let sessions = MemorySessions::new(NonZeroUsize::MIN);
+    let config = ClientConfig::with(psk(0), ours.clone()).unwrap();
+    let config = Arc::new(config.with_session_cache(Arc::new(sessions)));
+    let mut crowd = Crowd::new(1, &ours, &theirs);
+    for n in 0..5 {
+        let config = Arc::clone(&config);
+        let handle = crowd.client.connect(crowd.now, config, server_at(0)).unwrap();
+        crowd.send(handle, b"first");
+        crowd.run_for(Duration::from_millis(100));
+        assert!(crowd.connected.contains(&handle), "{n}");
+        let connection = crowd.client.connection(handle).unwrap();
+        assert_eq!(connection.negotiated().unwrap().resumed, n > 0, "{n}");
+        assert!(crowd.client.may_begin_with(server_at(0)), "{n}");
     }
 }
 
@@ -658,7 +679,7 @@ fn a_server_that_does_not_answer_holds_up_no_other_server() {
 #[test]
 fn associations_that_an_endpoint_begins_take_its_slots() {
     let [ours, theirs] = crowd_settings(Dtls13, Some(4), Some(4));
-    let three = std::num::NonZeroUsize::new(3).unwrap();
+    let three = NonZeroUsize::new(3).unwrap();
     let config = ServerConfig::with(Arc::new(psk(0)), ours.clone()).unwrap();
     let config = config.with_slots(SessionSlots::at_most(three, WhenFull::Refuse));
     let mut crowd = Crowd::new(2, &ours, &theirs);

@@ -165,6 +165,7 @@ impl Session {
             max_flows: 1,
             idle_timeout: NEVER,
             keepalive: None,
+            shares_sockets: true,
         };
         let client = Arc::new(ClientProxy::new(loopback()?, Arc::new(config), options));
         let local = client.local_addr().context("client proxy")?;

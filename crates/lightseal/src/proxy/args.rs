@@ -84,6 +84,10 @@ pub(crate) struct ProxyClientArgs {
     /// answers. 0 for never.
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(crate) keepalive: Quantity<Duration>,
+    /// Give each flow a socket of its own. Without this, flows share sockets if both ends use
+    /// connection IDs and the server is a server proxy.
+    #[arg(long)]
+    pub(crate) socket_per_flow: bool,
     /// Do not test the key with a handshake at the start.
     #[arg(long)]
     pub(crate) no_check: bool,

@@ -1,47 +1,55 @@
 //! The proxy in front of applications.
 //!
-//! - [`reconnect`]: new handshakes for flows whose server does not answer.
+//! - [`lane`]: a socket towards the server and the flows that it carries;
+//! - [`lanes`]: which socket a new flow gets;
+//! - [`flow`]: what is known of a flow besides its association;
+//! - [`check`]: the first handshake;
+//! - [`reconnect`]: new handshakes for flows whose server does not answer;
+//! - [`server_state`]: what is known of the server from all flows together;
+//! - [`successors`]: flows that replace others.
 
+mod check;
 mod flow;
+mod lane;
+mod lanes;
 mod reconnect;
+mod server_state;
 mod successors;
 
-use super::counters::{Count, Totals, add_socket};
-use super::deliveries::Deliveries;
+use super::counters::{Count, Totals};
 use super::destination::Destination;
 use super::limits::Refusal;
-use super::loops::LoopGuard;
 use super::metrics::{self, CONNECTED, HANDSHAKING, ProcessFacts};
 use super::report::{self, Peer, ReportFacts};
 use super::shares::Shares;
 use super::status::FlowStates;
 use super::{log_batches, overruns, unread};
 use crate::credential::allow::AccessList;
-use flow::FlowHost;
+use check::Check;
+use lane::{Flow, Lane, LaneHost, Shared};
+use lanes::{FlowBeginning, Lanes, outer_socket};
 use lightseal_core::{AddressPair, Instant, Random};
 use lightseal_dtls::{
-    ClientConfig, CloseReason, Connection, Event, Identity, Negotiated, Psk, SendError, Stats,
-    Watch,
+    ClientConfig, CloseReason, Connection, Endpoint, Handle, Identity, Negotiated, Psk, SendError,
+    Stats, Watch,
 };
 use lightseal_net::Clock;
 use lightseal_net::address::Named;
 use lightseal_net::batch::ReceiveBatch;
-use lightseal_net::path_mtu;
-use lightseal_net::socket::{self, AddressedSocket};
-use lightseal_net::tokio::{Batch, Driver, EngineHost, SocketCounters};
+use lightseal_net::socket::AddressedSocket;
+use lightseal_net::tokio::{Batch, Driver, SocketCounters};
 use lightseal_service::metrics::Snapshot;
-use reconnect::{
-    Action, Answering, Attention, AttentionCalls, HandshakePause, Server, Successors, UNANSWERED,
-};
+use reconnect::{Action, Successors};
 use serde_json::Value;
+use server_state::{AttentionCalls, UNANSWERED};
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use successors::FlowStart;
+use successors::{FlowStart, known_path_mtu};
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 
@@ -64,50 +72,42 @@ pub(crate) struct ClientProxyOptions {
     /// How long a flow may be silent in either direction before a keepalive is sent. `None` sends
     /// none.
     pub(crate) keepalive: Option<Duration>,
+    /// Whether flows share sockets where they can.
+    pub(crate) shares_sockets: bool,
     /// The access list, which knows whom it has refused.
     pub(crate) list: Option<Arc<AccessList>>,
 }
 
-pub(super) type Flow = Driver<Connection, FlowHost>;
-
 /// A running client proxy.
 #[derive(Debug)]
 pub(crate) struct ClientProxy {
-    local: Arc<AddressedSocket>,
     options: ClientProxyOptions,
     clock: Clock,
     config: Mutex<Arc<ClientConfig>>,
     flows: Arc<Mutex<Flows>>,
-    totals: Arc<Totals>,
+    shared: Arc<Shared>,
     /// The length in bytes of the longest message that is carried.
     longest: usize,
-    loops: Arc<LoopGuard>,
     /// How many datagrams dropped by the kernel have been logged so far.
     known_overruns: Count,
     /// Whether this end has no usable credential: no flow begins until it has one again.
     revoked: AtomicBool,
     /// Whether no new flow begins any more.
     draining: AtomicBool,
-    /// Which server answers keepalives.
-    answers: Arc<Answering>,
-    server: Arc<Server>,
-    /// Called when a flow has a change that [`ClientProxy::sweep`] should handle at once.
-    attention: Arc<Attention>,
 }
 
+/// All flows. Whoever holds this lock may call lanes, and no lane takes it.
 #[derive(Debug, Default)]
 struct Flows {
-    open: HashMap<AddressPair, Arc<Flow>>,
+    open: HashMap<AddressPair, Flow>,
     successors: Successors,
-    /// Counters of the flows that have ended.
-    ended: Stats,
-    ended_socket: SocketCounters,
+    lanes: Lanes,
     shares: Shares,
 }
 
 impl Flows {
     /// All flows, and the handshakes that run beside flows and may replace them.
-    fn all(&self) -> impl Iterator<Item = &Arc<Flow>> {
+    fn all(&self) -> impl Iterator<Item = &Flow> {
         self.open.values().chain(self.successors.flows())
     }
 }
@@ -122,27 +122,27 @@ impl ClientProxy {
         let longest = config.settings().longest_first_payload();
         let local = Arc::new(AddressedSocket::new(local));
         log_batches(local.has_batches());
+        let (server, list) = (Arc::clone(&options.server), options.list.clone());
         Self {
             longest,
-            loops: Arc::default(),
             known_overruns: Count::default(),
-            local,
             options,
             clock: Clock::start(),
             config: Mutex::new(config),
             flows: Arc::default(),
-            totals: Arc::default(),
+            shared: Arc::new(Shared::new(local, server, list)),
             revoked: AtomicBool::new(false),
             draining: AtomicBool::new(false),
-            answers: Arc::default(),
-            server: Arc::default(),
-            attention: Arc::default(),
         }
     }
 
     /// The address that applications send to.
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.local.get_ref().local_addr()
+        self.local().local_addr()
+    }
+
+    fn local(&self) -> &UdpSocket {
+        self.shared.local.get_ref()
     }
 
     /// The length in bytes of the longest message that is carried.
@@ -181,9 +181,11 @@ impl ClientProxy {
         let config = ClientConfig::clone(&self.current_config());
         let mut settings = config.settings().clone();
         settings.handshake_deadline = patience.min(settings.handshake_deadline);
+        let finds_path_mtu = settings.path_mtu.is_some();
         let config = config.with_settings(settings).map_err(io::Error::other)?;
-        let socket = self.outer_socket(server)?;
-        let connection = self.connection(server, Arc::new(config))?;
+        let socket = outer_socket(server, finds_path_mtu)?;
+        let rng = Random::from_os().map_err(io::Error::other)?;
+        let connection = Connection::client(Arc::new(config), server, self.clock.now(), rng);
         let driver = Driver::new(socket, self.clock, connection, Check::default());
         let mut running = pin!(driver.run());
         loop {
@@ -197,13 +199,12 @@ impl ClientProxy {
             }
         }
         // The server proxy counts this association too, so it must not be missing here.
-        let mut flows = self.flows();
-        driver.call(|connection, _, _| flows.ended += connection.stats());
-        add_socket(&mut flows.ended_socket, &driver.counters());
-        drop(flows);
-        Ok(driver.call(|_, check, _| {
+        let stats = driver.call(|connection, _, _| *connection.stats());
+        self.flows().lanes.add(&stats, &driver.counters());
+        Ok(driver.call(|connection, check, _| {
             if check.answered {
-                self.answers.note(server);
+                self.shared.answers.note(server);
+                self.shared.sharing.note(server, connection, true);
             }
             match check.ended {
                 // A server of DTLS 1.3 refuses a certificate when the client's handshake is complete.
@@ -224,13 +225,14 @@ impl ClientProxy {
         let mut sweep = tokio::time::interval(self.sweep_interval());
         let mut calls = AttentionCalls::default();
         let mut resolving = pin!(self.options.server.run());
+        let (local, attention) = (&self.shared.local, &self.shared.attention);
         loop {
             tokio::select! {
                 () = &mut resolving => {}
-                failed = self.local.readable() => {
+                failed = local.readable() => {
                     // The error reports that an application's port is closed.
                     if failed? {
-                        let _ = self.local.take_error();
+                        let _ = local.take_error();
                     }
                     let more = ReceiveBatch::with(|batch| {
                         self.carry_batch(batch, &mut tasks).map(|()| batch.more_may_wait())
@@ -240,7 +242,8 @@ impl ClientProxy {
                     }
                 }
                 _ = sweep.tick() => self.sweep(&mut tasks),
-                () = calls.next(&self.attention) => self.sweep(&mut tasks),
+                () = calls.next(attention) => self.sweep(&mut tasks),
+                () = attention.some_ended() => self.remove_ended(),
                 Some(_) = tasks.join_next() => {}
             }
         }
@@ -248,9 +251,9 @@ impl ClientProxy {
 
     /// Closes all flows with a close_notify.
     pub(crate) fn close_all(&self) {
-        let open: Vec<_> = self.flows().all().cloned().collect();
-        for flow in open {
-            flow.call(|connection, _, now| connection.close(now));
+        let lanes: Vec<_> = self.flows().lanes.iter().cloned().collect();
+        for lane in lanes {
+            lane.driver.call(|endpoint, _, now| endpoint.close_all(now));
         }
     }
 
@@ -260,38 +263,30 @@ impl ClientProxy {
     pub(crate) fn end_unless(&self, accepts: impl Fn(&Negotiated) -> bool) -> usize {
         let all: Vec<_> = self.flows().all().cloned().collect();
         let ends = all.iter().filter(|flow| {
-            flow.call(|connection, _, now| {
-                let agreed = connection.negotiated();
-                let connected = agreed.is_some();
-                let ends = agreed.is_none_or(|agreed| !accepts(agreed));
-                if ends {
-                    connection.close(now);
-                }
-                ends && connected
-            })
+            let agreed = flow.look(|connection, _, _| connection.negotiated().cloned()).flatten();
+            let ends = agreed.as_ref().is_none_or(|agreed| !accepts(agreed));
+            if ends {
+                flow.close();
+            }
+            ends && agreed.is_some()
         });
         ends.count()
     }
 
     /// The number of open flows.
     pub(crate) fn open_flows(&self) -> usize {
+        self.remove_ended();
         self.flows().open.len()
     }
 
     /// The counters of this proxy.
     pub(crate) fn totals(&self) -> &Totals {
-        &self.totals
+        &self.shared.totals
     }
 
     /// The sums of the counters of all associations and their sockets, open and ended.
     pub(crate) fn counters(&self) -> (Stats, SocketCounters) {
-        let flows = self.flows();
-        let (mut stats, mut socket) = (flows.ended, flows.ended_socket);
-        for flow in flows.all() {
-            flow.call(|connection, _, _| stats += connection.stats());
-            add_socket(&mut socket, &flow.counters());
-        }
-        (stats, socket)
+        self.flows().lanes.counters()
     }
 
     /// The statistics of this proxy, as they go into files and status reports.
@@ -311,29 +306,26 @@ impl ClientProxy {
     /// All counters, without what is known of each flow.
     fn counted(&self) -> Value {
         let (stats, socket) = self.counters();
-        let overruns = (overruns(self.local.get_ref()), self.outer_overruns());
-        self.totals.json("client", self.open_flows(), socket, overruns, &stats)
+        let outer = self.flows().lanes.iter().map(|lane| overruns(lane.driver.socket())).sum();
+        let overruns = (overruns(self.local()), outer);
+        self.totals().json("client", self.open_flows(), socket, overruns, &stats)
     }
 
     /// The state as metrics, with what else the process knows.
     pub(crate) fn metrics(&self, known: &ProcessFacts<'_>) -> Snapshot {
         let open: Vec<_> = self.flows().open.values().cloned().collect();
-        let connected = open.iter().filter(|flow| flow.call(|c, _, _| c.is_connected())).count();
+        let connected = |flow: &&Flow| flow.note(|host, _| host.is_connected()) == Some(true);
+        let connected = open.iter().filter(connected).count();
         let states =
             [(HANDSHAKING, (open.len() - connected) as u64), (CONNECTED, connected as u64)];
         metrics::snapshot(&self.counted(), &states, known)
     }
 
-    /// The number of datagrams that the kernel dropped at the sockets of open flows.
-    fn outer_overruns(&self) -> u64 {
-        self.flows().all().map(|flow| overruns(flow.socket())).sum()
-    }
-
     /// The peers of the open flows.
     fn peers(&self) -> Vec<Peer> {
-        let open: Vec<_> = self.flows().open.iter().map(|(a, f)| (*a, Arc::clone(f))).collect();
-        let peers = open.into_iter().map(|(application, flow)| {
-            flow.call(|connection, host, now| {
+        let open: Vec<_> = self.flows().open.iter().map(|(a, f)| (*a, f.clone())).collect();
+        let peers = open.into_iter().filter_map(|(application, flow)| {
+            flow.look(|connection, host, now| {
                 let mut peer = Peer::of(connection, now.saturating_since(host.active_at));
                 peer.application = Some(Named::from(application).to_string());
                 if !peer.connected {
@@ -349,113 +341,131 @@ impl ClientProxy {
 
     /// Counts the datagrams of applications that are still unread when the proxy ends.
     pub(crate) fn count_unread(&self) {
-        self.totals.unread.add(unread(self.local.get_ref()));
+        self.totals().unread.add(unread(self.local()));
     }
 
     /// A summary of the state of all open flows.
     pub(crate) fn standing(&self) -> FlowStates {
         let mut standing = FlowStates::new(self.counters().0);
         for flow in self.flows().open.values() {
-            flow.call(|connection, _, _| standing.add(connection));
+            flow.look(|connection, _, _| standing.add(connection));
         }
         standing
     }
 
     /// Carries the messages that wait at the local socket.
     fn carry_batch(&self, batch: &mut ReceiveBatch, tasks: &mut JoinSet<()>) -> io::Result<()> {
-        match self.local.try_receive(batch) {
+        match self.shared.local.try_receive(batch) {
             // As above. The next call receives from others.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
             done => done?,
         }
+        let flows = self.flows();
+        let known = (0..batch.len()).map(|at| flows.open.get(&batch.addresses(at)?).cloned());
+        let known: Vec<_> = known.collect();
+        drop(flows);
         let mut at = 0;
-        while let Some(from) = batch.addresses(at) {
-            let known = self.flows().open.get(&from).cloned();
-            if let Some(flow) = known {
-                at = flow.batch(|sending| self.send_from(batch, at, from, sending));
-            }
-            if batch.addresses(at) == Some(from) {
-                self.carry(from, batch.payload(at), tasks);
-                at += 1;
-            }
+        while let (Some(flow), Some(from)) = (known.get(at), batch.addresses(at)) {
+            let sent = flow.as_ref().map(|Flow { lane, .. }| {
+                lane.driver.batch(|sending| self.send_by(lane, sending, batch, at, &known))
+            });
+            at = match sent {
+                Some(Ok(next)) => next,
+                // A flow begins, in place of one that has ended meanwhile.
+                None | Some(Err(_)) => {
+                    at = sent.and_then(Result::err).unwrap_or(at);
+                    let from = batch.addresses(at).unwrap_or(from);
+                    self.carry(from, batch.payload(at), tasks);
+                    at + 1
+                }
+            };
         }
         Ok(())
     }
 
-    /// Sends the messages of one application from number `at` on. Returns the number of the first
-    /// message that is another application's, or for which the flow is closed.
-    fn send_from(
+    /// Sends messages from number `at` on whose flows are at this lane. Returns the number of the
+    /// first one that goes elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// The number of a message whose flow has ended.
+    fn send_by(
         &self,
+        lane: &Arc<Lane>,
+        sending: &mut Batch<'_, Endpoint, LaneHost>,
         batch: &mut ReceiveBatch,
         mut at: usize,
-        from: AddressPair,
-        sending: &mut Batch<'_, Connection, FlowHost>,
-    ) -> usize {
-        while batch.addresses(at) == Some(from) {
+        known: &[Option<Flow>],
+    ) -> Result<usize, usize> {
+        while let Some(flow) = known.get(at).and_then(Option::as_ref)
+            && Arc::ptr_eq(&flow.lane, lane)
+        {
             let payload = batch.payload(at);
             if payload.is_empty() {
-                self.totals.empty.one();
-            } else if self.send(sending, payload) == Err(SendError::Closed) {
-                break;
+                self.totals().empty.one();
+            } else if self.send(sending, flow.handle, payload) == Err(SendError::Closed) {
+                return Err(at);
             }
             at += 1;
         }
-        at
+        Ok(at)
     }
 
     fn carry(&self, from: AddressPair, payload: &[u8], tasks: &mut JoinSet<()>) {
         if payload.is_empty() {
-            self.totals.empty.one();
+            self.totals().empty.one();
             return;
         }
+        let send = |flow: &Flow| {
+            flow.lane.driver.batch(|sending| self.send(sending, flow.handle, payload))
+        };
         let known = self.flows().open.get(&from).cloned();
-        let sent = known.as_ref().map(|flow| flow.batch(|flow| self.send(flow, payload)));
         // A flow that has just ended is replaced by a new one.
-        if matches!(sent, None | Some(Err(SendError::Closed))) {
-            let Some(hops) = self.loops.hops(self.clock.now(), from.peer) else {
-                let listen = self.local_addr().map(|listen| listen.to_string());
-                return self.totals.count_loop(from.peer, &listen.unwrap_or_default());
-            };
-            if self.open_flows() >= self.options.max_flows && !self.make_room(from) {
-                let max = self.options.max_flows;
-                let why = format!("{max} flows are open (--max-flows)");
-                self.totals.refused_messages.one();
-                return self.totals.count_refused(Refusal::Flows, &why);
+        if !matches!(known.as_ref().map(send), None | Some(Err(SendError::Closed))) {
+            return;
+        }
+        let refused = |why: Refusal, text: &dyn std::fmt::Display| {
+            self.totals().refused_messages.one();
+            self.totals().count_refused(why, text);
+        };
+        let Some(hops) = self.shared.loops.hops(self.clock.now(), from.peer) else {
+            let listen = self.local_addr().map(|listen| listen.to_string());
+            return self.totals().count_loop(from.peer, &listen.unwrap_or_default());
+        };
+        if self.open_flows() >= self.options.max_flows && !self.make_room(from) {
+            let max = self.options.max_flows;
+            return refused(Refusal::Flows, &format!("{max} flows are open (--max-flows)"));
+        }
+        if self.draining.load(Ordering::Relaxed) {
+            return refused(Refusal::Draining, &Refusal::Draining);
+        }
+        match self.open(from, FlowStart::New { hops }, tasks) {
+            Ok(flow) if send(&flow) == Err(SendError::Closed) => {
+                self.totals().refused_messages.one();
             }
-            if self.draining.load(Ordering::Relaxed) {
-                self.totals.refused_messages.one();
-                return self.totals.count_refused(Refusal::Draining, &Refusal::Draining);
-            }
-            match self.open(from, FlowStart::New { hops }, tasks) {
-                Ok(flow) => {
-                    if flow.batch(|flow| self.send(flow, payload)) == Err(SendError::Closed) {
-                        self.totals.refused_messages.one();
-                    }
-                }
-                Err(error) => {
-                    self.totals.count_refused(Refusal::NoSocket, &error);
-                    self.totals.refused_messages.one();
-                }
-            }
+            Ok(_) => {}
+            Err(error) => refused(Refusal::NoSocket, &error),
         }
     }
 
     fn send(
         &self,
-        flow: &mut Batch<'_, Connection, FlowHost>,
+        sending: &mut Batch<'_, Endpoint, LaneHost>,
+        handle: Handle,
         payload: &[u8],
     ) -> Result<(), SendError> {
-        let sent = flow.send(|connection, host, now, datagram| {
+        let sent = sending.send(|endpoint, host, now, datagram| {
+            let Some(mut connection) = endpoint.connection_mut(handle) else {
+                return Err((SendError::Closed, 0));
+            };
             let sent = match payload.len() > self.longest {
                 true => Err(SendError::TooLong),
                 false => connection.send(now, payload, datagram),
             };
-            if sent.is_ok() {
-                (host.active_at, host.sent_at) = (now, now);
-            }
+            host.sent(now, handle, &connection, sent.is_ok());
             sent.map_err(|error| (error, connection.max_payload().min(self.longest)))
         });
-        self.totals.count_outward(payload, sent)
+        self.totals().count_outward(payload, sent)
     }
 
     /// Begins a flow for an application.
@@ -464,59 +474,30 @@ impl ClientProxy {
         application: AddressPair,
         beginning: FlowStart<'_>,
         tasks: &mut JoinSet<()>,
-    ) -> io::Result<Arc<Flow>> {
+    ) -> io::Result<Flow> {
         let server = self.options.server.address()?;
         if self.revoked.load(Ordering::Relaxed) {
             return Err(io::Error::other(
                 "there is no credential for it: an earlier line says why",
             ));
         }
-        let now = self.clock.now();
-        let config = self.current_config();
-        let host = FlowHost {
-            local: Arc::clone(&self.local),
+        let answers = self.shared.answers.by(server).then_some(true);
+        let mut flows = self.flows();
+        let start = FlowBeginning {
             application,
-            deliveries: Deliveries::new(|application| Named::from(application).to_string()),
+            config: self.current_config(),
             server,
-            destination: Arc::clone(&self.options.server),
-            list: self.options.list.clone(),
-            tries: 0,
-            config: Arc::clone(&config),
-            totals: Arc::clone(&self.totals),
-            loops: Arc::clone(&self.loops),
-            hops: Some(beginning.hops()),
-            identity: None,
+            watch: self.options.keepalive.map(|interval| Watch { interval, answers }),
+            path_mtu: known_path_mtu(&flows, server),
             succeeds: beginning.is_beside(),
-            stale: 0,
-            too_long: 0,
-            active_at: now,
-            sent_at: now,
-            began_at: now,
-            opened_at: now,
-            progress: (0, 0),
-            progressed_at: None,
-            heard: false,
-            pause: HandshakePause::default(),
-            silent: false,
-            hints: 0,
-            hinted: false,
-            answers: Arc::clone(&self.answers),
-            answers_noted: false,
-            state: Arc::clone(&self.server),
-            attention: Arc::clone(&self.attention),
-            ended: None,
+            hops: beginning.hops(),
+            avoids: beginning.former(),
         };
-        let socket = self.outer_socket(server)?;
-        // On systems without such reports, only the early notice of an unreachable server is lost.
-        let _ = socket::report_unreachable(&socket);
-        let mut connection = self.connection(server, config)?;
-        if let Some(interval) = self.options.keepalive {
-            let answers = self.answers.by(server).then_some(true);
-            connection.watch(now, Watch { interval, answers });
+        let shares = self.options.shares_sockets;
+        let (flow, lane) = flows.lanes.begin(self.clock, &self.shared, shares, &start)?;
+        if let Some(lane) = lane {
+            tasks.spawn(serve(lane, Arc::clone(&self.flows), Arc::clone(&self.shared)));
         }
-        let flow = Driver::new(socket, self.clock, connection, host);
-        let flow = Arc::new(flow);
-        self.presume_path_mtu(server, &flow);
         if let Some(former) = beginning.former() {
             former.call(|former, former_host, _| {
                 flow.call(|connection, host, _| {
@@ -525,48 +506,71 @@ impl ClientProxy {
                 });
             });
         }
-        let mut flows = self.flows();
         match beginning {
             FlowStart::Beside | FlowStart::BesideInPlaceOf(_) => {
-                flows.successors.began(application, Arc::clone(&flow));
+                flows.successors.began(application, flow.clone());
             }
-            _ => drop(flows.open.insert(application, Arc::clone(&flow))),
+            _ => drop(flows.open.insert(application, flow.clone())),
         }
         drop(flows);
-        self.totals.opened.one();
-        let totals = Arc::clone(&self.totals);
-        tasks.spawn(serve(Arc::clone(&flow), Arc::clone(&self.flows), totals, application));
+        self.totals().opened.one();
         Ok(flow)
     }
 
+    /// Removes flows that have ended.
+    fn remove_ended(&self) {
+        let ended = self.shared.take_ended();
+        if ended.is_empty() {
+            return;
+        }
+        let mut flows = self.flows();
+        for (application, id) in ended {
+            // A successor may be in its place already.
+            if flows.open.get(&application).is_some_and(|open| open.id() == id) {
+                flows.open.remove(&application);
+                flows.successors.forget(application);
+            }
+            flows.successors.ended(application, id);
+        }
+    }
+
     fn sweep(&self, tasks: &mut JoinSet<()>) {
-        self.totals.complain_of_overruns(&self.known_overruns, overruns(self.local.get_ref()));
+        self.remove_ended();
+        self.totals().complain_of_overruns(&self.known_overruns, overruns(self.local()));
         let mut flows = self.flows();
         let Flows { open, successors, .. } = &mut *flows;
         successors.forget_unless(|application| open.contains_key(application));
-        let open: Vec<_> = open.iter().map(|(a, f)| (*a, Arc::clone(f))).collect();
+        let handshakes: Vec<_> = successors.flows().cloned().collect();
+        let open: Vec<_> = open.iter().map(|(a, f)| (*a, f.clone())).collect();
         drop(flows);
-        for (application, flow) in open {
-            let idle = flow.call(|connection, host, now| {
-                let idle = now - host.active_at >= self.options.idle_timeout;
-                if idle {
-                    connection.close(now);
-                } else if host.is_waiting(connection)
-                    && now - host.progressed_at.unwrap_or(host.began_at) >= UNANSWERED
-                {
-                    host.state.silent(&host.destination.named(host.server), now);
-                }
-                idle
+        let beginning = |flow: &Flow| flow.note(|host, _| host.is_connected()) == Some(false);
+        for flow in open.iter().map(|(_, flow)| flow).chain(&handshakes).filter(|f| beginning(f)) {
+            flow.look(|connection, host, now| {
+                host.note_progress(connection, now);
+                host.count_drops(connection, flow.lane.server, &self.shared.totals);
             });
+        }
+        for (application, flow) in open {
+            let idle = flow.note(|host, now| {
+                let unheard = now - host.progressed_at.unwrap_or(host.began_at) >= UNANSWERED;
+                if !host.is_connected() && unheard {
+                    let server = self.options.server.named(flow.lane.server);
+                    self.shared.server.silent(&server, now);
+                }
+                now - host.active_at >= self.options.idle_timeout
+            });
+            // It may have ended meanwhile.
+            let Some(idle) = idle else { continue };
             if idle {
+                flow.close();
                 continue;
             }
             if self.is_to_go_elsewhere(&flow) {
                 let beginning = FlowStart::InPlaceOf(&flow);
                 if let Err(error) = self.open(application, beginning, tasks) {
-                    self.totals.count_refused(Refusal::NoSocket, &error);
+                    self.totals().count_refused(Refusal::NoSocket, &error);
                 }
-                flow.call(|connection, _, now| connection.close(now));
+                flow.close();
                 continue;
             }
             self.move_successor(application, tasks);
@@ -577,38 +581,24 @@ impl ClientProxy {
                 Action::Begin => {
                     self.options.server.look_again();
                     if let Err(error) = self.open(application, FlowStart::Beside, tasks) {
-                        self.totals.count_refused(Refusal::NoSocket, &error);
+                        self.totals().count_refused(Refusal::NoSocket, &error);
                     }
                 }
                 Action::Replace(successor) => {
-                    let (times, pause) = flow.call(|_, host, now| {
-                        ((host.active_at, host.sent_at), host.pause.next(host.heard, now))
+                    let former = flow.note(|host, now| {
+                        (host.active_at, host.sent_at, host.pause.next(host.heard, now))
                     });
-                    successor.call(|_, host, _| {
-                        ((host.active_at, host.sent_at), host.pause) = (times, pause);
+                    successor.note(|host, _| {
+                        host.succeeds = false;
+                        if let Some(former) = former {
+                            (host.active_at, host.sent_at, host.pause) = former;
+                        }
                     });
                     self.flows().open.insert(application, successor);
-                    flow.call(|connection, _, now| connection.close(now));
+                    flow.close();
                 }
             }
         }
-    }
-
-    fn connection(&self, server: SocketAddr, config: Arc<ClientConfig>) -> io::Result<Connection> {
-        let rng = Random::from_os().map_err(io::Error::other)?;
-        Ok(Connection::client(config, server, self.clock.now(), rng))
-    }
-
-    fn outer_socket(&self, server: SocketAddr) -> io::Result<UdpSocket> {
-        let any: IpAddr = match server {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let socket = socket::bind((any, 0).into())?;
-        if self.current_config().settings().path_mtu.is_some() {
-            path_mtu::forbid_fragments(&socket)?;
-        }
-        Ok(socket)
     }
 
     fn sweep_interval(&self) -> Duration {
@@ -624,63 +614,16 @@ impl ClientProxy {
     }
 }
 
-/// Runs a flow until it ends, and keeps its counters.
-async fn serve(
-    flow: Arc<Flow>,
-    flows: Arc<Mutex<Flows>>,
-    totals: Arc<Totals>,
-    application: AddressPair,
-) {
-    if let Err(error) = flow.run().await {
-        tracing::warn!("flow {application}: {error}");
-    }
-    let counters = flow.counters();
-    totals.overruns_outer.add(overruns(flow.socket()));
-    totals.unread.add(unread(flow.socket()));
-    let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
-    flow.call(|connection, _, _| flows.ended += connection.stats());
-    add_socket(&mut flows.ended_socket, &counters);
-    // A successor may be in its slot already.
-    if flows.open.get(&application).is_some_and(|open| Arc::ptr_eq(open, &flow)) {
-        flows.open.remove(&application);
-        flows.successors.forget(application);
-    }
-    flows.successors.ended(application, &flow);
-}
-
-/// Sends a keepalive when the handshake is complete, and closes the association when it is
-/// answered.
-#[derive(Debug, Default)]
-struct Check {
-    connected: bool,
-    asked: bool,
-    answered: bool,
-    ended: Option<CloseReason>,
-}
-
-impl EngineHost<Connection> for Check {
-    fn event(&mut self, _: Instant, event: Event<'_>) {
-        match event {
-            Event::Connected(_) => self.connected = true,
-            Event::Data(payload) => self.answered |= payload.is_empty(),
-            Event::Closed(reason) => self.ended = Some(reason),
-            _ => {}
+/// Runs a lane until it has no flows.
+async fn serve(lane: Arc<Lane>, flows: Arc<Mutex<Flows>>, shared: Arc<Shared>) {
+    loop {
+        if let Err(error) = lane.driver.run().await {
+            tracing::warn!("a socket towards {}: {error}", Named(lane.server));
+            lane.driver.call(|endpoint, _, now| endpoint.close_all(now));
         }
-    }
-
-    fn drained(&mut self, now: Instant, connection: &mut Connection) -> bool {
-        if self.connected && !self.asked {
-            self.asked = true;
-            return connection.send(now, &[], &mut []).is_ok();
+        let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
+        if flows.lanes.remove(&lane, &shared) {
+            return;
         }
-        let goodbye = self.answered && connection.is_connected();
-        if goodbye {
-            connection.close(now);
-        }
-        goodbye
-    }
-
-    fn is_finished(&self, _: &Connection) -> bool {
-        self.ended.is_some()
     }
 }

@@ -58,9 +58,8 @@ const LEAST_STATUS: Duration = Duration::from_millis(10);
 /// for any number of flows.
 const SERVER_ID_BYTES: u8 = 4;
 
-/// A client has one socket per flow and needs no connection IDs of its own. It uses those of the
-/// server.
-const CLIENT_ID_BYTES: u8 = 0;
+/// Length of a client's connection IDs, by which flows that share a socket are told apart.
+const CLIENT_ID_BYTES: u8 = 2;
 
 /// The log line for a key file that has no key on purpose.
 const NO_KEY: &str = "the PSK file revokes all keys (!revoke-all): the flows of all its keys end, and none begins \
@@ -112,6 +111,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         max_flows: args.proxy.max_flows,
         idle_timeout: args.proxy.idle_timeout.0,
         keepalive: Some(args.keepalive.0).filter(|time| !time.is_zero()),
+        shares_sockets: !args.socket_per_flow,
         list: credentials.list().cloned(),
     };
     let mut signals = Signals::listen_and_drain()?;

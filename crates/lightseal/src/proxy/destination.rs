@@ -279,6 +279,7 @@ mod tests {
             max_flows: 8,
             idle_timeout: LONG,
             keepalive: Some(Duration::from_millis(200)),
+            shares_sockets: true,
         };
         let config = Arc::new(ClientConfig::new(psk()));
         let proxy = Arc::new(ClientProxy::new(loopback().await, config, options));

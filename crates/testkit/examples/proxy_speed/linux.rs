@@ -121,10 +121,17 @@ impl Drop for Service {
 }
 
 /// Starts a proxy and returns the address on which it listens.
-fn proxy(program: &str, role: &str, connect: SocketAddr, dir: &TempDir) -> (Child, SocketAddr) {
+fn proxy(
+    program: &str,
+    role: &str,
+    connect: SocketAddr,
+    dir: &TempDir,
+    more: &[&str],
+) -> (Child, SocketAddr) {
     let mut child = Command::new(program)
         .args(["proxy", role, "--listen", "127.0.0.1:0", "--status-socket", "none"])
         .args(["--connect", &connect.to_string(), "--psk-file", &dir.path("keys.psk")])
+        .args(more)
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -144,9 +151,10 @@ struct Carrier {
     entry: SocketAddr,
 }
 
-fn lightseal(program: &str, service: SocketAddr, dir: &TempDir) -> Carrier {
-    let (server, between) = proxy(program, "server", service, dir);
-    let (client, entry) = proxy(program, "client", between, dir);
+/// Two proxies; the client proxy has these flags.
+fn lightseal(program: &str, service: SocketAddr, dir: &TempDir, client: &[&str]) -> Carrier {
+    let (server, between) = proxy(program, "server", service, dir, &[]);
+    let (client, entry) = proxy(program, "client", between, dir, client);
     Carrier { name: "lightseal", processes: Processes(vec![client, server]), entry }
 }
 
@@ -275,12 +283,12 @@ fn applications(count: usize) -> Vec<UdpSocket> {
     (0..count).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect()
 }
 
-fn speed(program: &str, flows: usize, turns: usize) -> Value {
+fn speed(program: &str, client: &[&str], flows: usize, turns: usize) -> Value {
     let dir = TempDir::new();
     dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let service = Service::start();
     let applications = applications(flows);
-    let ours = lightseal(program, service.address, &dir);
+    let ours = lightseal(program, service.address, &dir, client);
     let carriers: Vec<_> =
         [Some(ours), nginx(service.address, &dir)].into_iter().flatten().collect();
     for carrier in &carriers {
@@ -323,12 +331,12 @@ fn speed(program: &str, flows: usize, turns: usize) -> Value {
 }
 
 /// Resident memory for each flow: what a thousand flows more take, at either proxy.
-fn memory(program: &str, flows: usize) -> Value {
+fn memory(program: &str, client: &[&str], flows: usize) -> Value {
     let dir = TempDir::new();
     dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let service = Service::start();
     let applications = applications(2 * flows);
-    let carrier = lightseal(program, service.address, &dir);
+    let carrier = lightseal(program, service.address, &dir, client);
     let (first, second) = applications.split_at(flows);
     let measure = |some: &[UdpSocket]| {
         carrier.open(some, &service);
@@ -346,22 +354,24 @@ pub(crate) fn main() {
     let mut args = std::env::args().skip(1);
     let mut program = None;
     let (mut flows, mut turns, mut only_memory) = (1, 5, false);
+    let mut client = Vec::new();
     while let Some(arg) = args.next() {
         let mut number = || args.next().and_then(|text| text.parse().ok()).expect("a number");
         match arg.as_str() {
             "--flows" => flows = number(),
             "--turns" => turns = number(),
             "--memory" => only_memory = true,
+            "--socket-per-flow" => client.push("--socket-per-flow"),
             other if other.starts_with("--") => {
-                panic!("{other} is none of --flows, --turns, --memory")
+                panic!("{other} is none of --flows, --turns, --memory, --socket-per-flow")
             }
             _ => program = Some(arg),
         }
     }
     let program = program.expect("the path of the program lightseal");
     let report = match only_memory {
-        true => memory(&program, flows),
-        false => speed(&program, flows, turns),
+        true => memory(&program, &client, flows),
+        false => speed(&program, &client, flows, turns),
     };
     println!("{report}");
 }

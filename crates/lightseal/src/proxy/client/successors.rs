@@ -1,7 +1,9 @@
 //! Flows that replace others: at the next address of the server, or when there are too many flows.
 
-use super::reconnect::RETRY;
-use super::{ClientProxy, Flow, FlowHost, Flows};
+use super::flow::FlowHost;
+use super::lane::Flow;
+use super::server_state::RETRY;
+use super::{ClientProxy, Flows};
 use crate::proxy::limits::Refusal;
 use crate::proxy::shares;
 use lightseal_core::{AddressPair, Instant};
@@ -73,24 +75,21 @@ impl FlowHost {
 
 impl ClientProxy {
     /// Whether a flow's handshake has waited too long for its first answer, or for the next one.
-    pub(super) fn is_unheard(
-        &self,
-        connection: &Connection,
-        host: &FlowHost,
-        now: Instant,
-    ) -> bool {
+    fn is_unheard(&self, connection: &Connection, host: &FlowHost, now: Instant) -> bool {
         let patience = patience(host.tries, self.options.server.len(), host.succeeds);
         let deadline = host.config.settings().handshake_deadline;
-        host.is_waiting(connection)
-            && connection.stats().sent.datagrams > 0
+        connection.stats().sent.datagrams > 0
             && now - host.progressed_at.unwrap_or(host.opened_at) >= patience
             && now - host.began_at < deadline
     }
 
     /// Whether a flow's handshake has waited too long, and the server has another address.
     pub(super) fn is_to_go_elsewhere(&self, flow: &Flow) -> bool {
-        let (unheard, server) = flow
-            .call(|connection, host, now| (self.is_unheard(connection, host, now), host.server));
+        if flow.note(|host, _| host.is_connected()) != Some(false) {
+            return false;
+        }
+        let unheard = flow.look(|connection, host, now| self.is_unheard(connection, host, now));
+        let (unheard, server) = (unheard == Some(true), flow.lane.server);
         if unheard {
             self.options.server.silent(server);
         }
@@ -106,9 +105,9 @@ impl ClientProxy {
         }
         let beginning = FlowStart::BesideInPlaceOf(&successor);
         if let Err(error) = self.open(application, beginning, tasks) {
-            self.totals.count_refused(Refusal::NoSocket, &error);
+            self.totals().count_refused(Refusal::NoSocket, &error);
         }
-        successor.call(|connection, _, now| connection.close(now));
+        successor.close();
     }
 
     /// Ends a flow of the network that has most of them, to make room for one of `newcomer`.
@@ -117,31 +116,26 @@ impl ClientProxy {
         let mut flows = self.flows();
         let Flows { open, successors, shares, .. } = &mut *flows;
         let networks = open.keys().map(|flow| (*flow, shares::network(flow.peer)));
-        let active =
-            |flow: &AddressPair| open.get(flow).map(|flow| flow.call(|_, host, _| host.active_at));
+        let active = |flow: &AddressPair| open.get(flow)?.note(|host, _| host.active_at);
         let newcomer = shares::network(newcomer.peer);
         let gives_way = shares.who_gives_way(self.clock.now(), &newcomer, networks, active);
         let Some(application) = gives_way else { return false };
         successors.forget(application);
         let Some(flow) = open.remove(&application) else { return false };
         drop(flows);
-        self.totals.gave_way.one();
-        flow.call(|connection, _, now| connection.close(now));
+        self.totals().gave_way.one();
+        flow.close();
         true
     }
+}
 
-    /// Gives a new flow the path MTU that another flow has found on the path to `server`.
-    pub(super) fn presume_path_mtu(&self, server: SocketAddr, flow: &Flow) {
-        let flows: Vec<_> = self.flows().open.values().take(PATHS_LOOKED_AT).cloned().collect();
-        let known = flows.iter().filter_map(|other| {
-            other.call(|connection, host, _| {
-                (host.server == server && connection.is_connected()).then(|| connection.path_mtu())
-            })
-        });
-        if let Some(known) = known.max() {
-            flow.call(|connection, _, _| connection.presume_path_mtu(known));
-        }
-    }
+/// The path MTU that another flow has found on the path to `server`.
+pub(super) fn known_path_mtu(flows: &Flows, server: SocketAddr) -> Option<usize> {
+    let others = flows.open.values().take(PATHS_LOOKED_AT).filter(|f| f.lane.server == server);
+    let known = others.filter_map(|other| {
+        other.look(|connection, _, _| connection.is_connected().then(|| connection.path_mtu()))
+    });
+    known.flatten().max()
 }
 
 #[cfg(test)]
@@ -172,6 +166,7 @@ mod tests {
                 max_flows: 2,
                 idle_timeout: hour,
                 keepalive: Some(hour),
+                shares_sockets: true,
             };
             let psk = Psk::external(b"sensor", &[7; 32]).unwrap();
             let config = Arc::new(ClientConfig::new(psk));
@@ -180,7 +175,7 @@ mod tests {
         }
 
         /// Begins the flow of an application and a handshake beside it.
-        fn flow_with_successor(&mut self, application: AddressPair) -> Arc<Flow> {
+        fn flow_with_successor(&mut self, application: AddressPair) -> Flow {
             let Self { proxy, tasks, .. } = self;
             proxy.open(application, FlowStart::New { hops: 0 }, tasks).unwrap();
             proxy.flows().successors.expect(application, proxy.clock.now());
@@ -197,9 +192,8 @@ mod tests {
     }
 
     fn is_closed(flow: &Flow) -> bool {
-        flow.call(|connection, _, now| {
-            connection.send(now, b"?", &mut []) == Err(SendError::Closed)
-        })
+        let sent = flow.call(|connection, _, now| connection.send(now, b"?", &mut []));
+        sent.is_none_or(|sent| sent == Err(SendError::Closed))
     }
 
     #[tokio::test]
@@ -228,11 +222,11 @@ mod tests {
     async fn a_handshake_at_the_next_address_counts_those_before() {
         let mut alone = Alone::new().await;
         let first = alone.flow_with_successor(application(1, 1));
-        let began_at = first.call(|_, host, _| host.began_at);
+        let began_at = first.note(|host, _| host.began_at).unwrap();
         let Alone { proxy, tasks, .. } = &mut alone;
         let beginning = FlowStart::BesideInPlaceOf(&first);
         let next = proxy.open(application(1, 1), beginning, tasks).unwrap();
-        assert_eq!(next.call(|_, host, _| (host.tries, host.began_at)), (1, began_at));
+        assert_eq!(next.note(|host, _| (host.tries, host.began_at)), Some((1, began_at)));
         assert_eq!((proxy.open_flows(), alone.successors()), (1, 1));
     }
 

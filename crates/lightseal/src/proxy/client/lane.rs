@@ -1,0 +1,440 @@
+//! A socket towards the server, and the flows that it carries.
+//!
+//! Each flow is an association of one endpoint. Flows with one server share a socket if both ends
+//! tell associations apart by connection IDs and the server is known to keep several of one client
+//! ([`Sharing`]); else each flow has a lane of its own.
+
+use super::flow::FlowHost;
+use super::server_state::{Answering, Attention, Server};
+use crate::credential;
+use crate::credential::allow::AccessList;
+use crate::proxy::counters::Totals;
+use crate::proxy::deliveries::Deliveries;
+use crate::proxy::destination::Destination;
+use crate::proxy::loops::{self, LoopGuard};
+use crate::proxy::{described, explained, unshared};
+use lightseal_core::{AddressPair, Instant};
+use lightseal_dtls::codepoints::ContentType;
+use lightseal_dtls::{
+    CloseReason, Connection, ConnectionMut, ConnectionRef, Endpoint, EndpointEvent, Event, Fault,
+    Handle, Limit, Resolution,
+};
+use lightseal_net::address::Named;
+use lightseal_net::socket::AddressedSocket;
+use lightseal_net::tokio::{Driver, EngineHost};
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How many flows that sent last are asked when the network reports that the server is not there.
+const MOST_ASKED: usize = 16;
+
+/// The shortest time between two hints that are heeded: each may have to look at all flows.
+const HINT_GAP: Duration = Duration::from_millis(50);
+
+/// What all flows of a proxy share.
+#[derive(Debug)]
+pub(in crate::proxy) struct Shared {
+    /// The socket towards applications.
+    pub(super) local: Arc<AddressedSocket>,
+    pub(super) destination: Arc<Destination>,
+    /// The access list, which knows whom it has refused.
+    pub(super) list: Option<Arc<AccessList>>,
+    pub(super) totals: Totals,
+    pub(super) loops: LoopGuard,
+    /// Which server answers keepalives.
+    pub(super) answers: Answering,
+    /// Which server keeps several associations at one socket.
+    pub(super) sharing: Sharing,
+    pub(super) server: Server,
+    /// Called when a flow has a change that the proxy is to handle at once.
+    pub(super) attention: Attention,
+    /// Flows that have ended and are still in the proxy's lists.
+    ended: Mutex<Vec<(AddressPair, FlowId)>>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        local: Arc<AddressedSocket>,
+        destination: Arc<Destination>,
+        list: Option<Arc<AccessList>>,
+    ) -> Self {
+        Self {
+            local,
+            destination,
+            list,
+            totals: Totals::default(),
+            loops: LoopGuard::default(),
+            answers: Answering::default(),
+            sharing: Sharing::default(),
+            server: Server::default(),
+            attention: Attention::default(),
+            ended: Mutex::default(),
+        }
+    }
+
+    /// The flows that have ended since the last call.
+    pub(super) fn take_ended(&self) -> Vec<(AddressPair, FlowId)> {
+        std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The server whose associations can share a socket. RFC 9147, section 5.11, has a server abandon an
+/// association when its client begins another one from the same address. Server proxies do not if the
+/// client still has both, and they answer keepalives, as no other server does.
+#[derive(Debug, Default)]
+pub(super) struct Sharing(Mutex<Option<SocketAddr>>);
+
+impl Sharing {
+    /// Notes what an association with `server` shows.
+    pub(super) fn note(&self, server: SocketAddr, connection: &Connection, answers: bool) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let by_ids = connection.has_own_ids() && connection.sends_with_id();
+        if by_ids && answers {
+            *known = Some(server);
+        } else if !by_ids && *known == Some(server) {
+            *known = None;
+        }
+    }
+
+    pub(super) fn with(&self, server: SocketAddr) -> bool {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) == Some(server)
+    }
+}
+
+/// Identifies a flow: the number of its lane, and its association there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FlowId(u64, Handle);
+
+/// A socket towards one address of the server.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) driver: Driver<Endpoint, LaneHost>,
+    pub(super) server: SocketAddr,
+    /// No two lanes of a proxy have the same number.
+    pub(super) number: u64,
+}
+
+/// The association of one application.
+#[derive(Clone, Debug)]
+pub(in crate::proxy) struct Flow {
+    pub(super) lane: Arc<Lane>,
+    pub(super) handle: Handle,
+}
+
+impl Flow {
+    pub(super) fn id(&self) -> FlowId {
+        FlowId(self.lane.number, self.handle)
+    }
+
+    /// Uses the association, which wakes up if it sleeps; `None` if the flow has ended.
+    pub(super) fn call<R>(
+        &self,
+        call: impl FnOnce(&mut ConnectionMut<'_>, &mut FlowHost, Instant) -> R,
+    ) -> Option<R> {
+        self.lane.driver.call(|endpoint, host, now| {
+            let flow = host.flows.get_mut(&self.handle)?;
+            Some(call(&mut endpoint.connection_mut(self.handle)?, flow, now))
+        })
+    }
+
+    /// Reads the association; `None` if the flow has ended.
+    pub(super) fn look<R>(
+        &self,
+        look: impl FnOnce(&ConnectionRef<'_>, &mut FlowHost, Instant) -> R,
+    ) -> Option<R> {
+        self.lane.driver.call(|endpoint, host, now| {
+            let flow = host.flows.get_mut(&self.handle)?;
+            Some(look(&endpoint.connection(self.handle)?, flow, now))
+        })
+    }
+
+    /// Reads or changes what is known besides the association; `None` if the flow has ended.
+    pub(super) fn note<R>(&self, note: impl FnOnce(&mut FlowHost, Instant) -> R) -> Option<R> {
+        let note = |host: &mut LaneHost, now| Some(note(host.flows.get_mut(&self.handle)?, now));
+        self.lane.driver.call(|_, host, now| note(host, now))
+    }
+
+    /// Closes the association with a close_notify.
+    pub(super) fn close(&self) {
+        self.lane.driver.call(|endpoint, _, now| {
+            if let Some(mut connection) = endpoint.connection_mut(self.handle) {
+                connection.close(now);
+            }
+        });
+    }
+}
+
+/// The host of a lane's endpoint: it connects its associations with their applications.
+#[derive(Debug)]
+pub(super) struct LaneHost {
+    shared: Arc<Shared>,
+    server: SocketAddr,
+    number: u64,
+    pub(super) flows: HashMap<Handle, FlowHost>,
+    /// Messages for applications.
+    deliveries: Deliveries,
+    /// Associations that are to be looked at when the engine has no more events.
+    touched: Vec<Handle>,
+    /// Which associations sent last.
+    senders: VecDeque<Handle>,
+    /// Whether a hint came that says that the server does not know an association, and when the last
+    /// one was heeded.
+    hinted: bool,
+    hinted_at: Option<Instant>,
+    /// The number of flows whose handshake is not complete.
+    handshakes: usize,
+    /// The number of flows whose server is silent.
+    pub(super) silent: usize,
+}
+
+impl LaneHost {
+    pub(super) fn new(shared: Arc<Shared>, server: SocketAddr, number: u64) -> Self {
+        Self {
+            shared,
+            server,
+            number,
+            flows: HashMap::new(),
+            deliveries: Deliveries::new(|application| Named::from(application).to_string()),
+            touched: Vec::new(),
+            senders: VecDeque::new(),
+            hinted: false,
+            hinted_at: None,
+            handshakes: 0,
+            silent: 0,
+        }
+    }
+
+    /// Adds a flow whose handshake begins.
+    pub(super) fn insert(&mut self, handle: Handle, flow: FlowHost) {
+        self.handshakes += 1;
+        self.flows.insert(handle, flow);
+    }
+
+    /// The number of flows whose handshake is in progress or waits for another one.
+    pub(super) const fn handshakes(&self) -> usize {
+        self.handshakes
+    }
+
+    /// Notes that a flow was to send a message, and whether it was taken.
+    pub(super) fn sent(&mut self, now: Instant, handle: Handle, by: &Connection, taken: bool) {
+        let Some(flow) = self.flows.get_mut(&handle) else { return };
+        flow.count_drops(by, self.server, &self.shared.totals);
+        if !taken {
+            return;
+        }
+        (flow.active_at, flow.sent_at) = (now, now);
+        if self.senders.back() != Some(&handle) {
+            if self.senders.len() == MOST_ASKED {
+                self.senders.pop_front();
+            }
+            self.senders.push_back(handle);
+        }
+    }
+
+    /// A sign came that the server may have lost associations, which anybody can forge: the flows that
+    /// sent last ask it.
+    fn suspect(&mut self, now: Instant, endpoint: &mut Endpoint) {
+        for handle in self.senders.drain(..) {
+            if let Some(mut connection) = endpoint.connection_mut(handle) {
+                connection.suspect(now);
+            }
+        }
+    }
+
+    /// A hint came, which does not say which association it is about. It may also say that a silent
+    /// server is back.
+    fn take_hint(&mut self, now: Instant, endpoint: &mut Endpoint) {
+        if self.hinted_at.is_some_and(|last| now.saturating_since(last) < HINT_GAP) {
+            return;
+        }
+        self.hinted_at = Some(now);
+        self.suspect(now, endpoint);
+        if self.silent > 0 {
+            self.flows.values_mut().for_each(|flow| flow.hinted |= flow.silent);
+            self.shared.attention.call();
+        }
+    }
+
+    /// The server's name and address, for the log.
+    fn named(&self) -> String {
+        self.shared.destination.named(self.server)
+    }
+
+    fn closed(&mut self, now: Instant, flow: &FlowHost, reason: CloseReason) {
+        let shared = &self.shared;
+        let ordinary = matches!(reason, CloseReason::Local | CloseReason::Peer);
+        match flow.is_connected() {
+            true => shared.totals.ended.count(reason.class()),
+            false if ordinary => {}
+            false => shared.totals.failed_handshakes.count(reason.class()),
+        }
+        let application = Named::from(flow.application);
+        // Debug lines are enough where the server is named in the log elsewhere, and where the flow
+        // had waited for another one that turned out to have no connection IDs.
+        let told = reason == CloseReason::HandshakeTimeout
+            || reason == CloseReason::Fault(Fault::Limit(Limit::AddressInUse));
+        if !ordinary {
+            shared.totals.failed.one();
+        }
+        if reason == CloseReason::HandshakeTimeout {
+            shared.server.silent(&self.named(), now);
+            shared.destination.silent(self.server);
+        }
+        if ordinary || told {
+            tracing::debug!(
+                peer.address = %Named(self.server),
+                peer.identity = flow.identity,
+                "flow {application}: {reason}"
+            );
+        } else {
+            let list = shared.list.as_deref();
+            tracing::warn!(
+                peer.address = %Named(self.server),
+                peer.identity = flow.identity,
+                "flow {application}: {}",
+                explained(self.server, &reason, list, flow.config.server_name())
+            );
+        }
+    }
+}
+
+impl EngineHost<Endpoint> for LaneHost {
+    fn diverts(&mut self, _: Instant, _: AddressPair, datagram: &mut [u8]) -> bool {
+        self.hinted |= datagram.first() == Some(&ContentType::UNKNOWN_ASSOCIATION.0);
+        false
+    }
+
+    fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
+        let EndpointEvent { handle, event, .. } = event;
+        if let Event::Closed(reason) = event {
+            let Some(flow) = self.flows.remove(&handle) else { return };
+            self.silent -= usize::from(flow.silent);
+            self.handshakes -= usize::from(!flow.is_connected());
+            self.closed(now, &flow, reason);
+            let mut ended = self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            ended.push((flow.application, FlowId(self.number, handle)));
+            self.shared.attention.ended();
+            return;
+        }
+        let Self { shared, server, flows, .. } = self;
+        let Some(flow) = flows.get_mut(&handle) else { return };
+        let application = Named::from(flow.application);
+        match event {
+            Event::MaySend(_) => {}
+            Event::Connected(negotiated) => {
+                shared.server.answers(&shared.destination.named(*server), now);
+                shared.destination.answered(*server);
+                shared.totals.resumed.add(negotiated.resumed.into());
+                shared.totals.handshakes.one();
+                if flow.succeeds {
+                    shared.attention.call();
+                }
+                if flow.identity.replace(credential::shown(&negotiated).into()).is_none() {
+                    self.handshakes -= 1;
+                }
+                tracing::debug!(
+                    peer.address = %Named(*server),
+                    peer.identity = flow.identity,
+                    "flow {application}: {}",
+                    described(&negotiated)
+                );
+                if let Some(why) = unshared(&flow.config.settings().aggregation, &negotiated) {
+                    shared.totals.complain_of_unshared(server, &why);
+                }
+                self.touched.push(handle);
+            }
+            Event::Data(payload) | Event::Provisional { data: payload, .. } => {
+                if !std::mem::replace(&mut flow.heard, true) || payload.is_empty() {
+                    self.touched.push(handle);
+                }
+                if payload.is_empty() {
+                    shared.totals.keepalives.one();
+                    return;
+                }
+                flow.active_at = now;
+                let parts = [&[][..], payload];
+                self.deliveries.add(&shared.local, flow.application, parts, &shared.totals);
+            }
+            Event::PeerSilent => {
+                if !std::mem::replace(&mut flow.silent, true) {
+                    self.silent += 1;
+                    shared.server.silent(&shared.destination.named(*server), now);
+                }
+                shared.attention.call();
+            }
+            Event::PeerHeard => {
+                if std::mem::take(&mut flow.silent) {
+                    self.silent -= 1;
+                    shared.server.answers(&shared.destination.named(*server), now);
+                }
+                shared.attention.call();
+            }
+            Event::Resolved(_, resolution) => {
+                if let Resolution::Refuted { bytes } = resolution {
+                    tracing::warn!(
+                        peer.address = %Named(*server),
+                        peer.identity = flow.identity,
+                        "flow {application}: a forged message was delivered, {bytes} bytes ago"
+                    );
+                }
+            }
+            Event::PeerMoved { from, to } => {
+                tracing::debug!(
+                    peer.address = %Named(to),
+                    peer.identity = flow.identity,
+                    "flow {application}: the server moved from {} to {}",
+                    Named(from),
+                    Named(to)
+                );
+            }
+            Event::AggregationChanged { send, receive } => {
+                tracing::debug!(
+                    peer.address = %Named(*server),
+                    peer.identity = flow.identity,
+                    "flow {application}: tags {send} out, {receive} in"
+                );
+            }
+            other => tracing::debug!("flow {application}: {other}"),
+        }
+    }
+
+    fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
+        let hinted = std::mem::take(&mut self.hinted);
+        if hinted {
+            self.take_hint(now, endpoint);
+        }
+        for handle in self.touched.drain(..) {
+            let Some(flow) = self.flows.get_mut(&handle) else { continue };
+            let Some(connection) = endpoint.connection(handle) else { continue };
+            flow.count_drops(&connection, self.server, &self.shared.totals);
+            let answers = flow.heard && connection.peer_answers_probes();
+            if answers {
+                self.shared.answers.note(self.server);
+            }
+            if flow.is_connected() {
+                self.shared.sharing.note(self.server, &connection, answers);
+            }
+            if let Some(hops) = flow.hops
+                && let Some(residues) = loops::residues(&connection)
+            {
+                self.shared.loops.remember(now, residues, hops);
+                flow.hops = None;
+            }
+        }
+        hinted
+    }
+
+    fn flush(&mut self, _: Instant) {
+        self.deliveries.flush(&self.shared.totals);
+    }
+
+    fn unreachable(&mut self, now: Instant, endpoint: &mut Endpoint) {
+        self.suspect(now, endpoint);
+    }
+
+    fn is_finished(&self, _: &Endpoint) -> bool {
+        self.flows.is_empty()
+    }
+}

@@ -1,0 +1,173 @@
+//! Which socket a new flow gets.
+
+use super::flow::FlowHost;
+use super::lane::{Flow, Lane, LaneHost, Shared};
+use crate::proxy::counters::add_socket;
+use crate::proxy::{overruns, unread};
+use lightseal_core::{AddressPair, Random};
+use lightseal_dtls::{ClientConfig, ConnectError, Endpoint, Stats, Watch};
+use lightseal_net::tokio::{Driver, SocketCounters};
+use lightseal_net::{Clock, path_mtu, socket};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use tokio::net::UdpSocket;
+
+/// The most sockets that flows with one server share. Handshakes at one socket follow each other, and
+/// this many run at a time.
+const MOST_SHARED: usize = 16;
+
+/// How a flow begins.
+#[derive(Debug)]
+pub(super) struct FlowBeginning<'a> {
+    pub(super) application: AddressPair,
+    pub(super) config: Arc<ClientConfig>,
+    pub(super) server: SocketAddr,
+    pub(super) watch: Option<Watch>,
+    /// The path MTU that another flow has found.
+    pub(super) path_mtu: Option<usize>,
+    /// Whether the flow is to replace another one once its handshake is complete.
+    pub(super) succeeds: bool,
+    pub(super) hops: u32,
+    /// The lane of a flow from which this one takes over.
+    pub(super) avoids: Option<&'a Flow>,
+}
+
+/// All lanes of a proxy.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    all: Vec<Arc<Lane>>,
+    next: u64,
+    /// Counters of the lanes that have ended.
+    ended: Stats,
+    ended_socket: SocketCounters,
+}
+
+impl Lanes {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Lane>> {
+        self.all.iter()
+    }
+
+    /// Begins a flow. If its socket is new, the second value is its lane, which is to be run.
+    ///
+    /// # Errors
+    ///
+    /// If no socket or no randomness is available.
+    pub(super) fn begin(
+        &mut self,
+        clock: Clock,
+        shared: &Arc<Shared>,
+        shares: bool,
+        flow: &FlowBeginning<'_>,
+    ) -> io::Result<(Flow, Option<Arc<Lane>>)> {
+        if shares && shared.sharing.with(flow.server)
+            && let Some(lane) = self.shared_lane(flow)
+            // It may turn out that its last association has no connection ID.
+            && let Ok(begun) = begin_at(&lane, flow)
+        {
+            return Ok((begun, None));
+        }
+        let lane = self.open(clock, shared, flow)?;
+        let begun = begin_at(&lane, flow).map_err(io::Error::other)?;
+        self.all.push(Arc::clone(&lane));
+        Ok((begun, Some(lane)))
+    }
+
+    /// The lane that a flow shares with others; `None` if it is to have a new one. Flows of a lane
+    /// whose server is silent are replaced at other lanes: the network may have forgotten the port.
+    fn shared_lane(&self, flow: &FlowBeginning<'_>) -> Option<Arc<Lane>> {
+        let avoided = flow.avoids.map(|former| former.lane.number);
+        let lanes = self.all.iter().filter(|lane| lane.server == flow.server);
+        let loads = lanes.filter(|lane| Some(lane.number) != avoided).filter_map(|lane| {
+            let load = |endpoint: &mut Endpoint, host: &mut LaneHost, _| {
+                (host.silent == 0, !endpoint.may_begin_with(flow.server), host.handshakes())
+            };
+            let (answers, busy, waiting) = lane.driver.call(load);
+            answers.then_some(((busy, waiting), lane))
+        });
+        let loads: Vec<_> = loads.collect();
+        let ((busy, _), lane) = loads.iter().min_by_key(|(load, _)| *load)?;
+        (!busy || loads.len() >= MOST_SHARED).then(|| Arc::clone(lane))
+    }
+
+    fn open(
+        &mut self,
+        clock: Clock,
+        shared: &Arc<Shared>,
+        flow: &FlowBeginning<'_>,
+    ) -> io::Result<Arc<Lane>> {
+        let settings = flow.config.settings();
+        let socket = outer_socket(flow.server, settings.path_mtu.is_some())?;
+        // On systems without such reports, only the early notice of an unreachable server is lost.
+        let _ = socket::report_unreachable(&socket);
+        let rng = Random::from_os().map_err(io::Error::other)?;
+        let endpoint = Endpoint::client(settings.clone(), rng).map_err(io::Error::other)?;
+        let number = self.next;
+        self.next += 1;
+        let host = LaneHost::new(Arc::clone(shared), flow.server, number);
+        let driver = Driver::new(socket, clock, endpoint, host);
+        Ok(Arc::new(Lane { driver, server: flow.server, number }))
+    }
+
+    /// Removes a lane without flows. Returns `false` if it has some again.
+    pub(super) fn remove(&mut self, lane: &Lane, shared: &Shared) -> bool {
+        let driver = &lane.driver;
+        let stats =
+            driver.call(|endpoint, host, _| host.flows.is_empty().then(|| endpoint.totals()));
+        let Some(stats) = stats else { return false };
+        self.all.retain(|other| other.number != lane.number);
+        self.add(&stats, &driver.counters());
+        shared.totals.overruns_outer.add(overruns(driver.socket()));
+        shared.totals.unread.add(unread(driver.socket()));
+        true
+    }
+
+    /// Adds the counters of associations and of a socket that are none of a lane any more.
+    pub(super) fn add(&mut self, stats: &Stats, socket: &SocketCounters) {
+        self.ended += stats;
+        add_socket(&mut self.ended_socket, socket);
+    }
+
+    /// The sums of the counters of all associations and their sockets, open and ended.
+    pub(super) fn counters(&self) -> (Stats, SocketCounters) {
+        let (mut stats, mut socket) = (self.ended, self.ended_socket);
+        for lane in &self.all {
+            stats += &lane.driver.call(|endpoint, _, _| endpoint.totals());
+            add_socket(&mut socket, &lane.driver.counters());
+        }
+        (stats, socket)
+    }
+}
+
+/// Begins a flow at a lane.
+fn begin_at(lane: &Arc<Lane>, flow: &FlowBeginning<'_>) -> Result<Flow, ConnectError> {
+    let handle = lane.driver.call(|endpoint, host, now| {
+        let handle = endpoint.connect(now, Arc::clone(&flow.config), flow.server)?;
+        if let Some(mut connection) = endpoint.connection_mut(handle) {
+            if let Some(watch) = flow.watch {
+                connection.watch(now, watch);
+            }
+            if let Some(bytes) = flow.path_mtu {
+                connection.presume_path_mtu(bytes);
+            }
+        }
+        let mut known = FlowHost::new(flow.application, Arc::clone(&flow.config), now);
+        (known.hops, known.succeeds) = (Some(flow.hops), flow.succeeds);
+        host.insert(handle, known);
+        Ok(handle)
+    })?;
+    Ok(Flow { lane: Arc::clone(lane), handle })
+}
+
+/// A socket towards a server.
+pub(super) fn outer_socket(server: SocketAddr, finds_path_mtu: bool) -> io::Result<UdpSocket> {
+    let any: IpAddr = match server {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = socket::bind((any, 0).into())?;
+    if finds_path_mtu {
+        path_mtu::forbid_fragments(&socket)?;
+    }
+    Ok(socket)
+}
