@@ -31,6 +31,7 @@ mod group_kills;
 mod group_lab;
 mod hostile;
 mod instructions;
+mod keys;
 mod lab;
 mod lines;
 mod macs;
@@ -59,7 +60,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 36] {
+fn topics() -> [Vec<Claim>; 37] {
     [
         aggregation::claims(),
         attacks::claims(),
@@ -85,6 +86,7 @@ fn topics() -> [Vec<Claim>; 36] {
         group_lab::claims(),
         hostile::claims(),
         instructions::claims(),
+        keys::claims(),
         lab::claims(),
         lines::claims(),
         macs::claims(),

@@ -38,6 +38,8 @@ mod proxy_first_use;
 mod proxy_fleet;
 #[cfg(target_os = "linux")]
 mod proxy_keys;
+#[cfg(target_os = "linux")]
+mod proxy_keys_load;
 mod proxy_overload;
 mod proxy_sessions;
 #[cfg(unix)]

@@ -12,14 +12,14 @@ use testkit::postgres::{Durability, Postgres};
 const OTHER_KEY: &str = "ff0102030405060708090a0b0c0d0e0f";
 
 /// A place of keys, which the test changes.
-enum Source {
+pub(crate) enum Source {
     Directory(TempDir),
     Command(TempDir),
     Table(Box<Postgres>),
 }
 
 impl Source {
-    fn directory() -> Self {
+    pub(crate) fn directory() -> Self {
         let dir = TempDir::new();
         std::fs::create_dir(dir.path("keys")).unwrap();
         let source = Self::Directory(dir);
@@ -41,7 +41,7 @@ impl Source {
     }
 
     /// `None` if there is no PostgreSQL here.
-    fn table() -> Option<Self> {
+    pub(crate) fn table() -> Option<Self> {
         match Postgres::start(Durability::Process) {
             Ok(database) => {
                 let schema = lightseal(&["proxy", "key-table"]).output().unwrap();
@@ -58,14 +58,14 @@ impl Source {
         }
     }
 
-    fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         [Some(Self::directory()), Some(Self::command()), Self::table()]
             .into_iter()
             .flatten()
             .collect()
     }
 
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             Self::Directory(_) => "--psk-dir",
             Self::Command(_) => "--psk-command",
@@ -74,7 +74,7 @@ impl Source {
     }
 
     /// What the flag is given.
-    fn value(&self) -> String {
+    pub(crate) fn value(&self) -> String {
         match self {
             Self::Directory(dir) => dir.path("keys"),
             Self::Command(dir) => dir.path("command"),
@@ -82,7 +82,7 @@ impl Source {
         }
     }
 
-    fn set(&self, identity: &str, key: &str) {
+    pub(crate) fn set(&self, identity: &str, key: &str) {
         let replace = |path: &str, text: &str| {
             let new = format!("{path}.new");
             std::fs::write(&new, text).unwrap();
@@ -108,7 +108,7 @@ impl Source {
         }
     }
 
-    fn revoke(&self, identity: &str) {
+    pub(crate) fn revoke(&self, identity: &str) {
         match self {
             Self::Directory(dir) | Self::Command(dir) => {
                 std::fs::remove_file(format!("{}/{identity}", dir.path("keys"))).unwrap();
@@ -123,7 +123,7 @@ impl Source {
     }
 
     /// The source does not answer from now on.
-    fn go(&mut self) {
+    pub(crate) fn go(&mut self) {
         match self {
             Self::Directory(dir) | Self::Command(dir) => {
                 std::fs::rename(dir.path("keys"), dir.path("away")).unwrap();
@@ -133,7 +133,7 @@ impl Source {
     }
 
     /// It comes back, with what `change` has made of it meanwhile.
-    fn come_back(&mut self, change: impl FnOnce(&Self)) {
+    pub(crate) fn come_back(&mut self, change: impl FnOnce(&Self)) {
         match self {
             // The change is made before the proxy can see the source again.
             Self::Directory(dir) | Self::Command(dir) => {
@@ -150,12 +150,12 @@ impl Source {
     }
 }
 
-fn start(source: &Source, place: &Place, service: &Service, more: &[&str]) -> Running {
+pub(crate) fn start(source: &Source, place: &Place, service: &Service, more: &[&str]) -> Running {
     let value = source.value();
     place.start(&service.address(), &[&[source.name(), &value], more].concat())
 }
 
-fn client(place: &Place, number: u64, version: ProtocolVersion) -> Client {
+pub(crate) fn client(place: &Place, number: u64, version: ProtocolVersion) -> Client {
     Client::new(number, place.listen.parse().unwrap(), version)
 }
 
