@@ -58,6 +58,14 @@ fn main() -> ExitCode {
     program::exit_code("lightseal", config::parse(std::env::args_os()).and_then(run))
 }
 
+/// Reads the settings of a server proxy again, which runs with this command line.
+fn reread() -> Result<Option<Box<proxy::args::ProxyServerArgs>>, Failure> {
+    Ok(match config::parse(std::env::args_os())?.command {
+        Command::Proxy(ProxyCommand::Server(args)) => Some(args),
+        _ => None,
+    })
+}
+
 fn run(cli: Cli) -> Result<ExitCode, Failure> {
     // The demo draws a view of its own, which log lines would disturb.
     let quiet = cli.log.quiet || (cli.log.verbose == 0 && matches!(cli.command, Command::Demo(_)));
@@ -82,7 +90,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
             one_thread()?.block_on(proxy::command::client(&args))
         }
         Command::Proxy(ProxyCommand::Server(args)) => {
-            one_thread()?.block_on(proxy::command::server(&args))
+            one_thread()?.block_on(proxy::command::server(&args, reread))
         }
         Command::Proxy(ProxyCommand::SourceNft(args)) => {
             proxy::command::print(&proxy::source_address::nft::rules(&args))

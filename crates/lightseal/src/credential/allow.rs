@@ -226,7 +226,7 @@ impl PskStore for AllowedPsks {
         let found = self.psks.look_up(identity);
         let identity = Identity::Psk(identity.to_vec());
         match found {
-            Lookup::Unknown => found,
+            Lookup::Unknown | Lookup::Later => found,
             _ if self.list.admits(vec![identity.clone()], || unlisted_psk(&identity)) => found,
             _ => Lookup::Unknown,
         }

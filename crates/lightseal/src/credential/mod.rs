@@ -200,6 +200,29 @@ impl Credentials {
         self.keys.is_some()
     }
 
+    /// Whether a server proxy asks clients without a pre-shared key for a certificate or raw public key.
+    ///
+    /// # Errors
+    ///
+    /// If the flags contradict each other.
+    pub(crate) fn client_policy(&self, anonymous_clients: bool) -> Result<ClientPolicy, Failure> {
+        let wrong = |why| Err(Failure::new(why));
+        match (self.has_keys(), self.verifies(), anonymous_clients) {
+            (true, true, false) => Ok(ClientPolicy::Required),
+            (true, true, true) => Ok(ClientPolicy::Requested),
+            (true, false, true) => Ok(ClientPolicy::Ignored),
+            (true, false, false) => wrong(
+                "no --ca or --pin to verify clients with; --anonymous-clients accepts everybody",
+            ),
+            (false, _, true) => wrong("--anonymous-clients needs a --credential with a key"),
+            (false, true, false) => wrong(
+                "--ca and --pin need a --credential with a certificate or key of this server, with \
+                 which it asks clients for theirs",
+            ),
+            (false, false, false) => Ok(ClientPolicy::Ignored),
+        }
+    }
+
     /// The verifier of the peer's certificate. It heeds the access list.
     pub(crate) fn verifier(&self) -> Option<Arc<dyn CertificateVerifier>> {
         let verifier: Arc<dyn CertificateVerifier> = Arc::clone(self.verifier.as_ref()?) as _;

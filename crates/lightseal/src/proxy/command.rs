@@ -9,6 +9,7 @@ use super::metrics::ProcessFacts;
 use super::report::Report;
 use super::routing::ids::IdForm;
 use super::server::{self, ServerProxy};
+use super::settings_reload::{Reread, RunningSettings};
 use super::status::Status;
 use super::status_socket;
 use super::status_text::summary;
@@ -16,7 +17,7 @@ use super::store_command::{self, Opened};
 use crate::address;
 use crate::aggregate;
 use crate::credential::lookup::KeyLookup;
-use crate::credential::{Changes, ClientPolicy, Credentials, FILES_POLL, FailureLog};
+use crate::credential::{Changes, Credentials, FILES_POLL, FailureLog};
 use crate::failure::{Context, Failure};
 use crate::service::{self, ServiceArgs};
 use crate::signals::{Signal, Signals};
@@ -30,6 +31,7 @@ use lightseal_net::path_mtu;
 use lightseal_service::drain::Drain;
 use lightseal_service::lifecycle::Lifecycle;
 use lightseal_service::metrics::Snapshot;
+use std::cell::RefCell;
 use std::future::Future;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -195,12 +197,12 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     stopped(stats_file, proxy.statistics())
 }
 
-/// Runs a server proxy.
+/// Runs a server proxy. `reread` reads its settings again.
 ///
 /// # Errors
 ///
 /// If settings, keys or addresses are invalid, or the statistics cannot be written.
-pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
+pub(crate) async fn server(args: &ProxyServerArgs, reread: Reread) -> Result<(), Failure> {
     if args.proxy.sample {
         return print(include_str!("server.toml"));
     }
@@ -214,7 +216,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         path_mtu::max_payload_at(address::resolve("listen", args.proxy.listen.as_deref())?);
     let id_bytes = if args.store.is_some() { IdForm::BYTES } else { SERVER_ID_BYTES };
     let mut settings = settings(&args.proxy, id_bytes, largest)?;
-    let clients = client_policy(args, &credentials)?;
+    let clients = credentials.client_policy(args.anonymous_clients)?;
     let mut verifier = credentials.verifier();
     let opened = store_command::open(args, &mut settings, &mut verifier).await?;
     let router = opened.as_ref().and_then(|opened| opened.router.clone());
@@ -272,14 +274,18 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         tracing::warn!("--anonymous-clients: this proxy accepts everybody who can reach it");
     }
     let stats_file = args.proxy.stats_file.as_deref();
+    let settings = RefCell::new(RunningSettings::new(args, reread));
     let reload = |force| {
-        let changes = credentials.reload(force);
+        let mut changes = credentials.reload(force);
         if !changes.is_empty() {
             let ended = match changes.may_revoke() {
                 true => proxy.end_unless(|agreed| credentials.still_accepts(agreed, &changes)),
                 false => 0,
             };
             report_changes(&changes, &credentials, ended);
+        }
+        if force && let Err(failure) = settings.borrow_mut().reload(&proxy) {
+            changes.failures.push(failure);
         }
         (!changes.is_empty(), changes.failures)
     };
@@ -483,28 +489,6 @@ fn report_changes(changes: &Changes, credentials: &Credentials, ended: usize) {
     changes.log(ended);
     if credentials.psks().is_some_and(|psks| psks.len() == 0) {
         tracing::warn!("{NO_KEY}");
-    }
-}
-
-/// Whether a server proxy asks clients without a pre-shared key for a certificate or raw public key.
-fn client_policy(
-    args: &ProxyServerArgs,
-    credentials: &Credentials,
-) -> Result<ClientPolicy, Failure> {
-    let wrong = |why| Err(Failure::new(why));
-    match (credentials.has_keys(), credentials.verifies(), args.anonymous_clients) {
-        (true, true, false) => Ok(ClientPolicy::Required),
-        (true, true, true) => Ok(ClientPolicy::Requested),
-        (true, false, true) => Ok(ClientPolicy::Ignored),
-        (true, false, false) => {
-            wrong("no --ca or --pin to verify clients with; --anonymous-clients accepts everybody")
-        }
-        (false, _, true) => wrong("--anonymous-clients needs a --credential with a key"),
-        (false, true, false) => wrong(
-            "--ca and --pin need a --credential with a certificate or key of this server, with \
-             which it asks clients for theirs",
-        ),
-        (false, false, false) => Ok(ClientPolicy::Ignored),
     }
 }
 

@@ -31,7 +31,7 @@ const PURGE: Duration = Duration::from_secs(1);
 const HEADING: &str = "Limits";
 
 /// The flags.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct LimitArgs {
     /// Maximum number of flows of clients of one network, unfinished handshakes included [default:
     /// unlimited].
@@ -229,6 +229,25 @@ impl Ledger {
             limits,
             ..Self::default()
         }
+    }
+
+    /// Takes other limits, for these flows. Each flow stays, whatever the limits. Handshakes that are under
+    /// way count once they are complete, and those of the last minute count if their limit is the same.
+    pub(crate) fn set_limits<'a>(
+        &mut self,
+        limits: Limits,
+        flows: impl Iterator<Item = (Handle, SocketAddr, &'a Arc<str>)>,
+    ) {
+        let former = std::mem::replace(self, Self::new(limits));
+        if former.limits.handshakes_per_network == limits.handshakes_per_network
+            && former.limits.network_bits == limits.network_bits
+        {
+            self.begun = former.begun;
+        }
+        if former.limits.handshakes_per_identity == limits.handshakes_per_identity {
+            self.completed = former.completed;
+        }
+        flows.for_each(|(handle, peer, identity)| self.restored(handle, peer, identity));
     }
 
     /// Whether clients are limited before they have an association.

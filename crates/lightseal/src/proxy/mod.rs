@@ -15,6 +15,7 @@
 //! - [`counters`]: the counters, and their form in JSON;
 //! - [`deliveries`]: messages on their way to the local side;
 //! - [`proxy_protocol`]: who a message is from, for services that read it;
+//! - [`settings_reload`]: settings that change while a server proxy runs;
 //! - [`source_address`]: an address of its own for each identity;
 //! - [`report`]: the report of a proxy on itself and its peers, with the reasons of drops;
 //! - [`drain_command`]: how a proxy is told to take nothing new;
@@ -49,6 +50,7 @@ pub(crate) mod proxy_protocol;
 pub(crate) mod report;
 pub(crate) mod routing;
 pub(crate) mod server;
+pub(crate) mod settings_reload;
 pub(crate) mod shares;
 pub(crate) mod source_address;
 pub(crate) mod state;

@@ -4,6 +4,8 @@
 
 use crate::program;
 
+use crate::dtls_clients::{Client, Service, identity};
+use lightseal_dtls::ProtocolVersion;
 use program::{KEY, Running, TempDir, application, echo, eventually, fails, lightseal, start};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -385,4 +387,49 @@ fn each_identity_has_an_address_of_its_own_towards_the_service() {
         ],
         &["--source-address fd00::/64", "not of one address family"],
     );
+}
+
+#[test]
+fn limits_in_the_configuration_file_change_on_sighup() {
+    let dir = TempDir::new();
+    let service = Service::start();
+    let keys: String = (0..3).map(|n| format!("{}:{KEY}\n", identity(n))).collect();
+    let keys = dir.file("keys.psk", &keys);
+    let configure = |more: &str| {
+        let text = format!(
+            "[proxy.server]\nlisten = \"127.0.0.1:0\"\nconnect = \"{}\"\npsk-file = \"{keys}\"\n{more}\n",
+            service.address()
+        );
+        dir.file("server.toml", &text)
+    };
+    let config = configure("max-flows = 1");
+    let mut server = Running::start(&["proxy", "server", "-v", "--config", &config]);
+    let line = server.wait_for("carrying");
+    let address = line.split("carrying ").nth(1).unwrap().split(' ').next().unwrap();
+    let client = |n| Client::new(n, address.parse().unwrap(), ProtocolVersion::Dtls13);
+    let mut first = client(0);
+    first.connect();
+    first.echo();
+    let mut second = client(1);
+    second.until(|second| second.closed == 1);
+    configure("max-flows = 2\nflows-per-identity = 1");
+    server.signal("HUP");
+    server.wait_for("the limits in the configuration file are in effect");
+    let mut second = client(1);
+    second.connect();
+    second.echo();
+    first.echo();
+    // The limit by identity counts the flow that was there before.
+    let mut again = client(0);
+    again.connect();
+    first.until(|first| first.closed == 1);
+    again.echo();
+    configure("max-flows = \"many\"");
+    server.signal("HUP");
+    server.wait_for("max-flows");
+    configure("max-flows = 2\nflows-per-identity = 1\nidle-timeout = \"1min\"");
+    server.signal("HUP");
+    server.wait_for("they need a restart");
+    again.echo();
+    second.echo();
 }

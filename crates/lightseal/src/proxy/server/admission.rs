@@ -1,7 +1,7 @@
 //! Which clients get an association, and when the proxy takes no more of them.
 
 use super::{ServerHost, ServerProxy};
-use crate::proxy::limits::Refusal;
+use crate::proxy::limits::{Limits, Refusal};
 use lightseal_core::Instant;
 use lightseal_dtls::codepoints::AlertDescription;
 use lightseal_dtls::{Endpoint, Handle};
@@ -88,6 +88,19 @@ impl ServerHost {
 }
 
 impl ServerProxy {
+    /// Takes other limits. The associations that exist go on.
+    pub(crate) fn set_limits(&self, limits: Limits, max_flows: usize) {
+        self.outer.call(|endpoint, host, _| {
+            if limits.limit_networks() {
+                endpoint.hold_incoming();
+            }
+            (host.options.limits, host.options.max_flows) = (limits, max_flows);
+            let flows = host.associations.iter();
+            let flows = flows.map(|(handle, of)| (*handle, of.peer, &of.identity));
+            host.ledger.set_limits(limits, flows);
+        });
+    }
+
     /// Takes no new clients any more; the associations that exist go on.
     pub(crate) fn drain(&self) {
         self.outer.call(|endpoint, host, _| {
