@@ -593,7 +593,7 @@ impl ServerProxy {
         self.totals.complain_of_overruns(&self.known_overruns, overruns(self.outer.socket()));
         let timeout = self.options.idle_timeout;
         self.outer.call(|endpoint, host, now| {
-            if let Some(why) = host.state.as_ref().and_then(State::why_ended) {
+            if let Some(why) = host.why_ended() {
                 return Err(io::Error::other(why));
             }
             host.share_secrets(endpoint, now);

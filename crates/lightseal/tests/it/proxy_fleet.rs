@@ -19,6 +19,8 @@ struct Fleet {
     database: Postgres,
     service: Service,
     keys: String,
+    /// Whether the keys are in the database, too.
+    looks_keys_up: bool,
 }
 
 impl Fleet {
@@ -42,7 +44,7 @@ impl Fleet {
         let keys = dir.file("keys.psk", &lines);
         let made = lightseal(&["proxy", "state-key", &dir.path("state.key")]).output().unwrap();
         assert!(made.status.success(), "{made:?}");
-        Some(Self { dir, database, service: Service::start(), keys })
+        Some(Self { dir, database, service: Service::start(), keys, looks_keys_up: false })
     }
 
     fn start(&self, number: u64) -> Node {
@@ -51,7 +53,11 @@ impl Fleet {
         let (service, store, key) =
             (self.service.address(), self.database.url(), self.dir.path("state.key"));
         let mut args = vec!["proxy", "server", "-v", "--listen", "127.0.0.1:0"];
-        args.extend(["--connect", &service, "--psk-file", &self.keys, "--stats-file", &stats]);
+        args.extend(["--connect", &service, "--stats-file", &stats]);
+        match self.looks_keys_up {
+            true => args.extend(["--psk-table", &store]),
+            false => args.extend(["--psk-file", &self.keys]),
+        }
         args.extend(["--state", &state, "--state-key", &key, "--store", &store]);
         args.extend(["--node", &number]);
         let mut proxy = Running::start(&args);
@@ -275,4 +281,45 @@ fn a_node_that_is_stopped_gives_its_associations_away_before_it_ends() {
     clients.iter().for_each(|routed| routed.route(&nodes[1]));
     clients.iter_mut().for_each(|routed| routed.client.echo_at_once());
     fleet.judge("after one has ended", &mut clients);
+}
+
+#[test]
+fn a_node_looks_up_the_keys_of_the_associations_that_it_takes_over() {
+    let Some(mut fleet) = Fleet::new(0) else { return };
+    fleet.looks_keys_up = true;
+    let schema = lightseal(&["proxy", "key-table"]).output().unwrap();
+    fleet.database.query(&String::from_utf8(schema.stdout).unwrap()).unwrap();
+    let insert = |n| {
+        let identity = identity(n);
+        format!("INSERT INTO lightseal_keys.psk VALUES ('{identity}', '\\x{KEY}')")
+    };
+    (0..8).for_each(|n| drop(fleet.database.query(&insert(n)).unwrap()));
+    let revoke = |n| {
+        let identity = identity(n);
+        let table = "lightseal_keys.psk";
+        let revoke = format!("UPDATE {table} SET revoked = true WHERE identity = '{identity}'");
+        fleet.database.query(&revoke).unwrap();
+    };
+    let mut nodes = fleet.pair();
+    let mut clients = fleet.clients(&nodes, ProtocolVersion::Dtls13, 8);
+    nodes[0].proxy.signal("KILL");
+    nodes[0].proxy.wait();
+    // The key of one is gone before its association is taken over: both belonged to the first node.
+    revoke(0);
+    clients.iter().for_each(|routed| *routed.to.lock().unwrap() = nodes[1].address);
+    let mut gone = clients.remove(0);
+    eventually(|| {
+        let adopted = nodes[1].fleet()["adopted"].as_u64().unwrap();
+        (adopted == 3).then_some(())
+    });
+    fleet.judge("after a death", &mut clients);
+    let before = gone.client.received.len();
+    for _ in 0..40 {
+        gone.client.send();
+        gone.client.turn();
+    }
+    assert_eq!(gone.client.received.len(), before);
+    // One that was taken over is revoked at its new node.
+    revoke(2);
+    clients[1].client.until(|client| client.closed == 1);
 }

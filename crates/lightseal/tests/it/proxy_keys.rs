@@ -285,6 +285,20 @@ fn a_proxy_that_is_started_again_looks_up_the_keys_of_its_stored_associations() 
 }
 
 #[test]
+fn a_revocation_ends_the_associations_at_all_proxies() {
+    let Some(source) = Source::table() else { return };
+    source.set(&identity(0), KEY);
+    let service = Service::start();
+    let places = [Place::new(0), Place::new(0)];
+    let _proxies = places.each_ref().map(|place| start(&source, place, &service, &[]));
+    let mut clients = places.each_ref().map(|place| client(place, 0, ProtocolVersion::Dtls13));
+    clients.iter_mut().for_each(Client::connect);
+    clients.iter_mut().for_each(Client::echo);
+    source.revoke(&identity(0));
+    clients.iter_mut().for_each(|client| client.until(|client| client.closed == 1));
+}
+
+#[test]
 fn identities_that_nobody_knows_make_few_look_ups() {
     let source = Source::directory();
     let (place, service) = (Place::new(0), Service::start());

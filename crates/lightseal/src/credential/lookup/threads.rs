@@ -16,6 +16,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often the source is asked what has changed.
@@ -34,6 +35,7 @@ pub(crate) trait KeyUser: Send + Sync {
 pub(crate) struct KeyLookup {
     place: Place,
     shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 struct Shared {
@@ -108,10 +110,10 @@ impl KeyLookup {
             std::thread::Builder::new().name(name.into()).spawn(run).context(&place)
         };
         // From here on dropping this ends the threads.
-        let lookup = Arc::new(Self { shared, place: place.clone() });
-        spawn("keys", Box::new(|| finder.run()))?;
-        spawn("key checks", Box::new(|| checker.run()))?;
-        Ok(Some(lookup))
+        let mut lookup = Self { shared, place: place.clone(), threads: Vec::new() };
+        lookup.threads.push(spawn("keys", Box::new(|| finder.run()))?);
+        lookup.threads.push(spawn("key checks", Box::new(|| checker.run()))?);
+        Ok(Some(Arc::new(lookup)))
     }
 
     /// Tells `user` of answers and revocations from now on.
@@ -160,6 +162,12 @@ impl KeyLookup {
         self.shared.work.notify_one();
         let waits = |known: &mut Known| known.has_stored();
         drop(self.shared.answers.wait_timeout_while(self.shared.known(), patience, waits));
+    }
+
+    /// Why the proxy cannot go on, if it cannot: nobody would be revoked any more.
+    pub(crate) fn why_ended(&self) -> Option<String> {
+        let has_ended = self.threads.iter().any(JoinHandle::is_finished);
+        has_ended.then(|| format!("{}: keys are not looked up any more", self.place))
     }
 
     /// Why no client is admitted at present, if so.

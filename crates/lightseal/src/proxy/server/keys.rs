@@ -3,6 +3,7 @@
 
 use super::{Outer, ServerHost, ServerProxy};
 use crate::credential::lookup::{KeyUse, KeyUser, Revoked};
+use crate::proxy::state::State;
 use lightseal_core::Instant;
 use lightseal_dtls::{Endpoint, Handle, Negotiated};
 use std::sync::{Arc, Weak};
@@ -42,6 +43,12 @@ impl ServerProxy {
 }
 
 impl ServerHost {
+    /// Why the proxy cannot go on, if it cannot.
+    pub(super) fn why_ended(&self) -> Option<String> {
+        let of_state = self.state.as_ref().and_then(State::why_ended);
+        of_state.or_else(|| self.options.keys.as_ref()?.why_ended())
+    }
+
     /// Notes that an association uses the key that its handshake has used, if keys are looked up.
     pub(super) fn key_use(
         &self,
