@@ -44,9 +44,20 @@ impl Endpoint {
     pub fn client(settings: Settings, rng: Random) -> Result<Self, ConfigError> {
         let nobody = Arc::new(Vec::new());
         let config = ServerConfig::with(nobody, settings)?.without_hints();
-        let mut endpoint = Self::server(Arc::new(config), rng);
+        Ok(Self::client_like(Arc::new(config), rng))
+    }
+
+    /// Another endpoint with the settings of this one, which it shares: it begins associations and
+    /// accepts none.
+    #[must_use]
+    pub fn another_client(&self, rng: Random) -> Self {
+        Self::client_like(Arc::clone(&self.config), rng)
+    }
+
+    fn client_like(config: Arc<ServerConfig>, rng: Random) -> Self {
+        let mut endpoint = Self::server(config, rng);
         endpoint.hellos = None::<Hellos>;
-        Ok(endpoint)
+        endpoint
     }
 
     /// Begins an association with the server at `peer`. It is used through

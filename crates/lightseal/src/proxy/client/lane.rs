@@ -172,7 +172,8 @@ pub(super) struct LaneHost {
     shared: Arc<Shared>,
     server: SocketAddr,
     number: u64,
-    pub(super) flows: HashMap<Handle, FlowHost>,
+    /// They are in boxes because most maps have one flow where flows share no sockets.
+    pub(super) flows: HashMap<Handle, Box<FlowHost>>,
     /// Messages for applications.
     deliveries: Deliveries,
     /// Associations that are to be looked at when the engine has no more events.
@@ -209,7 +210,7 @@ impl LaneHost {
     /// Adds a flow whose handshake begins.
     pub(super) fn insert(&mut self, handle: Handle, flow: FlowHost) {
         self.handshakes += 1;
-        self.flows.insert(handle, flow);
+        self.flows.insert(handle, Box::new(flow));
     }
 
     /// The number of flows whose handshake is in progress or waits for another one.

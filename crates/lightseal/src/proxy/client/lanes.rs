@@ -38,6 +38,8 @@ pub(super) struct FlowBeginning<'a> {
 pub(super) struct Lanes {
     all: Vec<Arc<Lane>>,
     next: u64,
+    /// An endpoint without associations, whose settings all others share.
+    model: Option<Endpoint>,
     /// Counters of the lanes that have ended.
     ended: Stats,
     ended_socket: SocketCounters,
@@ -101,7 +103,14 @@ impl Lanes {
         // On systems without such reports, only the early notice of an unreachable server is lost.
         let _ = socket::report_unreachable(&socket);
         let rng = Random::from_os().map_err(io::Error::other)?;
-        let endpoint = Endpoint::client(settings.clone(), rng).map_err(io::Error::other)?;
+        let endpoint = match &self.model {
+            Some(model) => model.another_client(rng),
+            None => {
+                let model = Endpoint::client(settings.clone(), rng).map_err(io::Error::other)?;
+                let rng = Random::from_os().map_err(io::Error::other)?;
+                self.model.insert(model).another_client(rng)
+            }
+        };
         let number = self.next;
         self.next += 1;
         let host = LaneHost::new(Arc::clone(shared), flow.server, number);
