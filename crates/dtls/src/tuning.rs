@@ -289,6 +289,13 @@ pub const SEARCHES: u32 = 100;
 pub const LEAST_RESERVE: u64 = 64;
 /// See [`LEAST_RESERVE`].
 pub const MOST_RESERVE: u64 = 8192;
+/// The smallest number of payloads of DTLS 1.2 for whose delivery an association reserves numbers at
+/// once. A successor delivers none of them, and cannot change the keys as in DTLS 1.3: a client that
+/// sends one message a second is heard again after so many of them.
+pub const LEAST_DELIVERIES_12: u64 = 2;
+/// How long a reservation for deliveries of DTLS 1.2 lasts at least, and at most four times as long,
+/// where the numbers allow it.
+pub const DELIVERIES_12: Duration = Duration::from_millis(250);
 /// The record numbers that one datagram may use: an end of an epoch, an ACK, a few handshake messages
 /// that follow a handshake, a payload, a closing tag and an alert.
 pub const RECORDS_OF_DATAGRAM: u64 = 32;

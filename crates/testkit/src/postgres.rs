@@ -29,6 +29,8 @@ pub struct Postgres {
     port: u16,
     durability: Durability,
     server: Option<Child>,
+    /// Whether the data is on a disk of its own.
+    is_mounted: bool,
 }
 
 impl Postgres {
@@ -38,6 +40,10 @@ impl Postgres {
     ///
     /// Why there is no server on this machine: the test is skipped then.
     pub fn start(durability: Durability) -> Result<Self, String> {
+        Self::begin(durability, None)
+    }
+
+    fn begin(durability: Durability, small_disk: Option<u32>) -> Result<Self, String> {
         let programs = programs().ok_or("no initdb (Debian's package postgresql)")?;
         if is_root() {
             skip::program_there("setpriv", "util-linux")?;
@@ -54,7 +60,10 @@ impl Postgres {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
-        let mut server = Self { dir, programs, port, durability, server: None };
+        let mut server = Self { dir, programs, port, durability, server: None, is_mounted: false };
+        if let Some(mebibytes) = small_disk {
+            server.mount(mebibytes)?;
+        }
         let data = server.dir.path("data");
         let flags = ["--no-sync", "--auth=trust", "--username=postgres", "--no-locale"];
         let mut initdb = server.program("initdb");
@@ -63,6 +72,36 @@ impl Postgres {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         server.resume();
         Ok(server)
+    }
+
+    /// The same with a disk of its own of this size, in MiB, which [`fill_disk`](Self::fill_disk) fills.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no such server on this machine.
+    pub fn start_on_small_disk(mebibytes: u32) -> Result<Self, String> {
+        Self::begin(Durability::Machine, Some(mebibytes))
+    }
+
+    /// Fills the disk until the server cannot write any more.
+    pub fn fill_disk(&self) {
+        let mut filler = std::fs::File::create(self.dir.path("data/filler")).unwrap();
+        let zeros = vec![0; 1 << 20];
+        while filler.write_all(&zeros).is_ok() {}
+        // What the server has set aside for its log is used up.
+        let more = "CREATE TABLE IF NOT EXISTS filler (text text);
+                    INSERT INTO filler SELECT repeat(md5(n::text), 60) FROM generate_series(1, 9999) n";
+        for _ in 0..100 {
+            if self.query(more).is_err() {
+                return;
+            }
+        }
+        panic!("the disk is never full");
+    }
+
+    /// Makes room again. The server is stopped.
+    pub fn free_disk(&self) {
+        std::fs::remove_file(self.dir.path("data/filler")).unwrap();
     }
 
     /// A program of PostgreSQL, as the user that owns the data.
@@ -176,6 +215,27 @@ impl Postgres {
         format!("host={socket} port={} user=postgres dbname=postgres", self.port)
     }
 
+    /// The port at which it listens on the loopback interface.
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Puts the folder of the data into memory, with a limit.
+    fn mount(&mut self, mebibytes: u32) -> Result<(), String> {
+        if !is_root() {
+            return Err("mounting needs root".into());
+        }
+        let options = format!("size={mebibytes}m,uid={NOBODY},gid={NOBODY},mode=700");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs", &self.dir.path("data")]);
+        let mounted = mount.output().map_err(|error| error.to_string())?;
+        self.is_mounted = mounted.status.success();
+        match self.is_mounted {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&mounted.stderr).trim().to_owned()),
+        }
+    }
+
     /// The address of the database, over TCP.
     pub fn tcp_url(&self) -> String {
         format!("postgresql://postgres@127.0.0.1:{}/postgres", self.port)
@@ -201,6 +261,9 @@ impl Postgres {
 impl Drop for Postgres {
     fn drop(&mut self) {
         self.end("-QUIT");
+        if self.is_mounted {
+            let _ = Command::new("umount").arg(self.dir.path("data")).status();
+        }
     }
 }
 

@@ -10,8 +10,14 @@ mod diagnose_certificates;
 mod documents;
 #[cfg(unix)]
 mod dtls_clients;
+#[cfg(target_os = "linux")]
+mod fleet;
+#[cfg(target_os = "linux")]
+mod fleet_campaigns;
 mod fleet_examples;
 mod fleet_nft;
+#[cfg(target_os = "linux")]
+mod fleet_outage;
 mod gateway;
 mod group;
 #[cfg(unix)]

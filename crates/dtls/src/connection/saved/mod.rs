@@ -35,7 +35,8 @@ use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12};
 use crate::record::{ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::{
-    LEAST_RESERVE, MOST_RESERVE, MOST_UNHEARD_TRIES, RECORDS_OF_DATAGRAM, SAVE_INTERVAL, SEARCHES,
+    DELIVERIES_12, LEAST_DELIVERIES_12, LEAST_RESERVE, MOST_RESERVE, MOST_UNHEARD_TRIES,
+    RECORDS_OF_DATAGRAM, SAVE_INTERVAL, SEARCHES,
 };
 use alloc::boxed::Box;
 use lightseal_core::{AddressPair, Instant};
@@ -132,13 +133,22 @@ struct Reserve {
 impl Reserve {
     const NEW: Self = Self { count: LEAST_RESERVE, at: Instant::ZERO };
 
-    /// Reserves again.
-    fn renew(&mut self, now: Instant) {
+    /// For the delivery of payloads, in an association that begins here or elsewhere.
+    const fn delivering(is_12: bool) -> Self {
+        match is_12 {
+            true => Self { count: LEAST_DELIVERIES_12, at: Instant::ZERO },
+            false => Self::NEW,
+        }
+    }
+
+    /// Reserves again, at least this many numbers, where the last reservation should have lasted this
+    /// long at least.
+    fn renew(&mut self, now: Instant, least: u64, interval: core::time::Duration) {
         let since = now.saturating_since(self.at);
-        if since < SAVE_INTERVAL {
+        if since < interval {
             self.count = (self.count * 2).min(MOST_RESERVE);
-        } else if since > SAVE_INTERVAL * 4 {
-            self.count = (self.count / 2).max(LEAST_RESERVE);
+        } else if since > interval * 4 {
+            self.count = (self.count / 2).max(least);
         }
         self.at = now;
     }
@@ -183,7 +193,13 @@ impl Persistence {
 
     /// Decides whether a write is due, and how many numbers it reserves. `next` is the next record
     /// number of the sending epoch.
-    fn begin_write(&mut self, now: Instant, revision: Revision, later: Later, next: u64) -> bool {
+    fn begin_write(
+        &mut self,
+        (now, is_12): (Instant, bool),
+        revision: Revision,
+        later: Later,
+        next: u64,
+    ) -> bool {
         let (top, durable) = (self.top, self.durable);
         let changed = durable.is_none_or(|durable| durable.revision != revision);
         let looks = core::mem::take(&mut self.look);
@@ -210,10 +226,13 @@ impl Persistence {
             self.idle = true;
         }
         if send {
-            self.sending.renew(now);
+            self.sending.renew(now, LEAST_RESERVE, SAVE_INTERVAL);
         }
         if deliver {
-            self.delivering.renew(now);
+            match is_12 {
+                true => self.delivering.renew(now, LEAST_DELIVERIES_12, DELIVERIES_12),
+                false => self.delivering.renew(now, LEAST_RESERVE, SAVE_INTERVAL),
+            }
         }
         true
     }
@@ -331,9 +350,10 @@ impl Connection {
         if self.persistence.get().is_none_or(|persistence| !persistence.writes) {
             return;
         }
-        let key_check = self.key_check();
+        let (key_check, is_12) = (self.key_check(), self.is_12());
         if let Some(persistence) = self.persistence.get_mut() {
             persistence.key_check = key_check;
+            persistence.delivering = Reserve::delivering(is_12);
         }
     }
 
@@ -362,7 +382,7 @@ impl Connection {
         let (now, is_12) = (self.now, self.is_12());
         let persistence = self.persistence.get_mut()?;
         let (part, durable) = (persistence.part, persistence.durable);
-        if !persistence.begin_write(now, revision, later, next) {
+        if !persistence.begin_write((now, is_12), revision, later, next) {
             return None;
         }
         let oldest = later.oldest.max(if is_12 { EPOCH_12 } else { APPLICATION_EPOCH });

@@ -13,7 +13,7 @@
 //! the same way.
 
 use super::marks::{RestoreError, SavedAssociation};
-use super::{Adopted, FORMAT, Persistence};
+use super::{Adopted, FORMAT, Persistence, Reserve};
 use crate::codepoints::{MAX_CONTENT, MAX_RECORD_NUMBER};
 use crate::config::{ClientConfig, Lookup, ProtocolVersion, ServerConfig};
 use crate::connection::form::{read_addresses, read_negotiated, write_addresses, write_negotiated};
@@ -229,6 +229,7 @@ impl Connection {
         persistence.version = marks.version;
         persistence.key_check = connection.persistence.get().and_then(|saved| saved.key_check);
         persistence.floor = floor;
+        persistence.delivering = Reserve::delivering(connection.is_12());
         persistence.skipped = marks.skipped;
         persistence.began_at = marks.send_below;
         persistence.adopted = Some(Adopted {

@@ -108,6 +108,11 @@ impl Running {
         std::iter::from_fn(|| self.lines.recv_timeout(PATIENCE).ok()).collect()
     }
 
+    /// The lines that have come and were not asked for.
+    pub(crate) fn drain(&mut self) -> Vec<String> {
+        self.lines.try_iter().collect()
+    }
+
     /// The program's process ID.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
