@@ -291,7 +291,7 @@ pub const LEAST_RESERVE: u64 = 64;
 pub const MOST_RESERVE: u64 = 8192;
 /// The smallest number of payloads of DTLS 1.2 for whose delivery an association reserves numbers at
 /// once. A successor delivers none of them, and cannot change the keys as in DTLS 1.3: a client that
-/// sends one message a second is heard again after so many of them.
+/// sends one message a second is heard again after this number of messages.
 pub const LEAST_DELIVERIES_12: u64 = 2;
 /// How long a reservation for deliveries of DTLS 1.2 lasts at least, and at most four times as long,
 /// where the numbers allow it.

@@ -1,48 +1,15 @@
 //! What all uses of a PostgreSQL database have in common: its address, why it fails, and how a thread
 //! waits for it.
 
+mod tls;
+mod url;
+
+pub(crate) use url::StoreUrl;
+
 use std::error::Error;
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio_postgres::Config;
-use tokio_postgres::config::Host;
-
-/// The address of a database: `postgresql://user@host/database` or `host=/run/postgresql dbname=…`.
-#[derive(Clone, Debug)]
-pub(crate) struct StoreUrl(pub(crate) Config);
-
-impl FromStr for StoreUrl {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let config: Config = text.parse().map_err(|error: tokio_postgres::Error| {
-            let why = error.source();
-            why.map_or_else(|| error.to_string(), ToString::to_string)
-        })?;
-        if config.get_hosts().is_empty() {
-            return Err("no host of the database, as in postgresql://host/database".into());
-        }
-        Ok(Self(config))
-    }
-}
-
-/// Hosts and database, and no password.
-impl fmt::Display for StoreUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("postgresql:")?;
-        for (at, host) in self.0.get_hosts().iter().enumerate() {
-            f.write_str(if at == 0 { "//" } else { "," })?;
-            match host {
-                Host::Tcp(name) => f.write_str(name)?,
-                #[cfg(unix)]
-                Host::Unix(path) => path.display().fmt(f)?,
-            }
-        }
-        write!(f, "/{}", self.0.get_dbname().or(self.0.get_user()).unwrap_or_default())
-    }
-}
 
 /// The runtime of a thread that waits for the database. It may be dropped anywhere.
 #[derive(Debug)]
@@ -111,22 +78,5 @@ impl From<tokio_postgres::Error> for DatabaseError {
             (None, Some(cause)) => format!("{error}: {cause}"),
             (None, None) => error.to_string(),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_address_of_a_database_is_shown_without_its_password() {
-        let url: StoreUrl = "postgresql://proxy:secret@db1,db2/fleet".parse().unwrap();
-        assert_eq!(url.to_string(), "postgresql://db1,db2/fleet");
-        assert!(!format!("{url:?}").contains("secret"));
-        let local: StoreUrl = "host=/run/postgresql user=proxy".parse().unwrap();
-        assert_eq!(local.to_string(), "postgresql:///run/postgresql/proxy");
-        for wrong in ["", "redis://db", "postgresql://db:port", "user=proxy"] {
-            assert!(wrong.parse::<StoreUrl>().is_err(), "{wrong}");
-        }
     }
 }

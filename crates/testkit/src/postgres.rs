@@ -74,7 +74,7 @@ impl Postgres {
         Ok(server)
     }
 
-    /// The same with a disk of its own of this size, in MiB, which [`fill_disk`](Self::fill_disk) fills.
+    /// Does what [`start`](Self::start) does, with data on a disk of its own of this size, in MiB, which [`fill_disk`](Self::fill_disk) fills.
     ///
     /// # Errors
     ///
@@ -88,10 +88,9 @@ impl Postgres {
         let mut filler = std::fs::File::create(self.dir.path("data/filler")).unwrap();
         let zeros = vec![0; 1 << 20];
         while filler.write_all(&zeros).is_ok() {}
-        // What the server has set aside for its log is used up.
-        let more = "CREATE TABLE IF NOT EXISTS filler (text text);
-                    INSERT INTO filler SELECT repeat(md5(n::text), 60) FROM generate_series(1, 9999) n";
-        for _ in 0..100 {
+        // What the server has set aside for its log is used up, too: it ends then.
+        let more = "SELECT pg_logical_emit_message(true, 'filler', repeat('x', 1 << 20))";
+        for _ in 0..2000 {
             if self.query(more).is_err() {
                 return;
             }
@@ -173,9 +172,7 @@ impl Postgres {
     pub fn promote(&mut self) {
         assert!(self.server.is_none(), "it runs");
         let data = self.dir.path("data");
-        let settings = format!("{data}/postgresql.auto.conf");
-        let mut settings = std::fs::File::options().append(true).open(settings).unwrap();
-        settings.write_all(b"restore_command = 'false'\n").unwrap();
+        self.set("restore_command = 'false'");
         let signal = format!("{data}/recovery.signal");
         std::fs::write(&signal, "").unwrap();
         if is_root() {
@@ -213,6 +210,27 @@ impl Postgres {
     pub fn url(&self) -> String {
         let socket = self.dir.path("socket");
         format!("host={socket} port={} user=postgres dbname=postgres", self.port)
+    }
+
+    /// Has the server, which is stopped, take TLS connections with this certificate and key, in PEM form.
+    pub fn encrypt(&self, certificate: &str, key: &str) {
+        assert!(self.server.is_none(), "it runs");
+        for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+            let path = self.dir.path(&format!("data/{name}"));
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            if is_root() {
+                chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+        }
+        self.set("ssl = on");
+    }
+
+    /// Adds a setting.
+    fn set(&self, setting: &str) {
+        let settings = self.dir.path("data/postgresql.auto.conf");
+        let mut settings = std::fs::File::options().append(true).open(settings).unwrap();
+        writeln!(settings, "{setting}").unwrap();
     }
 
     /// The port at which it listens on the loopback interface.

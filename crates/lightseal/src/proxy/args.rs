@@ -123,7 +123,7 @@ pub(crate) struct ProxyServerArgs {
     /// PostgreSQL database in which the associations are stored instead, as a URL or as `host=… dbname=…`.
     /// The proxies with one database are a fleet: each goes on with the associations of those that
     /// end. --state then has what this proxy remembers of the database, to see that it was rolled
-    /// back. The connection is not encrypted: use a Unix socket, or a network of its own.
+    /// back. Over a network, `sslmode=verify-full` with `sslrootcert=FILE` encrypts the connection.
     #[arg(long, value_name = "URL", help_heading = STATE, requires = "state")]
     pub(crate) store: Option<StoreUrl>,
     /// Number of this proxy in its fleet, 0 to 255. No other proxy with this database may have it.

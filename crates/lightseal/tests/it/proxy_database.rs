@@ -1,7 +1,7 @@
 //! Associations of a server proxy that are stored in PostgreSQL.
 
 use crate::dtls_clients::{Client, Service, VERSIONS};
-use crate::program::{fails, lightseal};
+use crate::program::{fails, keygen, lightseal};
 use crate::proxy_state::{Place, connected, judge};
 use lightseal_dtls::ProtocolVersion;
 use testkit::postgres::{Durability, Postgres};
@@ -203,6 +203,46 @@ fn a_fleet_gets_another_key_while_it_runs() {
     std::fs::remove_file(&former).unwrap();
     let proxy = place.start(&service.address(), &[]);
     judge("under the new key", &place, &proxy, &service, &mut clients);
+}
+
+#[test]
+fn the_way_to_a_database_is_under_tls_if_the_server_proves_its_name() {
+    let Some((mut database, mut place)) = stored(1) else { return };
+    let (root, other, server) = (place.path("root"), place.path("other"), place.path("server"));
+    for authority in [&root, &other] {
+        keygen(&["ca", authority, "--subject", "CN=Example Root"]);
+    }
+    let flags = ["--ca", &root, "--for", "server", "--name", "localhost"];
+    keygen(&[&["certificate", &server][..], &flags].concat());
+    let file = |path: &str| std::fs::read_to_string(path).unwrap();
+    database.stop();
+    database.encrypt(&file(&format!("{server}.pem")), &file(&format!("{server}.key")));
+    database.resume();
+    let url = |host: &str, root: &str| {
+        let port = database.port();
+        let tls = format!("sslmode=verify-full&sslrootcert={root}.pem");
+        format!("postgresql://postgres@{host}:{port}/postgres?{tls}")
+    };
+    let (state, key) = (place.path("state"), place.path("state.key"));
+    let flags = ["proxy", "server", "--listen", "127.0.0.1:0", "--connect", "127.0.0.1:9"];
+    let more = ["--psk-file", &place.keys, "--state", &state, "--state-key", &key, "--store"];
+    for (url, why) in [
+        (url("localhost", &other), "invalid peer certificate"),
+        (url("127.0.0.1", &root), "not valid for name"),
+        (url("localhost", "/nowhere"), "sslrootcert /nowhere.pem"),
+    ] {
+        fails(&[&flags[..], &more, &[&url]].concat(), &[why]);
+    }
+    place.store = Some(url("localhost", &root));
+    let service = Service::start();
+    let _proxy = place.start(&service.address(), &[]);
+    let mut clients = connected(&place, ProtocolVersion::Dtls13, 1);
+    clients.iter_mut().for_each(Client::echo_at_once);
+    let encrypted = database.query(
+        "SELECT count(*) > 1 AND bool_and(ssl) FROM pg_stat_activity JOIN pg_stat_ssl USING (pid)
+         WHERE application_name = 'lightseal'",
+    );
+    assert_eq!(encrypted.unwrap(), "t");
 }
 
 #[test]

@@ -617,3 +617,28 @@ pub(super) fn begin(role: &Role) -> PartState<parts::Persistence, Persistence> {
     }
     persistence
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    /// A successor of DTLS 1.2 delivers nothing below what was reserved.
+    #[test]
+    fn deliveries_of_dtls_12_are_reserved_for_two_seconds_at_most() {
+        for per_second in [1_u64, 4, 30, 1000] {
+            let mut reserve = Reserve::delivering(true);
+            let (mut now, mut below) = (Instant::ZERO, 0);
+            for top in 1..=per_second * 60 {
+                now += Duration::from_secs(1) / u32::try_from(per_second).unwrap();
+                if top + reserve.count / 2 > below {
+                    reserve.renew(now, LEAST_DELIVERIES_12, DELIVERIES_12);
+                    below = top + reserve.count;
+                }
+            }
+            let most = LEAST_DELIVERIES_12.max(2 * per_second);
+            assert!(reserve.count <= most, "{per_second} a second: {} reserved", reserve.count);
+            assert!(8 * reserve.count >= per_second, "{per_second} a second: writes are rare");
+        }
+    }
+}

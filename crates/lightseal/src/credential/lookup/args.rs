@@ -26,8 +26,8 @@ pub(crate) struct KeySourceArgs {
     #[arg(help_heading = HEADING, long, value_name = "PROGRAM")]
     pub(crate) psk_command: Option<PathBuf>,
     /// PostgreSQL database with the pre-shared keys, as a URL or as `host=… dbname=…`, with the tables
-    /// that `lightseal proxy key-table` prints. The connection is not encrypted: use a Unix socket, or
-    /// a network of its own.
+    /// that `lightseal proxy key-table` prints. Over a network, `sslmode=verify-full` with
+    /// `sslrootcert=FILE` encrypts the connection.
     #[arg(help_heading = HEADING, long, value_name = "URL")]
     pub(crate) psk_table: Option<StoreUrl>,
     /// What happens to a client while --psk-dir, --psk-command or --psk-table does not answer:

@@ -9,9 +9,8 @@ use crate::database::{DatabaseError, OwnRuntime, StoreUrl};
 use lightseal_dtls::Psk;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
-use tokio_postgres::config::Host;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, NoTls, Statement};
+use tokio_postgres::{Client, Config, Statement};
 use zeroize::Zeroizing;
 
 /// The tables and functions, as `lightseal proxy key-table` prints them.
@@ -103,13 +102,12 @@ async fn bounded<T>(
 }
 
 async fn connect(url: &StoreUrl) -> Result<Session, DatabaseError> {
-    let mut config = url.0.clone();
-    config.application_name("lightseal keys");
-    config.connect_timeout(PATIENCE);
-    config.tcp_user_timeout(PATIENCE);
-    let (client, connection) = config.connect(NoTls).await?;
-    // It ends with the client, and the client's next call reports its errors.
-    tokio::spawn(async { drop(connection.await) });
+    let adjust = |config: &mut Config| {
+        config.application_name("lightseal keys");
+        config.connect_timeout(PATIENCE);
+        config.tcp_user_timeout(PATIENCE);
+    };
+    let client = url.connect(adjust).await?;
     let find = client.prepare_typed(FIND, &[Type::BYTEA_ARRAY]).await?;
     let changes = client.prepare(CHANGES).await?;
     Ok(Session { client, find, changes })
@@ -164,16 +162,9 @@ impl KeySource for Table {
     }
 }
 
-/// Whether keys would go through a network on their way from the database.
+/// Whether keys would go through a network in clear on their way from the database.
 pub(super) fn leaves_host(url: &StoreUrl) -> bool {
-    url.0.get_hosts().iter().any(|host| match host {
-        Host::Tcp(name) => {
-            let is_loopback = name.parse::<std::net::IpAddr>().map(|address| address.is_loopback());
-            name != "localhost" && !is_loopback.unwrap_or(false)
-        }
-        #[cfg(unix)]
-        Host::Unix(_) => false,
-    })
+    url.exposed_host().is_some()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_postgres::{Client, NoTls, Transaction};
+use tokio_postgres::{Client, Config, Transaction};
 
 /// How long the database may take for a transaction. After this the connection is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -88,13 +88,12 @@ impl AddressTable {
 }
 
 async fn connect(url: &StoreUrl) -> Result<Client, DatabaseError> {
-    let mut config = url.0.clone();
-    config.application_name("lightseal addresses");
-    config.connect_timeout(PATIENCE);
-    config.tcp_user_timeout(PATIENCE);
-    let (client, connection) = config.connect(NoTls).await?;
-    // It ends with the client, and the client's next call reports its errors.
-    tokio::spawn(async { drop(connection.await) });
+    let adjust = |config: &mut Config| {
+        config.application_name("lightseal addresses");
+        config.connect_timeout(PATIENCE);
+        config.tcp_user_timeout(PATIENCE);
+    };
+    let client = url.connect(adjust).await?;
     client.batch_execute("SET synchronous_commit = on").await?;
     Ok(client)
 }

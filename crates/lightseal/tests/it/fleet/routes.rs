@@ -51,16 +51,19 @@ impl Routes {
             let rows = client.query(rows, &[]).await?;
             let owners = rows.iter().map(|row| row.get::<_, Option<i16>>(0).map(|of| of as u8));
             let owners: Vec<_> = owners.collect();
-            let mut state = self.state.lock().unwrap();
-            if let Some((node, gone @ None)) = state.watched {
-                let still = owners.contains(&Some(node));
-                state.watched = Some((node, if still { gone } else { Some(Instant::now()) }));
-            }
-            state.owners = owners;
-            drop(state);
+            self.found(owners);
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
+    }
+
+    fn found(&self, owners: Vec<Option<u8>>) {
+        let mut state = self.state.lock().unwrap();
+        if let Some((node, gone @ None)) = state.watched {
+            let still = owners.contains(&Some(node));
+            state.watched = Some((node, if still { gone } else { Some(Instant::now()) }));
+        }
+        state.owners = owners;
     }
 
     pub(crate) fn end(&self) {

@@ -7,14 +7,13 @@
 use super::remembered::Doubt;
 use super::session::Session;
 use super::witness::Witness;
-use crate::database::{DatabaseError, OwnRuntime};
+use crate::database::{DatabaseError, OwnRuntime, StoreUrl};
 use crate::proxy::fleet::slots::NodeNumber;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio_postgres::Config;
 
 /// How often a node beats.
 pub(super) const BEAT: Duration = Duration::from_millis(250);
@@ -53,7 +52,7 @@ impl Drop for Beating {
 
 /// The node that beats, and the database to which it does.
 pub(super) struct Heart {
-    pub(super) config: Config,
+    pub(super) url: StoreUrl,
     pub(super) node: NodeNumber,
     pub(super) incarnation: u32,
     pub(super) address: String,
@@ -93,7 +92,7 @@ impl Heart {
 
     async fn beat(&self, session: &mut Option<Session>) -> Result<(), DatabaseError> {
         if session.is_none() {
-            let mut begun = Session::begin(&self.config, self.node).await?;
+            let mut begun = Session::begin(&self.url, self.node).await?;
             begun.prepare().await?;
             *session = Some(begun);
         }

@@ -7,7 +7,7 @@ use super::SLOTS_AT_ONCE;
 use super::beat::{BEAT, Beating, Pulse};
 use super::session::{self, Session};
 use super::witness::Witness;
-use crate::database::{DatabaseError, OwnRuntime};
+use crate::database::{DatabaseError, OwnRuntime, StoreUrl};
 use crate::proxy::fleet::death::DeathWatch;
 use crate::proxy::fleet::plan::{Roster, RosterNode, SlotMove};
 use crate::proxy::fleet::slots::{NodeNumber, SlotMap};
@@ -21,7 +21,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio_postgres::Config;
 
 /// How often a node writes down how far the database has come.
 const REMEMBER: Duration = Duration::from_secs(1);
@@ -107,7 +106,7 @@ impl FleetFacts {
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(super) name: String,
-    pub(super) config: Config,
+    pub(super) url: StoreUrl,
     pub(super) key: Arc<StateKey>,
     pub(super) node: NodeNumber,
     pub(super) address: String,
@@ -270,7 +269,7 @@ impl Thread {
         let Self { runtime, session, member, .. } = self;
         runtime.block_on(async {
             if session.is_none() {
-                let mut begun = Session::begin(&member.config, member.node).await?;
+                let mut begun = Session::begin(&member.url, member.node).await?;
                 begun.prepare().await?;
                 *session = Some(begun);
             }
@@ -344,13 +343,13 @@ impl Thread {
             return Ok(());
         }
         self.tidied_at = Some(Instant::now());
-        let (config, node) = (self.member.config.clone(), self.member.node);
+        let (url, node) = (self.member.url.clone(), self.member.node);
         let name = self.member.name.clone();
         // It may take a while in a large fleet. If it fails, the next one may succeed.
         let tidying = std::thread::Builder::new().name("tidy".into()).spawn(move || {
             let Ok(runtime) = OwnRuntime::new() else { return };
             let removed = runtime.block_on(async {
-                let session = Session::begin(&config, node).await?;
+                let session = Session::begin(&url, node).await?;
                 session.remove_chains().await
             });
             match removed {

@@ -46,7 +46,6 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use tokio_postgres::Config;
 use witness::Witness;
 
 /// How many slots are read at once.
@@ -70,7 +69,7 @@ pub(crate) struct DatabaseArgs {
 pub(super) struct Postgres {
     name: String,
     runtime: OwnRuntime,
-    config: Config,
+    url: StoreUrl,
     node: NodeNumber,
     key: Arc<StateKey>,
     session: Option<Session>,
@@ -107,13 +106,19 @@ impl Postgres {
             return Err(Failure::new(format_args!("{place}: another process has it open")));
         };
         let name = format!("--store {url}");
+        if let Some(host) = url.exposed_host() {
+            tracing::warn!(
+                "{name}: the connection to {host} is not encrypted: sslmode=verify-full with \
+                 sslrootcert=FILE is"
+            );
+        }
         let (key, memory) =
             (Arc::new(key), Memory::read(directory, node.0.into()).context(&place)?);
         let runtime = OwnRuntime::new().context(&name)?;
         let former = memory.remembered().map(|remembered| remembered.incarnation);
         let newcomer = Newcomer { node, former, forgets: forget };
         let (session, incarnation, roster, secret, witness) = runtime.block_on(async {
-            let mut session = Session::begin(&url.0, node).await.context(&name)?;
+            let mut session = Session::begin(url, node).await.context(&name)?;
             let secret = session::bounded(schema::prepare(session.client(), &key, &newcomer))
                 .await
                 .context(&name)?
@@ -138,13 +143,12 @@ impl Postgres {
             let roster = joined.await.context(&name)?.context(&name)?;
             Ok::<_, Failure>((session, incarnation, roster, secret, Arc::new(witness)))
         })?;
-        let config = url.0.clone();
         let mut drawn = [0; 8];
         getrandom::fill(&mut drawn).context("no randomness")?;
         let store = Self {
             name: name.clone(),
             runtime,
-            config: config.clone(),
+            url: url.clone(),
             node,
             key: Arc::clone(&key),
             session: Some(session),
@@ -156,7 +160,7 @@ impl Postgres {
         };
         let pulse = Arc::<Pulse>::default();
         let heart = Heart {
-            config: config.clone(),
+            url: url.clone(),
             node,
             incarnation,
             address: address.clone(),
@@ -164,7 +168,8 @@ impl Postgres {
             pulse: Arc::clone(&pulse),
         };
         let beating = heart.start().context(&name)?;
-        let member = Member { name, config, key, node, address, roster, witness, pulse, beating };
+        let member =
+            Member { name, url: url.clone(), key, node, address, roster, witness, pulse, beating };
         Ok((store, member, FleetKeys::new(secret, *scrambles_ids)))
     }
 }
@@ -209,10 +214,10 @@ impl Backend for Postgres {
     /// Connects again.
     fn reopen(&mut self) -> Result<(), WriteError> {
         self.session = None;
-        let (config, node, witness) = (&self.config, self.node, &self.witness);
+        let (url, node, witness) = (&self.url, self.node, &self.witness);
         let incarnation = self.incarnation.into();
         self.session = Some(self.runtime.block_on(async {
-            let mut session = Session::begin(config, node).await?;
+            let mut session = Session::begin(url, node).await?;
             session.prepare().await?;
             let known = witness.known();
             let seen = session::bounded(session.look()).await??;

@@ -5,7 +5,7 @@ use super::session::bounded;
 use crate::database::{DatabaseError, OwnRuntime, StoreUrl};
 use crate::failure::{Context, Failure};
 use crate::proxy::fleet::slots::{NodeNumber, SLOTS};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
 /// Reads which node owns which slot.
 #[derive(Debug)]
@@ -35,12 +35,7 @@ impl Owners {
         let asked = self.runtime.block_on(bounded(async {
             let client = match client {
                 Some(client) => client,
-                None => {
-                    let (client, connection) = url.0.connect(NoTls).await?;
-                    // It ends with the client, and the client's next call reports its errors.
-                    tokio::spawn(async { drop(connection.await) });
-                    client
-                }
+                None => url.connect(|_| ()).await?,
             };
             let rows = client.query("SELECT slot, owner FROM lightseal.slot", &[]).await?;
             let mut owners = [None; SLOTS];

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &ResealArgs) -> Result<(), Failure> {
     let runtime = OwnRuntime::new().context(&name)?;
     runtime.block_on(async {
         // No node: it changes nothing that depends on one.
-        let session = Session::begin(&args.store.0, NodeNumber(0)).await.context(&name)?;
+        let session = Session::begin(&args.store, NodeNumber(0)).await.context(&name)?;
         let client = session.client();
         let known = bounded(schema::know_key(client, &key)).await.context(&name)?;
         known.context(&name)?.context(&name)?;

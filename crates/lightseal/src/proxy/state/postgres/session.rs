@@ -3,7 +3,7 @@
 use super::remembered::Seen;
 use super::sql;
 use super::witness::Witness;
-use crate::database::DatabaseError;
+use crate::database::{DatabaseError, StoreUrl};
 use crate::proxy::fleet::plan::{Roster, RosterNode, RosterSlot, SlotMove};
 use crate::proxy::fleet::slots::NodeNumber;
 use crate::proxy::state::key::StateKey;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, Row as Record, Statement};
+use tokio_postgres::{Client, Config, Row as Record, Statement};
 
 /// How long the database may take for anything. After this the connection is given up, because an
 /// answer may never come.
@@ -73,17 +73,16 @@ impl Session {
     /// # Errors
     ///
     /// If it cannot be reached, or refuses.
-    pub(super) async fn begin(config: &Config, node: NodeNumber) -> Result<Self, DatabaseError> {
-        let mut config = config.clone();
-        config.application_name("lightseal");
-        config.connect_timeout(PATIENCE);
-        config.tcp_user_timeout(PATIENCE);
-        // If the URL names several servers, the primary one is used.
-        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    pub(super) async fn begin(url: &StoreUrl, node: NodeNumber) -> Result<Self, DatabaseError> {
+        let adjust = |config: &mut Config| {
+            config.application_name("lightseal");
+            config.connect_timeout(PATIENCE);
+            config.tcp_user_timeout(PATIENCE);
+            // If the URL names several servers, the primary one is used.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        };
         bounded(async {
-            let (client, connection) = config.connect(NoTls).await?;
-            // It ends with the client, and the client's next call reports its errors.
-            tokio::spawn(async { drop(connection.await) });
+            let client = url.connect(adjust).await?;
             client.batch_execute(sql::SETTINGS).await?;
             Ok(Self { client, node, prepared: None, fence: None })
         })
