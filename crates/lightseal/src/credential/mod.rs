@@ -28,8 +28,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the files of credentials are checked for changes.
-pub(crate) const FILES_POLL: Duration = Duration::from_secs(1);
+/// How often the files of credentials are checked for changes: a revocation is to take less than a
+/// second.
+pub(crate) const FILES_POLL: Duration = Duration::from_millis(500);
 
 /// The credentials of one end, and whom it accepts. Everything comes from files, which can be read
 /// again while associations use them.

@@ -16,6 +16,8 @@ pub(crate) enum Source {
     Directory(TempDir),
     Command(TempDir),
     Table(Box<Postgres>),
+    /// Not looked up: all keys in one file.
+    File(TempDir),
 }
 
 impl Source {
@@ -38,6 +40,12 @@ impl Source {
         let path = dir.file("command", &script);
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
         Self::Command(dir)
+    }
+
+    pub(crate) fn file() -> Self {
+        let dir = TempDir::new();
+        dir.file("keys", &format!("another:{KEY}\n"));
+        Self::File(dir)
     }
 
     /// `None` if there is no PostgreSQL here.
@@ -70,25 +78,20 @@ impl Source {
             Self::Directory(_) => "--psk-dir",
             Self::Command(_) => "--psk-command",
             Self::Table(_) => "--psk-table",
+            Self::File(_) => "--psk-file",
         }
     }
 
     /// What the flag is given.
     pub(crate) fn value(&self) -> String {
         match self {
-            Self::Directory(dir) => dir.path("keys"),
+            Self::Directory(dir) | Self::File(dir) => dir.path("keys"),
             Self::Command(dir) => dir.path("command"),
             Self::Table(database) => database.url().replace("user=postgres", "user=proxy"),
         }
     }
 
     pub(crate) fn set(&self, identity: &str, key: &str) {
-        let replace = |path: &str, text: &str| {
-            let new = format!("{path}.new");
-            std::fs::write(&new, text).unwrap();
-            std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600)).unwrap();
-            std::fs::rename(&new, path).unwrap();
-        };
         match self {
             Self::Directory(dir) => {
                 let path = dir.path("keys");
@@ -96,6 +99,10 @@ impl Source {
             }
             Self::Command(dir) => {
                 replace(&format!("{}/{identity}", dir.path("keys")), &format!("{key}\n"));
+            }
+            Self::File(dir) => {
+                let text = without(dir, identity) + &format!("{identity}:{key}\n");
+                replace(&dir.path("keys"), &text);
             }
             Self::Table(database) => {
                 database
@@ -113,6 +120,7 @@ impl Source {
             Self::Directory(dir) | Self::Command(dir) => {
                 std::fs::remove_file(format!("{}/{identity}", dir.path("keys"))).unwrap();
             }
+            Self::File(dir) => replace(&dir.path("keys"), &without(dir, identity)),
             Self::Table(database) => {
                 let table = "lightseal_keys.psk";
                 let how =
@@ -129,6 +137,7 @@ impl Source {
                 std::fs::rename(dir.path("keys"), dir.path("away")).unwrap();
             }
             Self::Table(database) => database.stop(),
+            Self::File(_) => panic!("a file of keys that is away stays in use"),
         }
     }
 
@@ -146,8 +155,24 @@ impl Source {
                 database.resume();
                 change(self);
             }
+            Self::File(_) => panic!("a file of keys that is away stays in use"),
         }
     }
+}
+
+/// Replaces a file that nobody else can read.
+fn replace(path: &str, text: &str) {
+    let new = format!("{path}.new");
+    std::fs::write(&new, text).unwrap();
+    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::rename(&new, path).unwrap();
+}
+
+/// The file of keys without the key of an identity.
+fn without(dir: &TempDir, identity: &str) -> String {
+    let text = std::fs::read_to_string(dir.path("keys")).unwrap();
+    let kept = text.lines().filter(|line| !line.starts_with(&format!("{identity}:")));
+    kept.map(|line| format!("{line}\n")).collect()
 }
 
 pub(crate) fn start(source: &Source, place: &Place, service: &Service, more: &[&str]) -> Running {
