@@ -258,17 +258,23 @@ impl Ledger {
     /// Whether a client that has proved its address may begin a handshake now. It takes one of the
     /// network's handshakes.
     pub(crate) fn begin(&mut self, now: Instant, peer: SocketAddr) -> Result<(), Refusal> {
-        let network = self.limits.network_bits.network(peer);
-        // A client that comes again from its address replaces the flow that it has.
-        let replaces = self.addresses.contains_key(&peer);
-        let flows = self.networks.get(&network).copied().unwrap_or(0);
-        if !replaces && self.limits.flows_per_network.is_some_and(|most| flows >= most) {
+        if self.is_network_full(peer) {
             return Err(Refusal::FlowsOfNetwork);
         }
+        let network = self.limits.network_bits.network(peer);
         match self.begun.take(now, network) {
             true => Ok(()),
             false => Err(Refusal::HandshakesOfNetwork),
         }
+    }
+
+    /// Whether the network of a client has as many flows as it may.
+    fn is_network_full(&self, peer: SocketAddr) -> bool {
+        let network = self.limits.network_bits.network(peer);
+        // A client that comes again from its address replaces the flow that it has.
+        let replaces = self.addresses.contains_key(&peer);
+        let flows = self.networks.get(&network).copied().unwrap_or(0);
+        !replaces && self.limits.flows_per_network.is_some_and(|most| flows >= most)
     }
 
     /// A client's handshake has begun.
@@ -294,8 +300,12 @@ impl Ledger {
         if !self.completed.take(now, Arc::clone(identity)) {
             return Err(Refusal::HandshakesOfIdentity);
         }
-        let Some(most) = self.limits.flows_per_identity else { return Ok(None) };
+        // The handshake of a client whose key was looked up has begun unseen.
+        if !self.clients.contains_key(&handle) && self.is_network_full(peer) {
+            return Err(Refusal::FlowsOfNetwork);
+        }
         self.began(handle, peer);
+        let Some(most) = self.limits.flows_per_identity else { return Ok(None) };
         let flows = self.identities.entry(Arc::clone(identity)).or_default();
         let gives_way = match flows.len() >= most {
             true => flows.iter().copied().min_by_key(quiet),
@@ -514,6 +524,49 @@ mod tests {
         let Ledger { clients, addresses, networks, identities, .. } = ledger;
         assert!(clients.is_empty() && addresses.is_empty());
         assert!(networks.is_empty() && identities.is_empty());
+    }
+
+    /// The hellos of such clients wait in the engine, and nobody is asked when their keys are known.
+    #[test]
+    fn a_client_whose_key_was_looked_up_counts_once_its_handshake_is_complete() {
+        let limits = Limits { flows_per_network: Some(1), ..Limits::default() };
+        let mut ledger = Ledger::new(limits);
+        let handles = handles(2);
+        let peers = [address("192.0.2.1:1"), address("192.0.2.1:2")];
+        let identity: Arc<str> = "psk:a".into();
+        for peer in peers {
+            assert_eq!(ledger.begin(at(0), peer), Ok(()), "nobody is there yet");
+        }
+        let mut complete =
+            |n: usize| ledger.complete(at(0), (handles[n], peers[n]), &identity, |handle| *handle);
+        assert_eq!(complete(0), Ok(None));
+        assert_eq!(complete(1), Err(Refusal::FlowsOfNetwork));
+        ledger.ended(handles[0]);
+        assert_eq!(ledger.begin(at(0), peers[1]), Ok(()));
+    }
+
+    #[test]
+    fn other_limits_count_the_flows_that_are_there() {
+        let mut ledger = Ledger::new(Limits::default());
+        let handles = handles(2);
+        let peers = [address("192.0.2.1:1"), address("192.0.3.1:1")];
+        let identity: Arc<str> = "psk:a".into();
+        for (handle, peer) in handles.iter().zip(peers) {
+            assert_eq!(ledger.complete(at(0), (*handle, peer), &identity, |of| *of), Ok(None));
+        }
+        let flows = || handles.iter().zip(peers).map(|(handle, peer)| (*handle, peer, &identity));
+        let wide = NetworkBits { v4: 16, v6: 56 };
+        for (limits, allowed) in [
+            (Limits { flows_per_network: Some(2), ..Limits::default() }, true),
+            (Limits { flows_per_network: Some(2), network_bits: wide, ..Limits::default() }, false),
+            (Limits { flows_per_network: Some(3), network_bits: wide, ..Limits::default() }, true),
+        ] {
+            ledger.set_limits(limits, flows());
+            assert_eq!(ledger.begin(at(0), address("192.0.2.2:1")).is_ok(), allowed, "{limits:?}");
+        }
+        ledger.ended(handles[0]);
+        ledger.ended(handles[1]);
+        assert!(ledger.networks.is_empty() && ledger.addresses.is_empty());
     }
 
     #[test]
