@@ -12,6 +12,7 @@ use crate::proxy::state::key::StateKey;
 use crate::proxy::state::row::{self, Change, PeerHash, Revision, RowId, Save};
 use crate::proxy::state::writer::{Batch, WriteError};
 use std::collections::{BTreeMap, HashSet};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 
@@ -226,24 +227,28 @@ impl Statements {
         let (client, prepared) = session.parts()?;
         let (node, fence, known) = (session.node(), session.fenced()?, witness.known());
         // After an error the caller gives up the connection, and with it the transaction.
-        let parameters: [&(dyn ToSql + Sync); 2] = [&node, &fence];
-        let (_, begun) = tokio::try_join!(
+        let cluster = known.system_identifier;
+        let parameters: [&(dyn ToSql + Sync); 3] = [&node, &fence, &cluster];
+        // All is sent at once: the database may be far away, and ends transactions that wait.
+        let (_, begun, _, marks, states, inserts, _, _) = tokio::try_join!(
             client.batch_execute(sql::BEGIN),
-            client.query_opt(&prepared.writes, &parameters),
-        )?;
-        let Some(begun) = begun else {
-            return Err(DatabaseError::new("another session writes for this node"));
-        };
-        Witness::refuse_other_cluster(witness.judge(&known, &Seen::from_record(&begun, 1, node)?))?;
-        // The database need not wait for this program between the statements.
-        let (_, marks, states, inserts, _, _) = tokio::try_join!(
+            client.query_one(&prepared.writes, &parameters),
             self.write_chains(client, prepared),
             self.marks.run((client, &prepared.marks), writer, node),
             self.states.run((client, &prepared.states), writer, node),
             self.inserts.run((client, &prepared.insert), writer, node),
             self.removed.run((client, &prepared.remove)),
             client.batch_execute("COMMIT"),
-        )?;
+        )
+        .map_err(|error| match error.code() {
+            Some(code) if *code == SqlState::DIVISION_BY_ZERO => {
+                DatabaseError::new("another session writes for this node, or it is another cluster")
+            }
+            _ => error.into(),
+        })?;
+        // What it has goes on in a database that is doubted; the doubt is noted for all others.
+        let judged = witness.judge(&known, &Seen::from_record(&begun, 2, node)?);
+        Witness::refuse_other_cluster(judged)?;
         witness.written(begun.try_get(0)?);
         let unchanged = [marks, states, inserts].concat();
         if unchanged.is_empty() {

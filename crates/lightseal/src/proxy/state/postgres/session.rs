@@ -178,26 +178,24 @@ impl Session {
     pub(super) async fn enter(&self, address: &str, seals: &[u8]) -> Result<u32, DatabaseError> {
         let node = self.node();
         let parameters: Parameters<'_, 3> = [&node, &address, &seals];
-        let number: i64 =
-            self.alone(self.client.query_one(sql::ENTER, &parameters)).await?.try_get(0)?;
+        let entered = self.alone(sql::ENTER, &parameters).await?;
+        let entered = entered.first().ok_or_else(|| DatabaseError::new("no run has begun"))?;
+        let number: i64 = entered.try_get(0)?;
         u32::try_from(number).map_err(|_| DatabaseError::new("all numbers of runs are used"))
     }
 
     /// Runs one statement as a transaction.
-    async fn alone<T>(
+    async fn alone(
         &self,
-        statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
-    ) -> Result<T, DatabaseError> {
-        let done = bounded(async {
-            self.client.batch_execute(sql::BEGIN).await?;
-            let done = statement.await?;
-            self.client.batch_execute("COMMIT").await?;
-            Ok::<_, DatabaseError>(done)
-        });
-        done.await?
+        statement: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Record>, DatabaseError> {
+        let statement = bounded(self.client.prepare(statement)).await??;
+        self.at_once(self.client.query(&statement, parameters)).await
     }
 
-    /// Runs one prepared statement as a transaction, without a wait in between.
+    /// Runs one prepared statement as a transaction. The database does not wait for this program in
+    /// between, which may be far away: it ends transactions that wait.
     async fn at_once<T>(
         &self,
         statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
@@ -217,8 +215,8 @@ impl Session {
     pub(super) async fn fence(&mut self, incarnation: i64) -> Result<(), DatabaseError> {
         let node = self.node();
         let parameters: Parameters<'_, 2> = [&node, &incarnation];
-        let fenced = self.client.query_opt(sql::FENCE, &parameters);
-        let Some(fenced) = self.alone(fenced).await? else {
+        let fenced = self.alone(sql::FENCE, &parameters).await?;
+        let Some(fenced) = fenced.first() else {
             return Err(DatabaseError::new("the database does not know this run of the node"));
         };
         self.fence = Some(fenced.try_get(0)?);
@@ -292,11 +290,10 @@ impl Session {
         (incarnation, beat, writes): (i64, i64, i64),
         address: &str,
     ) -> Result<(), DatabaseError> {
-        let client = &self.client;
-        self.alone(client.query(sql::NEXT_INCARNATION, &[&incarnation])).await?;
+        self.alone(sql::NEXT_INCARNATION, &[&incarnation]).await?;
         let node = self.node();
         let parameters: Parameters<'_, 5> = [&node, &incarnation, &beat, &address, &writes];
-        self.alone(client.execute(sql::ENTER_AGAIN, &parameters)).await?;
+        self.alone(sql::ENTER_AGAIN, &parameters).await?;
         Ok(())
     }
 
@@ -306,7 +303,7 @@ impl Session {
     ///
     /// If the connection is broken.
     pub(super) async fn condemn(&self) -> Result<(), DatabaseError> {
-        self.alone(self.client.execute(sql::CONDEMN, &[])).await.map(drop)
+        self.alone(sql::CONDEMN, &[]).await.map(drop)
     }
 
     /// Takes a node out of the fleet if it is still as it was seen.
@@ -320,7 +317,7 @@ impl Session {
         (incarnation, beat): (i64, i64),
     ) -> Result<(), DatabaseError> {
         let node = i16::from(node.0);
-        self.alone(self.client.execute(sql::DEPART, &[&node, &incarnation, &beat])).await.map(drop)
+        self.alone(sql::DEPART, &[&node, &incarnation, &beat]).await.map(drop)
     }
 
     /// Removes chains to which nothing refers. Returns how many.
@@ -329,7 +326,8 @@ impl Session {
     ///
     /// If the connection is broken.
     pub(super) async fn remove_chains(&self) -> Result<u64, DatabaseError> {
-        self.alone(self.client.execute(sql::REMOVE_CHAINS, &[])).await
+        let statement = bounded(self.client.prepare(sql::REMOVE_CHAINS)).await??;
+        self.at_once(self.client.execute(&statement, &[])).await
     }
 
     /// Moves slots that have not moved meanwhile. Returns those.
@@ -347,7 +345,7 @@ impl Session {
         let terms: Vec<_> = moves.iter().map(|of| of.from.term).collect();
         let owners: Vec<_> = moves.iter().map(|of| number(of.to)).collect();
         let parameters: Parameters<'_, 4> = [&slots, &former, &terms, &owners];
-        let moved = self.alone(self.client.query(sql::MOVE, &parameters)).await?;
+        let moved = self.alone(sql::MOVE, &parameters).await?;
         let slots = moved.iter().map(|row| row.try_get::<_, i16>(0));
         slots.map(|slot| Ok(u8::try_from(slot?).unwrap_or_default())).collect()
     }

@@ -55,10 +55,14 @@ pub(super) const ENTER: &str = "
 pub(super) const FENCE: &str = "
     UPDATE writer SET session = session + 1 WHERE node = $1 AND incarnation = $2 RETURNING session";
 
-/// A transaction of session $2 begins to write.
+/// A transaction of session $2 begins to write, in the cluster $3. It fails if another session writes for
+/// the node, or this is another cluster: what was sent after it has no effect then.
 pub(super) const WRITES: &str = concat!(
-    "UPDATE writer SET writes = writes + 1 WHERE node = $1 AND session = $2
-     RETURNING writes, ",
+    "WITH counted AS (
+        UPDATE writer SET writes = writes + 1 WHERE node = $1 AND session = $2
+            AND $3 = (SELECT system_identifier FROM pg_control_system())
+        RETURNING writes)
+    SELECT (SELECT max(writes) FROM counted), 1 / (SELECT count(*) FROM counted), ",
     look!()
 );
 
