@@ -8,8 +8,8 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use lightseal_core::Instant;
 use lightseal_dtls::Handle;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
@@ -23,6 +23,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Most networks or identities whose handshakes are counted one by one at a time. Further ones share
 /// one limit, so that a flood from many networks takes no memory.
 const MOST_COUNTED: usize = 65_536;
+
+/// How long a client's former flow at its address may stay beside a new one that is beyond the limit of
+/// its network. The endpoint asks by then whether the former one is still there.
+const REPLACED_WITHIN: Duration = Duration::from_secs(5);
 
 /// The shortest time between two searches for networks and identities that need not be counted any
 /// more.
@@ -209,6 +213,9 @@ pub(crate) struct Ledger {
     networks: HashMap<IpAddr, usize>,
     /// The flows of each identity.
     identities: HashMap<Arc<str>, Vec<Handle>>,
+    /// Flows beyond their network's limit at an address that had a flow, and since when. They may replace
+    /// that flow, or come beside it.
+    beyond: VecDeque<(Instant, Handle)>,
     begun: Rates<IpAddr>,
     completed: Rates<Arc<str>>,
 }
@@ -271,10 +278,33 @@ impl Ledger {
     /// Whether the network of a client has as many flows as it may.
     fn is_network_full(&self, peer: SocketAddr) -> bool {
         let network = self.limits.network_bits.network(peer);
-        // A client that comes again from its address replaces the flow that it has.
+        // A client that comes again from its address may replace the flow that it has.
         let replaces = self.addresses.contains_key(&peer);
         let flows = self.networks.get(&network).copied().unwrap_or(0);
         !replaces && self.limits.flows_per_network.is_some_and(|most| flows >= most)
+    }
+
+    /// Whether the network of a client has more flows than it may.
+    fn exceeds_network(&self, peer: SocketAddr) -> bool {
+        let network = self.limits.network_bits.network(peer);
+        let flows = self.networks.get(&network).copied().unwrap_or(0);
+        self.limits.flows_per_network.is_some_and(|most| flows > most)
+    }
+
+    /// The next flow that has not replaced another one in time, and is beyond its network's limit. It
+    /// does not count any more.
+    pub(crate) fn next_beyond(&mut self, now: Instant) -> Option<(Handle, SocketAddr)> {
+        while let Some((since, handle)) = self.beyond.front().copied()
+            && now.saturating_since(since) >= REPLACED_WITHIN
+        {
+            self.beyond.pop_front();
+            let peer = self.clients.get(&handle).map(|client| client.peer);
+            if let Some(peer) = peer.filter(|peer| self.exceeds_network(*peer)) {
+                self.ended(handle);
+                return Some((handle, peer));
+            }
+        }
+        None
     }
 
     /// A client's handshake has begun.
@@ -305,6 +335,9 @@ impl Ledger {
             return Err(Refusal::FlowsOfNetwork);
         }
         self.began(handle, peer);
+        if self.exceeds_network(peer) {
+            self.beyond.push_back((now, handle));
+        }
         let Some(most) = self.limits.flows_per_identity else { return Ok(None) };
         let flows = self.identities.entry(Arc::clone(identity)).or_default();
         let gives_way = match flows.len() >= most {
@@ -543,6 +576,31 @@ mod tests {
         assert_eq!(complete(1), Err(Refusal::FlowsOfNetwork));
         ledger.ended(handles[0]);
         assert_eq!(ledger.begin(at(0), peers[1]), Ok(()));
+    }
+
+    /// A client proxy has many flows at one address, and one that was started again comes from the
+    /// address of its former flows.
+    #[test]
+    fn a_further_flow_at_an_address_ends_unless_it_replaces_another_one_in_time() {
+        for replaces in [false, true] {
+            let limits = Limits { flows_per_network: Some(1), ..Limits::default() };
+            let mut ledger = Ledger::new(limits);
+            let (handles, peer) = (handles(2), address("192.0.2.1:1"));
+            for handle in &handles {
+                assert_eq!(ledger.begin(at(0), peer), Ok(()));
+                ledger.began(*handle, peer);
+                let done = ledger.complete(at(0), (*handle, peer), &"psk:a".into(), |of| *of);
+                assert_eq!(done, Ok(None));
+            }
+            assert_eq!(ledger.next_beyond(at(4)), None);
+            if replaces {
+                ledger.ended(handles[0]);
+            }
+            let expected = (!replaces).then_some((handles[1], peer));
+            assert_eq!(ledger.next_beyond(at(5)), expected, "replaces: {replaces}");
+            assert_eq!(ledger.next_beyond(at(5)), None);
+            assert_eq!(ledger.networks.values().copied().collect::<Vec<_>>(), [1]);
+        }
     }
 
     #[test]

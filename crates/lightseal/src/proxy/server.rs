@@ -599,6 +599,7 @@ impl ServerProxy {
             host.share_secrets(endpoint, now);
             host.opening.append(&mut host.waiting);
             host.keep_addresses();
+            host.end_flows_beyond_limit(now);
             for (handle, association) in &host.associations {
                 if now - association.active_at >= timeout {
                     tracing::debug!(

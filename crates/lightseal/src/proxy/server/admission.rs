@@ -65,6 +65,16 @@ impl ServerHost {
         true
     }
 
+    /// Ends flows beyond the limit of their network that have replaced no other flow.
+    pub(super) fn end_flows_beyond_limit(&mut self, now: Instant) {
+        while let Some((handle, peer)) = self.ledger.next_beyond(now) {
+            let ended = self.associations.remove(&handle);
+            self.count_early(ended);
+            self.refused.push(handle);
+            self.totals.count_refused_client(Refusal::FlowsOfNetwork, peer);
+        }
+    }
+
     /// Ends an association of the identity that has most of them, to make room for one of
     /// `newcomer`. Returns `false` if no identity has enough more than `newcomer`.
     fn make_room(&mut self, now: Instant, newcomer: &Arc<str>) -> bool {
