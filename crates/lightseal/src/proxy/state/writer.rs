@@ -66,7 +66,7 @@ pub(super) struct Loaded {
     pub(super) sizes: Sizes,
     /// The number of the next new row.
     pub(super) next: RowId,
-    /// The number with which this run writes ([`Revision`](super::row::Revision)).
+    /// The number with which this run writes ([`Revision`]).
     pub(super) writer: i64,
 }
 
