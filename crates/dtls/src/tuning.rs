@@ -185,6 +185,10 @@ pub const MAX_PATH_CHALLENGES: u8 = 3;
 /// RFC 9853, section 5.5, recommends for an unmeasured path. A measured path gives three round
 /// trips, if that is longer.
 pub const PATH_CHALLENGE_INTERVAL: Duration = Duration::from_secs(1);
+/// The number of path challenges by which a client is asked whether it still has an association beside
+/// a newer one at the same address. The interval between them doubles each time, so that the client has a
+/// quarter of a minute: nothing is urgent, and an outage of some seconds ends no association.
+pub const MAX_QUESTIONS: u8 = 4;
 /// The number of bytes that may be sent to an unvalidated address for each byte received from there
 /// (RFC 9000, section 8.1, which RFC 9853, section 2, follows).
 pub const AMPLIFICATION: usize = 3;

@@ -280,7 +280,7 @@ pub struct SessionSlots {
     /// A handshake occupies a slot too. A handshake whose client has not proved its key and address
     /// loses the slot, if none is free, to one whose client has; after four first timeouts it loses
     /// the slot to any other. A client that begins a new association from the address of its old
-    /// one needs no further slot.
+    /// one needs no further slot, unless it still has the old one.
     pub most: Option<NonZeroUsize>,
     /// What the server does with a client for which no slot is free.
     pub when_full: WhenFull,

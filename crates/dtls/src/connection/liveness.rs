@@ -236,6 +236,8 @@ impl Connection {
     pub(super) fn begin_watching(&mut self) {
         let now = self.now;
         let most = self.settings().initial_timeout;
+        // In DTLS 1.2 nobody acknowledges the last flight of a handshake; the answer to a probe does.
+        let unacknowledged = self.is_12() && !self.channel.flight.is_done();
         let Some(liveness) = self.liveness.get_mut() else { return };
         // If no flight measured the round trip, the duration of the whole handshake is an upper
         // bound, unless the server was away meanwhile. A round of probes takes nine times the
@@ -244,7 +246,7 @@ impl Connection {
             liveness.unmeasured = Some(3 * now.saturating_since(liveness.since).min(most));
         }
         (liveness.since, liveness.sent_at, liveness.heard_at) = (now, now, now);
-        if liveness.watch.answers.is_none() {
+        if liveness.watch.answers.is_none() || unacknowledged {
             liveness.ask(now);
         }
         self.set_liveness_timer();
@@ -309,7 +311,7 @@ impl Connection {
 
     /// Notes what a datagram brought.
     pub(super) fn liveness_heard(&mut self, arrival: &Arrival) {
-        if self.liveness.get().is_none() || !arrival.authentic {
+        if self.liveness.get().is_none() || !arrival.authentic || self.ending != Ending::Open {
             return;
         }
         let (now, path) = (self.now, self.path_patience());

@@ -11,7 +11,7 @@ use crate::parts::{self, Part, PartState};
 use crate::record::{RecordId, cid};
 use crate::timer::Timer;
 use crate::tuning::{
-    AMPLIFICATION, MAX_PATH_CHALLENGES, MAX_PATH_RESPONSES, PATH_CHALLENGE_INTERVAL,
+    AMPLIFICATION, MAX_PATH_CHALLENGES, MAX_PATH_RESPONSES, MAX_QUESTIONS, PATH_CHALLENGE_INTERVAL,
 };
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -39,6 +39,13 @@ struct PathCheck {
     candidate: Option<Candidate>,
     /// Cookies of path challenges to be answered, and the addresses to answer to.
     responses: VecDeque<(AddressPair, [u8; 8])>,
+}
+
+impl Candidate {
+    /// The number of challenges.
+    const fn most_tries(&self) -> u8 {
+        if self.is_own { MAX_QUESTIONS } else { MAX_PATH_CHALLENGES }
+    }
 }
 
 /// What challenges to the peer's own address may take; see [`AMPLIFICATION`].
@@ -283,7 +290,7 @@ impl Connection {
     /// A challenge was not answered in time.
     pub(super) fn path_challenge_lost(&mut self) {
         match self.path.candidate() {
-            Some(candidate) if candidate.tries < MAX_PATH_CHALLENGES => {
+            Some(candidate) if candidate.tries < candidate.most_tries() => {
                 candidate.challenge_due = true;
             }
             Some(candidate) if candidate.is_own => self.abandon(CloseReason::Replaced),
@@ -352,6 +359,7 @@ impl Connection {
             .overhead(ContentType::RETURN_ROUTABILITY_CHECK, self.last_control());
         let candidate = self.path.candidate().filter(|candidate| candidate.challenge_due)?;
         candidate.challenge_due = false;
+        let doublings = if candidate.is_own { 1 << candidate.tries.min(MAX_QUESTIONS) } else { 1 };
         candidate.tries += 1;
         let to = candidate.way;
         // An attacker that sends a copy with a third party's source address cannot make us send
@@ -360,7 +368,7 @@ impl Connection {
             candidate.sent + overhead + PathMessage::LEN > AMPLIFICATION * candidate.received;
         // What went to the old address was not answered, which says nothing about the new one.
         let timeout = self.retransmission.timeout().min(self.settings().initial_timeout);
-        let interval = PATH_CHALLENGE_INTERVAL.max(timeout * 2);
+        let interval = PATH_CHALLENGE_INTERVAL.max(timeout * 2) * doublings;
         self.timers.set(Timer::PathChallenge, self.now + interval);
         if much {
             return None;

@@ -353,14 +353,9 @@ impl Endpoint {
             return None;
         }
         // When the handshake of a known client completes, it takes over the slot of the client's old
-        // association, unless the client may still have that one.
-        let takes_over = known && (self.has_free_slot() || !self.may_have_more_at(from));
-        let room = if takes_over { Some(SlotSource::Free) } else { self.room(proof) };
+        // association, or none is free for it.
+        let room = if known { Some(SlotSource::Free) } else { self.room(proof) };
         let Some(room) = room else {
-            if let Some(old) = self.by_peer.get(&from).copied().filter(|_| known) {
-                // If it has lost it, it finds room when it comes again.
-                self.ask(old);
-            }
             self.stats.full += 1;
             self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
             return None;

@@ -80,18 +80,13 @@ impl Endpoint {
 
     /// Whether each end finds an association by its connection ID, so that the client may keep it
     /// when it begins another one at the same address.
-    pub(super) fn is_found_by_id(&self, handle: Handle) -> bool {
+    fn is_found_by_id(&self, handle: Handle) -> bool {
         let connection = self.entries.get(&handle).map(|entry| entry.connection.view());
         connection.is_some_and(|of| of.is_connected() && of.has_own_ids() && of.sends_with_id())
     }
 
-    /// Whether the client at an address may have another association beside the one it has.
-    pub(super) fn may_have_more_at(&self, from: SocketAddr) -> bool {
-        self.by_peer.get(&from).is_some_and(|handle| self.is_found_by_id(*handle))
-    }
-
     /// Asks the peer of an association whether it still has it.
-    pub(super) fn ask(&mut self, handle: Handle) -> bool {
+    fn ask(&mut self, handle: Handle) -> bool {
         let now = self.now;
         let asked = self
             .entries

@@ -107,11 +107,6 @@ impl Endpoint {
         (gives_way && fits(handshakes - 1)).then_some(SlotSource::Of(oldest))
     }
 
-    /// Whether one more session can have a slot without another one losing its own.
-    pub(super) fn has_free_slot(&self) -> bool {
-        self.config.slots.most.is_none_or(|most| self.slots.sessions.len() < most.get())
-    }
-
     /// The session that is evicted if a client completes its handshake now.
     fn candidate(&mut self) -> Option<Handle> {
         match self.config.slots.when_full {

@@ -102,7 +102,7 @@ fn a_recorded_hello_ends_no_live_association() {
             second.connect().assert_connected();
             if ids.is_some() {
                 // The server asks first whether the client still has its older association.
-                second.run_for(Duration::from_secs(10));
+                second.run_for(Duration::from_secs(20));
             }
             assert_eq!(
                 second.at_server.closed.take(),
@@ -201,7 +201,7 @@ fn a_hello_that_was_held_back_ends_no_live_association() {
         assert_alive(&mut fourth);
         if ids.is_some() {
             // The server asks first whether the client still has its older association.
-            fourth.run_for(Duration::from_secs(10));
+            fourth.run_for(Duration::from_secs(20));
         }
         assert_eq!(fourth.server.open_connections(), 1);
     }

@@ -575,7 +575,7 @@ fn associations_of_one_identity_at_one_address_stay_as_long_as_their_client_has_
         let next = crowd.connect(&ours, 0, 0);
         crowd.run_for(Duration::from_secs(1));
         assert_eq!(crowd.servers[0].open_connections(), 21, "{version}: the last one is asked");
-        crowd.run_for(Duration::from_secs(30));
+        crowd.run_for(Duration::from_secs(40));
         assert!(crowd.connected.contains(&next), "{version}");
         assert_eq!(crowd.servers[0].open_connections(), 20, "{version}: the last one has ended");
     }

@@ -306,7 +306,7 @@ fn a_client_that_starts_anew_at_its_address_takes_its_own_place() {
             second.connect().assert_connected();
             if ids.is_some() {
                 // The server asks first whether the client still has its older association.
-                second.run_for(Duration::from_secs(10));
+                second.run_for(Duration::from_secs(20));
             }
             assert_eq!(second.at_server.closed, Some(CloseReason::Replaced));
             assert_eq!(second.server.open_connections(), 1);

@@ -619,7 +619,7 @@ async fn serve(lane: Arc<Lane>, flows: Arc<Mutex<Flows>>, shared: Arc<Shared>) {
     loop {
         if let Err(error) = lane.driver.run().await {
             tracing::warn!("a socket towards {}: {error}", Named(lane.server));
-            lane.driver.call(|endpoint, _, now| endpoint.close_all(now));
+            lane.driver.call(|_, host, _| host.fail());
         }
         let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
         if flows.lanes.remove(&lane, &shared) {

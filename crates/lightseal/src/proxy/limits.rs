@@ -26,7 +26,7 @@ const MOST_COUNTED: usize = 65_536;
 
 /// How long a client's former flow at its address may stay beside a new one that is beyond the limit of
 /// its network. The endpoint asks by then whether the former one is still there.
-const REPLACED_WITHIN: Duration = Duration::from_secs(5);
+const REPLACED_WITHIN: Duration = Duration::from_secs(20);
 
 /// The shortest time between two searches for networks and identities that need not be counted any
 /// more.
@@ -592,13 +592,13 @@ mod tests {
                 let done = ledger.complete(at(0), (*handle, peer), &"psk:a".into(), |of| *of);
                 assert_eq!(done, Ok(None));
             }
-            assert_eq!(ledger.next_beyond(at(4)), None);
+            assert_eq!(ledger.next_beyond(at(19)), None);
             if replaces {
                 ledger.ended(handles[0]);
             }
             let expected = (!replaces).then_some((handles[1], peer));
-            assert_eq!(ledger.next_beyond(at(5)), expected, "replaces: {replaces}");
-            assert_eq!(ledger.next_beyond(at(5)), None);
+            assert_eq!(ledger.next_beyond(at(20)), expected, "replaces: {replaces}");
+            assert_eq!(ledger.next_beyond(at(20)), None);
             assert_eq!(ledger.networks.values().copied().collect::<Vec<_>>(), [1]);
         }
     }

@@ -90,10 +90,11 @@ impl Sharing {
     /// Notes what an association with `server` shows.
     pub(super) fn note(&self, server: SocketAddr, connection: &Connection, answers: bool) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let by_ids = connection.has_own_ids() && connection.sends_with_id();
-        if by_ids && answers {
+        let may_be_asked = connection.negotiated().is_some_and(|agreed| agreed.return_routability);
+        let keeps = connection.has_own_ids() && connection.sends_with_id() && may_be_asked;
+        if keeps && answers {
             *known = Some(server);
-        } else if !by_ids && *known == Some(server) {
+        } else if !keeps && *known == Some(server) {
             *known = None;
         }
     }
@@ -227,6 +228,7 @@ impl LaneHost {
         }
         (flow.active_at, flow.sent_at) = (now, now);
         if self.senders.back() != Some(&handle) {
+            self.senders.retain(|sender| *sender != handle);
             if self.senders.len() == MOST_ASKED {
                 self.senders.pop_front();
             }
@@ -245,17 +247,30 @@ impl LaneHost {
     }
 
     /// A hint came, which does not say which association it is about. It may also say that a silent
-    /// server is back.
-    fn take_hint(&mut self, now: Instant, endpoint: &mut Endpoint) {
+    /// server is back. Returns `false` if it is heeded later.
+    fn take_hint(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
         if self.hinted_at.is_some_and(|last| now.saturating_since(last) < HINT_GAP) {
-            return;
+            return false;
         }
+        self.hinted = false;
         self.hinted_at = Some(now);
         self.suspect(now, endpoint);
         if self.silent > 0 {
             self.flows.values_mut().for_each(|flow| flow.hinted |= flow.silent);
             self.shared.attention.call();
         }
+        true
+    }
+
+    /// The socket has failed: all flows end.
+    pub(super) fn fail(&mut self) {
+        let Self { flows, shared, number, .. } = self;
+        let mut ended = shared.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.extend(
+            flows.drain().map(|(handle, flow)| (flow.application, FlowId(*number, handle))),
+        );
+        (self.handshakes, self.silent) = (0, 0);
+        shared.attention.ended();
     }
 
     /// The server's name and address, for the log.
@@ -402,10 +417,7 @@ impl EngineHost<Endpoint> for LaneHost {
     }
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
-        let hinted = std::mem::take(&mut self.hinted);
-        if hinted {
-            self.take_hint(now, endpoint);
-        }
+        let hinted = self.hinted && self.take_hint(now, endpoint);
         for handle in self.touched.drain(..) {
             let Some(flow) = self.flows.get_mut(&handle) else { continue };
             let Some(connection) = endpoint.connection(handle) else { continue };

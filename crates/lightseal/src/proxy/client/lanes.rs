@@ -13,9 +13,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use tokio::net::UdpSocket;
 
-/// The most sockets that flows with one server share. Handshakes at one socket follow each other, and
-/// this many run at a time.
-const MOST_SHARED: usize = 16;
+/// How many sockets flows with one server share before handshakes wait for each other: those at one
+/// socket follow each other.
+const MOST_FREE: usize = 16;
+
+/// How many handshakes wait at each socket before more sockets are opened, and how many these are at
+/// most: when a server was restarted, all flows begin anew at a time.
+const MOST_WAITING: usize = 4;
+const MOST_SHARED: usize = 256;
 
 /// How a flow begins.
 #[derive(Debug)]
@@ -62,7 +67,10 @@ impl Lanes {
         shares: bool,
         flow: &FlowBeginning<'_>,
     ) -> io::Result<(Flow, Option<Arc<Lane>>)> {
-        if shares && shared.sharing.with(flow.server)
+        // Without a watch nobody would notice a flow that the server has ended for another one.
+        if shares
+            && flow.watch.is_some()
+            && shared.sharing.with(flow.server)
             && let Some(lane) = self.shared_lane(flow)
             // It may turn out that its last association has no connection ID.
             && let Ok(begun) = begin_at(&lane, flow)
@@ -88,8 +96,9 @@ impl Lanes {
             answers.then_some(((busy, waiting), lane))
         });
         let loads: Vec<_> = loads.collect();
-        let ((busy, _), lane) = loads.iter().min_by_key(|(load, _)| *load)?;
-        (!busy || loads.len() >= MOST_SHARED).then(|| Arc::clone(lane))
+        let ((busy, waiting), lane) = loads.iter().min_by_key(|(load, _)| *load)?;
+        let most = if *waiting < MOST_WAITING { MOST_FREE } else { MOST_SHARED };
+        (!busy || loads.len() >= most).then(|| Arc::clone(lane))
     }
 
     fn open(

@@ -88,12 +88,15 @@ impl ClientProxy {
         if flow.note(|host, _| host.is_connected()) != Some(false) {
             return false;
         }
-        let unheard = flow.look(|connection, host, now| self.is_unheard(connection, host, now));
-        let (unheard, server) = (unheard == Some(true), flow.lane.server);
+        let state = flow.look(|connection, host, now| {
+            (self.is_unheard(connection, host, now), connection.stats().sent.datagrams == 0)
+        });
+        let ((unheard, waits), server) = (state.unwrap_or_default(), flow.lane.server);
         if unheard {
             self.options.server.silent(server);
         }
-        unheard && self.options.server.current().is_some_and(|now| now != server)
+        // A handshake that waits for others with a server that does not answer need not try it itself.
+        (unheard || waits) && self.options.server.current().is_some_and(|now| now != server)
     }
 
     /// If the handshake beside an application's flow is not answered, begins another one at another
