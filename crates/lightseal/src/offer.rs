@@ -44,7 +44,7 @@ pub(crate) struct OfferArgs {
     allow_no_extended_master_secret: bool,
     /// Length of the connection IDs in records to this end, 0 to 32 bytes, or off. A client whose
     /// address changes keeps its flows if the server gives it a connection ID [default: 4 (server),
-    /// 2 (client)].
+    /// 2 (client proxy), 0 (s_client)].
     #[arg(help_heading = HEADING, long, value_name = "BYTES|off", value_parser = connection_ids)]
     connection_ids: Option<ConnectionIds>,
     /// Accept the new address of a peer with connection IDs even if it cannot be checked (RFC
