@@ -35,7 +35,10 @@ fn routed() -> Reading {
     read(routing)
         .needs("datagrams >= 100000")
         .needs("fragments == 6")
-        .line("{datagrams} arrived, {misrouted} at a wrong node; {unanswered} without an answer")
+        .line(
+            "{datagrams} arrived, {misrouted} at a wrong node; {unanswered} without an answer; \
+            {repeated} sent again because answers were lost",
+        )
         .reduced(sum, "", ["misrouted", "unanswered"].join(", "))
 }
 

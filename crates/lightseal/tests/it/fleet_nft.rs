@@ -10,6 +10,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -122,27 +123,42 @@ fn answer(socket: &UdpSocket) -> Arrived {
     }
 }
 
+/// How many datagrams are sent from one port before their answers are awaited.
+const BURST: u64 = 64;
+
 /// Sends `count` datagrams of all kinds from changing ports, and waits for the answers, whose source
-/// has to be the fleet's address. Returns how many were not answered.
-fn talk(version: usize, count: u64) -> u64 {
+/// has to be the fleet's address. A busy machine may lose some on the way: a burst that is not
+/// answered as a whole is sent again, twice at most. Returns how many datagrams were not answered then,
+/// and how many were sent again.
+fn talk(version: usize, count: u64) -> [u64; 2] {
+    let [mut missing, mut repeated] = [0; 2];
+    for first in (0..count).step_by(BURST as usize) {
+        let numbers = first..count.min(first + BURST);
+        for again in [true, true, false] {
+            match unanswered(version, numbers.clone()) {
+                0 => break,
+                _ if again => repeated += numbers.end - numbers.start,
+                last => missing += last,
+            }
+        }
+    }
+    [missing, repeated]
+}
+
+/// Sends the datagrams of these numbers from one port, and returns how many were not answered.
+fn unanswered(version: usize, numbers: Range<u64>) -> u64 {
     let fleet = SocketAddr::new(FLEET[version].parse().unwrap(), PORT);
     let any: IpAddr = if version == 0 { [0; 4].into() } else { [0; 16].into() };
-    let mut missing = 0;
-    let mut buf = [0; 2048];
-    const BURST: u64 = 64;
-    for first in (0..count).step_by(BURST as usize) {
-        let socket = UdpSocket::bind((any, 0)).unwrap();
-        // Answers of another source are dropped here, and missed.
-        socket.connect(fleet).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
-        let burst = BURST.min(count - first);
-        for number in first..first + burst {
-            socket.send(&datagram(number / 7 % 4, number).0).unwrap();
-        }
-        let answered = (0..burst).take_while(|_| socket.recv(&mut buf).is_ok()).count();
-        missing += burst - answered as u64;
+    let socket = UdpSocket::bind((any, 0)).unwrap();
+    // Answers of another source are dropped here, and missed.
+    socket.connect(fleet).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    for number in numbers.clone() {
+        socket.send(&datagram(number / 7 % 4, number).0).unwrap();
     }
-    missing
+    let mut buf = [0; 2048];
+    let answered = numbers.clone().take_while(|_| socket.recv(&mut buf).is_ok()).count();
+    numbers.end - numbers.start - answered as u64
 }
 
 /// The value of a counter of the rules.
@@ -198,6 +214,7 @@ fn shared_out(count: u64) -> Figures {
     );
     let mut figures = Figures::default();
     for (version, family) in ["ip", "ip6"].into_iter().enumerate() {
+        let mut sent = 0;
         for move_slots in [false, true] {
             let serving = nodes.iter().enumerate();
             let mut serving: Vec<_> = serving.map(|(at, node)| serve(node, at, version)).collect();
@@ -210,7 +227,10 @@ fn shared_out(count: u64) -> Figures {
                     load(rules);
                 }
             }
-            figures.unanswered += talking.recv().unwrap();
+            let [unanswered, repeated] = talking.recv().unwrap();
+            figures.unanswered += unanswered;
+            figures.repeated += repeated;
+            sent += count + repeated;
             let ended = ip_socket(version);
             let mut arrived = Vec::new();
             for (at, serving) in serving.into_iter().enumerate() {
@@ -238,7 +258,7 @@ fn shared_out(count: u64) -> Figures {
         }
         load(&rules(&[0, 1, 2, LOCAL], &["--map"]));
         let (by_id, by_address) = (counter(family, "by_id"), counter(family, "by_address"));
-        assert_eq!(by_id + by_address, 2 * count, "{family}");
+        assert_eq!(by_id + by_address, sent, "{family}");
         // A datagram in fragments goes nowhere, and is counted.
         clients.call(move || {
             ip_socket(version).send_to(&[0x3f; 4000], (FLEET[version], PORT)).unwrap();
@@ -259,8 +279,10 @@ struct Figures {
     datagrams: u64,
     /// Datagrams of a slot or a sender that was another node's.
     misrouted: u64,
-    /// Datagrams without an answer from the fleet's address.
+    /// Datagrams without an answer from the fleet's address, although they were sent again.
     unanswered: u64,
+    /// Datagrams that were sent again.
+    repeated: u64,
     /// Fragments that were counted and dropped, of 6.
     fragments: u64,
 }
@@ -276,16 +298,17 @@ fn the_kernel_shares_out_datagrams_by_connection_id() {
     alone(move || match skip::program_there("nft", "nftables") {
         Ok(()) => {
             let figures = shared_out(all / 4);
-            let Figures { datagrams, misrouted, unanswered, fragments } = figures;
+            let Figures { datagrams, misrouted, unanswered, repeated, fragments } = figures;
             if let Ok(path) = std::env::var("LIGHTSEAL_ROUTED_REPORT") {
                 let report = serde_json::json!({
                     "datagrams": datagrams, "misrouted": misrouted,
-                    "unanswered": unanswered, "fragments": fragments,
+                    "unanswered": unanswered, "repeated": repeated, "fragments": fragments,
                 });
                 std::fs::write(path, report.to_string()).unwrap();
             }
-            let expected = Figures { datagrams: all, misrouted: 0, unanswered: 0, fragments: 6 };
-            assert_eq!(figures, expected);
+            println!("{figures:?}");
+            assert_eq!((misrouted, unanswered, fragments), (0, 0, 6), "{figures:?}");
+            assert!((all..=all + repeated).contains(&datagrams), "{figures:?}");
         }
         Err(reason) => skip::test(reason),
     });
