@@ -42,6 +42,19 @@ struct PathCheck {
 }
 
 impl Candidate {
+    /// A check that is to begin.
+    const fn at(way: AddressPair) -> Self {
+        Self {
+            way,
+            cookies: Vec::new(),
+            tries: 0,
+            challenge_due: true,
+            received: 0,
+            sent: 0,
+            is_own: false,
+        }
+    }
+
     /// The number of challenges.
     const fn most_tries(&self) -> u8 {
         if self.is_own { MAX_QUESTIONS } else { MAX_PATH_CHALLENGES }
@@ -215,15 +228,7 @@ impl Connection {
         } else if self.checks_paths() {
             self.timers.stop(Timer::PathChallenge);
             let check = self.path.check.get_or_insert_with(part, PathCheck::default);
-            check.candidate = Some(Candidate {
-                way,
-                cookies: Vec::new(),
-                tries: 0,
-                challenge_due: true,
-                received: 0,
-                sent: 0,
-                is_own: false,
-            });
+            check.candidate = Some(Candidate::at(way));
         } else if self.settings().unchecked_address_change
             && !self.held.has_newer_from(self.path.to.peer, record)
         {
@@ -243,8 +248,8 @@ impl Connection {
     }
 
     /// Asks the peer whether it still has this association, because it has begun another one at the
-    /// same address (RFC 9147, section 5.11). If it does not answer, the association ends. Returns `false` if the peer cannot
-    /// be asked: it takes part in no return routability checks.
+    /// same address (RFC 9147, section 5.11). If it does not answer, the association ends. Returns
+    /// `false` if the peer cannot be asked: it takes part in no return routability checks.
     pub(crate) fn ask_whether_kept(&mut self, now: Instant) -> bool {
         self.now = self.now.max(now);
         let Some(part) = parts::ConnectionIds::INCLUDED.filter(|_| self.checks_paths()) else {
@@ -257,16 +262,9 @@ impl Connection {
         if self.path.candidate().is_none() {
             let way = self.path.to;
             let check = self.path.check.get_or_insert_with(part, PathCheck::default);
-            check.candidate = Some(Candidate {
-                way,
-                cookies: Vec::new(),
-                tries: 0,
-                challenge_due: true,
-                // It has proved this address.
-                received: KNOWN_ADDRESS_BYTES,
-                sent: 0,
-                is_own: true,
-            });
+            // The peer has proved this address.
+            let received = KNOWN_ADDRESS_BYTES;
+            check.candidate = Some(Candidate { is_own: true, received, ..Candidate::at(way) });
         }
         true
     }

@@ -26,8 +26,8 @@ pub(super) struct Entry {
     pub(super) hello: [u8; 32],
     /// When the cookie of that hello was made, if it had one.
     pub(super) cookie: Option<Instant>,
-    /// While this handshake is not complete: the connected association whose peer has this address
-    /// too. It is the client's own older association, or that of another client which has moved to
+    /// The association whose peer had this address too when this handshake began. It may end when the
+    /// handshake is complete. It is the client's own older association, or that of another client which has moved to
     /// the address.
     pub(super) replaces: Option<Handle>,
     /// When the client was accepted: its handshake began.

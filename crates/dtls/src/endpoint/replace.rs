@@ -65,8 +65,8 @@ impl Endpoint {
     /// section 5.11). A client that can tell its associations apart by connection IDs may keep both:
     /// the older one ends if it does not answer.
     pub(super) fn replace_older(&mut self, handle: Handle) {
-        let Some(entry) = self.entries.get_mut(&handle) else { return };
-        let Some(old) = entry.replaces.take() else { return };
+        // It stays known: datagrams go to it again when the newer one ends.
+        let Some(old) = self.entries.get(&handle).and_then(|entry| entry.replaces) else { return };
         let (Some(entry), Some(older)) = (self.entries.get(&handle), self.entries.get(&old)) else {
             return;
         };

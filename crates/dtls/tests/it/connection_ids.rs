@@ -416,6 +416,18 @@ impl Crowd {
         let _ = connection.send(self.now, payload, &mut []).unwrap();
     }
 
+    /// Sends a payload on each association, and asserts that its answer comes to the same one.
+    fn assert_answers(&mut self, all: &[Handle], what: &str) {
+        self.received.clear();
+        for (n, handle) in all.iter().enumerate() {
+            self.send(*handle, format!("for {n}").as_bytes());
+        }
+        self.run_for(Duration::from_secs(1));
+        self.received.sort();
+        let expected = all.iter().enumerate().map(|(n, h)| (*h, format!("for {n}").into_bytes()));
+        assert!(self.received == expected.collect::<Vec<_>>(), "{what}: one answer each");
+    }
+
     fn transmit(&mut self, direction: Direction, server: usize, datagram: Vec<u8>) {
         self.sent += 1;
         if self.silent != Some(server)
@@ -520,27 +532,13 @@ fn one_socket_carries_a_hundred_associations_with_one_server_and_more_with_other
         assert_eq!(crowd.connected.len(), 160, "{version} {lose:?}: {:?}", crowd.closed);
         assert_eq!(crowd.servers[0].open_connections(), 100);
         crowd.lose = None;
-        crowd.received.clear();
-        for (n, handle) in all.iter().enumerate() {
-            crowd.send(*handle, format!("for {n}").as_bytes());
-        }
-        crowd.run_for(Duration::from_secs(1));
-        crowd.received.sort();
-        let expected: Vec<_> =
-            all.iter().enumerate().map(|(n, h)| (*h, format!("for {n}").into_bytes())).collect();
-        assert!(crowd.received == expected, "{version} {lose:?}: each answer at its association");
+        crowd.assert_answers(&all, &format!("{version} {lose:?}"));
         // The IDs that change later are the endpoint's too.
         for handle in &all {
             crowd.client.connection_mut(*handle).unwrap().rotate_connection_id(crowd.now);
         }
         crowd.run_for(Duration::from_secs(2));
-        crowd.received.clear();
-        for (n, handle) in all.iter().enumerate() {
-            crowd.send(*handle, format!("for {n}").as_bytes());
-        }
-        crowd.run_for(Duration::from_secs(1));
-        crowd.received.sort();
-        assert!(crowd.received == expected, "{version} {lose:?}: after new connection IDs");
+        crowd.assert_answers(&all, &format!("{version} {lose:?}, after new connection IDs"));
         crowd.client.close_all(crowd.now);
         crowd.run_for(Duration::from_secs(30));
         assert_eq!((crowd.client.open_connections(), crowd.closed.len()), (0, 160));
@@ -561,14 +559,7 @@ fn associations_of_one_identity_at_one_address_stay_as_long_as_their_client_has_
         assert_eq!(crowd.connected.len(), 20, "{version} {lose:?}: {:?}", crowd.closed);
         assert_eq!(crowd.servers[0].open_connections(), 20, "{version} {lose:?}");
         crowd.lose = None;
-        for (n, handle) in all.iter().enumerate() {
-            crowd.send(*handle, format!("for {n}").as_bytes());
-        }
-        crowd.run_for(Duration::from_secs(1));
-        crowd.received.sort();
-        let expected: Vec<_> =
-            all.iter().enumerate().map(|(n, h)| (*h, format!("for {n}").into_bytes())).collect();
-        assert!(crowd.received == expected, "{version} {lose:?}: each answer at its association");
+        crowd.assert_answers(&all, &format!("{version} {lose:?}"));
         // The client loses its associations. Associations that have answered before stay until they idle.
         crowd.client = Endpoint::client(ours.clone(), Random::insecure(98)).unwrap();
         crowd.connected.clear();
@@ -578,6 +569,43 @@ fn associations_of_one_identity_at_one_address_stay_as_long_as_their_client_has_
         crowd.run_for(Duration::from_secs(40));
         assert!(crowd.connected.contains(&next), "{version}");
         assert_eq!(crowd.servers[0].open_connections(), 20, "{version}: the last one has ended");
+    }
+}
+
+/// While all slots are taken, another client at the address of a silent one, such as a host that got it
+/// from a NAT, is refused and ends nothing. The client itself is refused until it has been asked.
+#[test]
+fn a_stranger_at_a_silent_clients_address_ends_no_association_while_slots_are_taken() {
+    for version in [Dtls13, Dtls12] {
+        let [ours, theirs] = crowd_settings(version, Some(2), Some(4));
+        let mut crowd = Crowd::new(1, &ours, &theirs);
+        let keys: Vec<Psk> = (0..2).map(psk).collect();
+        let slots = SessionSlots::at_most(NonZeroUsize::MIN, WhenFull::Refuse);
+        let config = ServerConfig::with(Arc::new(keys), theirs.clone()).unwrap().with_slots(slots);
+        crowd.servers[0] = Endpoint::server(Arc::new(config), Random::insecure(5));
+        let silent = crowd.connect(&ours, 0, 0);
+        crowd.run_for(Duration::from_secs(1));
+        assert!(crowd.connected.contains(&silent), "{version}");
+        let other = |seed| Endpoint::client(ours.clone(), Random::insecure(seed)).unwrap();
+        let sleeper = std::mem::replace(&mut crowd.client, other(94));
+        // One that has the key of another identity, and one that has none.
+        for n in [1, 2] {
+            crowd.connected.clear();
+            crowd.connect(&ours, 0, n);
+            crowd.run_for(Duration::from_secs(90));
+            assert_eq!(crowd.servers[0].open_connections(), 1, "{version} {n}");
+        }
+        crowd.client = sleeper;
+        crowd.assert_answers(&[silent], &version.to_string());
+        // The client has lost its association.
+        crowd.client = other(93);
+        crowd.connected.clear();
+        crowd.connect(&ours, 0, 0);
+        crowd.run_for(Duration::from_secs(90));
+        assert_eq!(crowd.servers[0].open_connections(), 0, "{version}: nobody has answered for it");
+        let next = crowd.connect(&ours, 0, 0);
+        crowd.run_for(Duration::from_secs(1));
+        crowd.assert_answers(&[next], &version.to_string());
     }
 }
 

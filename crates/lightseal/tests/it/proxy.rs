@@ -252,6 +252,40 @@ fn more_flows_than_allowed_are_refused() {
     echoes(&sockets[0], &local, b"still there");
 }
 
+/// The server sees from how many ports the flows come.
+#[test]
+fn flows_share_a_socket_unless_each_is_to_have_its_own() {
+    const FLOWS: usize = 12;
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let path = dir.path("server.json");
+    let service = echo().to_string();
+    for (version, own) in [("1.3", false), ("1.2", false), ("1.3", true)] {
+        let more = ["--dtls", version, "--stats-file", &path];
+        let (mut server, address) = start("server", &service, &keys, &more);
+        let flag: &[&str] = if own { &["--socket-per-flow"] } else { &[] };
+        let (mut client, local) = start("client", &address, &keys, flag);
+        let sockets: Vec<_> = (0..FLOWS).map(|_| application()).collect();
+        for round in 0..2 {
+            sockets.iter().for_each(|socket| echoes(socket, &local, &[round, 9]));
+        }
+        let _ = std::fs::remove_file(&path);
+        server.signal("USR1");
+        let text = eventually(|| std::fs::read_to_string(&path).ok());
+        let report: Value = serde_json::from_str(&text).unwrap();
+        let peers = report["peers"].as_array().unwrap();
+        let ports: BTreeSet<_> = peers.iter().map(|peer| peer["address"].to_string()).collect();
+        assert_eq!(peers.len(), FLOWS, "{version}: {report:#}");
+        // A flow that begins while another one's handshake is under way opens a socket.
+        let right = if own { ports.len() == FLOWS } else { ports.len() <= FLOWS / 2 };
+        assert!(right, "{version}, {} ports: {report:#}", ports.len());
+        client.signal("TERM");
+        assert_eq!(client.wait(), Some(0));
+        server.signal("TERM");
+        assert_eq!(server.wait(), Some(0));
+    }
+}
+
 #[test]
 fn a_server_with_few_slots_refuses_or_evicts() {
     let dir = TempDir::new();

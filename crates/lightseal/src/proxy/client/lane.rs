@@ -22,7 +22,8 @@ use lightseal_dtls::{
 use lightseal_net::address::Named;
 use lightseal_net::socket::AddressedSocket;
 use lightseal_net::tokio::{Driver, EngineHost};
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -179,10 +180,7 @@ pub(super) struct LaneHost {
     deliveries: Deliveries,
     /// Associations that are to be looked at when the engine has no more events.
     touched: Vec<Handle>,
-    /// Which associations sent last.
-    senders: VecDeque<Handle>,
-    /// Whether a hint came that says that the server does not know an association, and when the last
-    /// one was heeded.
+    /// Whether a hint or an ICMP error came, and when the last one was heeded.
     hinted: bool,
     hinted_at: Option<Instant>,
     /// The number of flows whose handshake is not complete.
@@ -200,7 +198,6 @@ impl LaneHost {
             flows: HashMap::new(),
             deliveries: Deliveries::new(|application| Named::from(application).to_string()),
             touched: Vec::new(),
-            senders: VecDeque::new(),
             hinted: false,
             hinted_at: None,
             handshakes: 0,
@@ -227,34 +224,25 @@ impl LaneHost {
             return;
         }
         (flow.active_at, flow.sent_at) = (now, now);
-        if self.senders.back() != Some(&handle) {
-            self.senders.retain(|sender| *sender != handle);
-            if self.senders.len() == MOST_ASKED {
-                self.senders.pop_front();
-            }
-            self.senders.push_back(handle);
-        }
     }
 
-    /// A sign came that the server may have lost associations, which anybody can forge: the flows that
-    /// sent last ask it.
-    fn suspect(&mut self, now: Instant, endpoint: &mut Endpoint) {
-        for handle in self.senders.drain(..) {
-            if let Some(mut connection) = endpoint.connection_mut(handle) {
-                connection.suspect(now);
-            }
-        }
-    }
-
-    /// A hint came, which does not say which association it is about. It may also say that a silent
-    /// server is back. Returns `false` if it is heeded later.
+    /// A sign came that the server may have lost associations or be back. It does not say which
+    /// association it is about, and anybody can forge it: the flows that sent last since the sign before
+    /// ask the server. Returns `false` if it is heeded later.
     fn take_hint(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
         if self.hinted_at.is_some_and(|last| now.saturating_since(last) < HINT_GAP) {
             return false;
         }
         self.hinted = false;
-        self.hinted_at = Some(now);
-        self.suspect(now, endpoint);
+        let before = self.hinted_at.replace(now).unwrap_or(Instant::ZERO);
+        let sent = self.flows.iter().map(|(handle, flow)| (flow.sent_at, *handle));
+        let mut senders: Vec<_> = sent.filter(|(at, _)| *at >= before).collect();
+        senders.sort_unstable_by_key(|(at, _)| Reverse(*at));
+        for (_, handle) in senders.into_iter().take(MOST_ASKED) {
+            if let Some(mut connection) = endpoint.connection_mut(handle) {
+                connection.suspect(now);
+            }
+        }
         if self.silent > 0 {
             self.flows.values_mut().for_each(|flow| flow.hinted |= flow.silent);
             self.shared.attention.call();
@@ -443,8 +431,8 @@ impl EngineHost<Endpoint> for LaneHost {
         self.deliveries.flush(&self.shared.totals);
     }
 
-    fn unreachable(&mut self, now: Instant, endpoint: &mut Endpoint) {
-        self.suspect(now, endpoint);
+    fn unreachable(&mut self, _: Instant, _: &mut Endpoint) {
+        self.hinted = true;
     }
 
     fn is_finished(&self, _: &Endpoint) -> bool {
