@@ -1,9 +1,9 @@
 //! The fast provider for hosts with an operating system: AWS-LC for the algorithms that it computes
 //! faster, the portable constructions for all others.
 //!
-//! | from AWS-LC | from `dtls` |
-//! |---|---|
-//! | AES-128-GCM, AES-256-GCM, ChaCha20-Poly1305, X25519, P-256, P-384, ML-KEM-768, ECDSA, Ed25519, RSA | AES-128-CCM, AES-128-CTR with LightMAC, SHA-256 and SHA-384 with HMAC and HKDF, the AES record number mask |
+//! | from AWS-LC | from `dtls` | of this crate |
+//! |---|---|---|
+//! | ChaCha20-Poly1305, X25519, P-256, P-384, ML-KEM-768, ECDSA, Ed25519, RSA | AES-128-CCM, AES-128-CTR with LightMAC, SHA-256 and SHA-384 with HMAC and HKDF, the AES record number mask | AES-128-GCM and AES-256-GCM, on x86-64 with AES-NI and PCLMULQDQ; on other processors records of more than 112 bytes go to AWS-LC |
 //!
 //! The portable SHA-256 stays, because the messages of a handshake are short, and for
 //! each of them AWS-LC allocates and copies a context. An HMAC of 32 bytes takes 600 instead of 330
@@ -17,11 +17,15 @@
 //! ```
 //! lightseal_dtls_aws_lc::PROVIDER.self_test().expect("this machine computes the known answers");
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod aead;
 mod exchange;
+mod gcm;
 mod hash;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod kernel;
 mod short_gcm;
 pub mod signatures;
 

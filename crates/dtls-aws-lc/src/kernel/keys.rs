@@ -1,0 +1,86 @@
+//! Round keys (FIPS 197, section 5.2) and powers of the hash's key.
+
+use super::{BLOCK, GROUP, field};
+use core::arch::x86_64::*;
+use zeroize::ZeroizeOnDrop;
+
+cpufeatures::new!(gcm, "aes", "pclmulqdq", "sse4.1");
+
+/// What a kernel needs of a key. It is erased on drop.
+#[derive(ZeroizeOnDrop)]
+pub(crate) struct Keys<const R: usize> {
+    /// Round keys of AES.
+    pub(super) rounds: [[u8; BLOCK]; R],
+    /// Powers of the hash's key, the first power last.
+    pub(super) powers: [[u8; BLOCK]; GROUP],
+}
+
+/// Whether the processor has the instructions of the smallest kernel.
+pub(super) fn detected() -> bool {
+    gcm::get()
+}
+
+impl<const R: usize> Keys<R> {
+    /// Expands `key`. `None` without the instructions, or if the key's length does not belong to `R`
+    /// round keys.
+    pub(super) fn expand(key: &[u8]) -> Option<Self> {
+        let words = key.len() / 4;
+        if !detected() || !matches!((key.len(), R), (16, 11) | (32, 15)) {
+            return None;
+        }
+        let mut keys = Self { rounds: [[0; BLOCK]; R], powers: [[0; BLOCK]; GROUP] };
+        let all = keys.rounds.as_flattened_mut();
+        all[..key.len()].copy_from_slice(key);
+        let mut constant = 1u8;
+        for i in words..4 * R {
+            let mut new = word(all, i - 1);
+            if i % words == 0 {
+                // SAFETY: the processor has the instructions.
+                new = unsafe { substitute(new) }.rotate_right(8) ^ u32::from(constant);
+                constant = constant << 1 ^ if constant & 0x80 == 0 { 0 } else { 0x1b };
+            } else if i % words == 4 {
+                // SAFETY: the processor has the instructions.
+                new = unsafe { substitute(new) };
+            }
+            new ^= word(all, i - words);
+            all[4 * i..4 * i + 4].copy_from_slice(&new.to_le_bytes());
+        }
+        // SAFETY: the processor has the instructions.
+        unsafe { keys.compute_powers() };
+        Some(keys)
+    }
+
+    /// The first power is the encrypted block of zeros, multiplied by x.
+    #[target_feature(enable = "aes,pclmulqdq,sse4.1")]
+    fn compute_powers(&mut self) {
+        const POLYNOMIAL: u128 = 0xc200_0000_0000_0000_0000_0000_0000_0001;
+        let mut block = [0; BLOCK];
+        store(field::encrypt(&self.rounds, _mm_setzero_si128()), &mut block);
+        let key = u128::from_be_bytes(block);
+        let first = key << 1 ^ POLYNOMIAL & 0u128.wrapping_sub(key >> 127);
+        let first = _mm_set_epi64x((first >> 64) as i64, first as i64);
+        let mut power = first;
+        for place in self.powers.iter_mut().rev() {
+            store(power, place);
+            power = field::product(power, first).reduced();
+        }
+    }
+}
+
+/// Word `i` of the expanded key, which must already have been computed.
+fn word(all: &[u8], i: usize) -> u32 {
+    u32::from_le_bytes([all[4 * i], all[4 * i + 1], all[4 * i + 2], all[4 * i + 3]])
+}
+
+/// Applies the S-box to each byte of a word.
+#[target_feature(enable = "aes")]
+fn substitute(word: u32) -> u32 {
+    let word = _mm_set1_epi32(word as i32);
+    _mm_cvtsi128_si32(_mm_aeskeygenassist_si128::<0>(word)) as u32
+}
+
+#[target_feature(enable = "sse2")]
+fn store(block: __m128i, to: &mut [u8; BLOCK]) {
+    // SAFETY: the array is as long as the register.
+    unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), block) }
+}
