@@ -1,9 +1,10 @@
 //! AEAD suites over AWS-LC.
 
 use crate::gcm::Gcm;
+use crate::library::{open, seal, unbound};
 use aes::{Aes128Enc, Aes256Enc};
 use aws_lc_rs::aead::quic::HeaderProtectionKey;
-use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::aead::{self, LessSafeKey};
 use lightseal_dtls::crypto::suites::mask::{BlockMask, Mask, Masked};
 use lightseal_dtls::crypto::suites::nonce::Iv;
 use lightseal_dtls::crypto::{Aead, Block, KeyDerivation, Protection, Record, Unauthentic};
@@ -18,10 +19,6 @@ impl Mask for ChaChaMask {
         let [a, b, ..] = self.0.new_mask(sample).expect("a sample has 16 bytes");
         [a, b]
     }
-}
-
-pub(crate) fn unbound(algorithm: &'static aead::Algorithm, key: &[u8]) -> LessSafeKey {
-    LessSafeKey::new(UnboundKey::new(algorithm, key).expect("the key has its algorithm's length"))
 }
 
 /// The keys of one direction of one epoch under ChaCha20-Poly1305.
@@ -87,31 +84,4 @@ impl Aead for Keys {
     fn open(&self, record: Record<'_>, content: &mut [u8], tag: &[u8]) -> Result<(), Unauthentic> {
         open(&self.aead, self.iv.nonce(record.number), record.header, content, tag)
     }
-}
-
-pub(crate) fn seal(
-    key: &LessSafeKey,
-    nonce: [u8; 12],
-    header: &[u8],
-    content: &mut [u8],
-    tag: &mut [u8],
-) {
-    let nonce = Nonce::assume_unique_for_key(nonce);
-    let full = key
-        .seal_in_place_separate_tag(nonce, Aad::from(header), content)
-        .expect("a record is far below the AEAD's longest message");
-    tag.copy_from_slice(full.as_ref());
-}
-
-pub(crate) fn open(
-    key: &LessSafeKey,
-    nonce: [u8; 12],
-    header: &[u8],
-    content: &mut [u8],
-    tag: &[u8],
-) -> Result<(), Unauthentic> {
-    let nonce = Nonce::assume_unique_for_key(nonce);
-    key.open_in_place_separate_tag(nonce, Aad::from(header), tag, content)
-        .map(|_| ())
-        .map_err(|_| Unauthentic)
 }

@@ -1,8 +1,8 @@
 //! AES-GCM: by a kernel of this crate, or else by RustCrypto and AWS-LC.
 
-use crate::aead::{open, seal, unbound};
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::Kernel;
+use crate::library::{open, seal, unbound};
 use crate::short_gcm::{ShortGcm, is_short};
 use aes::cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit, consts::U16};
 use aws_lc_rs::aead::{self, LessSafeKey};

@@ -26,6 +26,7 @@ mod hash;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod kernel;
+mod library;
 mod short_gcm;
 pub mod signatures;
 
