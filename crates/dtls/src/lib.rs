@@ -218,8 +218,8 @@ pub use config::MemorySessions;
 pub use config::{
     Adapt, AdaptRule, AggregationPolicy, CertificateCompression, CertificateVerifier, CertifiedKey,
     ClientAuthentication, ClientConfig, ConnectionIds, CookiePolicy, Delivery, KeyCheck, KeyLog,
-    KeyStore, Lookup, NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PinnedKeys,
-    PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordLengths, RecordNumbers,
+    KeyStore, Lookup, NumberMasks, OfferedCertificates, OnForgery, Packing, PeerKey, PeerLookup,
+    PinnedKeys, PresentedCertificate, ProtocolVersion, Psk, PskStore, RecordLengths, RecordNumbers,
     ServerConfig, Session, SessionCache, SessionKey, SessionSlots, Settings, WhenFull,
 };
 #[cfg(feature = "alloc")]

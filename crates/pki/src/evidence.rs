@@ -15,7 +15,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use lightseal_dtls::codepoints::{CertificateType, SignatureScheme};
-use lightseal_dtls::{BadCertificate, CertificateVerifier, PeerKey, PresentedCertificate};
+use lightseal_dtls::{
+    BadCertificate, CertificateVerifier, PeerKey, PeerLookup, PresentedCertificate,
+};
 use std::sync::{Mutex, PoisonError};
 
 /// The version of the form of [`Evidence`].
@@ -203,6 +205,10 @@ impl CertificateVerifier for RecordingVerifier {
 
     fn still_accepts(&self, peer: &PeerKey) -> bool {
         self.verifier.still_accepts(peer)
+    }
+
+    fn look_up(&self, client: &PeerKey) -> PeerLookup {
+        self.verifier.look_up(client)
     }
 
     fn certificate_schemes(&self) -> Vec<SignatureScheme> {

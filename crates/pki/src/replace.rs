@@ -7,7 +7,7 @@ use core::fmt;
 use lightseal_dtls::codepoints::{CertificateType, SignatureScheme};
 use lightseal_dtls::{
     BadCertificate, CertificateVerifier, CertifiedKey, KeyStore, OfferedCertificates, PeerKey,
-    PresentedCertificate,
+    PeerLookup, PresentedCertificate,
 };
 use std::sync::{PoisonError, RwLock};
 
@@ -50,6 +50,10 @@ impl CertificateVerifier for ReplaceableVerifier {
 
     fn still_accepts(&self, peer: &PeerKey) -> bool {
         self.current().still_accepts(peer)
+    }
+
+    fn look_up(&self, client: &PeerKey) -> PeerLookup {
+        self.current().look_up(client)
     }
 
     fn certificate_schemes(&self) -> Vec<SignatureScheme> {

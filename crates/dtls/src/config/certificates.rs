@@ -2,7 +2,7 @@
 
 use crate::codepoints::CertificateType;
 use crate::config::Settings;
-use crate::credential::{CertificateVerifier, KeyStore, PeerKey};
+use crate::credential::{CertificateVerifier, KeyStore, PeerKey, PeerLookup};
 use crate::error::ConfigError;
 use crate::messages::certificate_extensions::is_host_name;
 use crate::parts;
@@ -70,6 +70,18 @@ impl ServerCertificates {
             (Some(_), None) => false,
             (None, _) => !self.clients.is_required(),
         }
+    }
+
+    /// Whether a client is accepted that has proved its key.
+    pub(crate) fn look_up(&self, client: &PeerKey) -> PeerLookup {
+        self.clients.verifier().map_or(PeerLookup::Accepted, |verifier| verifier.look_up(client))
+    }
+
+    /// Whether a session of this client may be resumed. If the verifier has to ask elsewhere, the
+    /// client authenticates itself anew.
+    pub(crate) fn resumes(&self, client: Option<&PeerKey>) -> bool {
+        let is_accepted = |client| self.look_up(client) == PeerLookup::Accepted;
+        self.still_accept(client) && client.is_none_or(is_accepted)
     }
 }
 

@@ -20,7 +20,7 @@ use lightseal_aggregation::choice::Family;
 
 pub use crate::credential::{
     CertificateCompression, CertificateVerifier, CertifiedKey, KeyCheck, KeyStore, Lookup,
-    OfferedCertificates, PeerKey, PinnedKeys, PresentedCertificate, Psk, PskStore,
+    OfferedCertificates, PeerKey, PeerLookup, PinnedKeys, PresentedCertificate, Psk, PskStore,
 };
 pub use crate::record::number::NumberMasks;
 pub use certificates::ClientAuthentication;

@@ -258,7 +258,7 @@ impl CertificateOwner {
         let same_key = matches!(self.own, OwnCredential::Server(own) if own == key);
         same_key
             && self.server_name.as_deref() == server_name
-            && certificates.still_accept(self.peer.as_ref())
+            && certificates.resumes(self.peer.as_ref())
     }
 }
 

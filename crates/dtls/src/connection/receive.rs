@@ -4,13 +4,16 @@ use super::stage::Stage;
 use super::{Connection, Ending, HINT_EPOCH, Notice, Role};
 use crate::codepoints::{AlertDescription, ContentType};
 use crate::config::{OnForgery, ProtocolVersion};
+use crate::credential::PeerLookup;
 use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit, Misbehaviour};
 use crate::handshake::reassembly::{ClearMessages, Message, Offered};
 use crate::handshake::{Progress, State};
 use crate::messages::{Alert, Fragment, RecordNumber};
 use crate::parts::{self, Part};
-use crate::record::epochs::{APPLICATION_EPOCH, EARLY_EPOCH, EPOCH_12, carries_data};
+use crate::record::epochs::{
+    APPLICATION_EPOCH, EARLY_EPOCH, EPOCH_12, HANDSHAKE_EPOCH, carries_data,
+};
 use crate::record::outcomes::{Inner, Outcomes};
 use crate::record::receive_buffer::{Origin, Slot};
 use crate::record::{ConnectionId, Header12, ReceiveEpoch, RecordId, UnifiedHeader};
@@ -420,11 +423,9 @@ impl Connection {
     #[inline(never)]
     fn fragments(&mut self, epoch: u64, number: u64, content: &[u8]) -> Result<(), Fault> {
         let OfferedFragments { stored, old, refused } = self.offer_fragments(epoch, content)?;
-        while let Some(message) = self.incoming.next_message() {
-            self.message(&message)?;
-            if self.ending != Ending::Open {
-                return Ok(());
-            }
+        self.messages()?;
+        if self.ending != Ending::Open {
+            return Ok(());
         }
         // A ServerHello shows that the peer understands ACKs.
         if !refused && (stored || old) && self.acknowledges() {
@@ -436,6 +437,33 @@ impl Connection {
             self.schedule_ack(epoch);
         }
         Ok(())
+    }
+
+    /// Processes the messages that have arrived, in order. A client's Finished waits while the
+    /// verifier looks the client up.
+    fn messages(&mut self) -> Result<(), Fault> {
+        while self.incoming.has_message() && self.accepts_client()? {
+            let Some(message) = self.incoming.next_message() else { break };
+            self.message(&message)?;
+            if self.ending != Ending::Open {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the client is accepted whose Finished has arrived; `true` before that. If it is being
+    /// looked up, nothing is acknowledged, because the association would end with this process.
+    fn accepts_client(&mut self) -> Result<bool, Fault> {
+        let Stage::Handshake(handshake) = &mut self.stage else { return Ok(true) };
+        let Some(client) = handshake.state.proved_client() else { return Ok(true) };
+        let answer = self.role.look_up_client(client);
+        handshake.looks_up_client = answer == PeerLookup::Later;
+        match answer {
+            PeerLookup::Accepted => Ok(true),
+            PeerLookup::Refused(why) => Err(why.into()),
+            PeerLookup::Later => Ok(false),
+        }
     }
 
     /// Offers the handshake fragments of a record to the reassembly.
@@ -488,10 +516,11 @@ impl Connection {
         self.stage.state().is_some_and(State::expects_clear)
     }
 
-    /// Whether the handshake waits for the answer to a lookup of a DTLS 1.2 client's PSK, or for
-    /// this end's own [`SigningKey`](crate::crypto::SigningKey).
+    /// Whether the handshake waits for the answer to a lookup of a DTLS 1.2 client's PSK or of a
+    /// client's certificate or raw public key, or for this end's own
+    /// [`SigningKey`](crate::crypto::SigningKey).
     pub(crate) fn awaits_answer(&self) -> bool {
-        self.stage.state().is_some_and(State::awaits_answer)
+        self.stage.looks_up_client() || self.stage.state().is_some_and(State::awaits_answer)
     }
 
     /// Asks the [`SigningKey`](crate::crypto::SigningKey) again that answered
@@ -508,12 +537,22 @@ impl Connection {
                 Some(message) => self.message(&message),
                 None => Ok(()),
             },
+            _ if handshake.looks_up_client => self.client_answered(),
             _ => self.sign(),
         };
         if let Err(fault) = result {
             self.fail(fault);
         }
         self.after_receiving(&mut Arrival::by(self.path.to));
+    }
+
+    /// Asks the verifier again about the client whose Finished has arrived.
+    fn client_answered(&mut self) -> Result<(), Fault> {
+        self.messages()?;
+        if self.is_established() && self.acknowledges() {
+            self.schedule_ack(HANDSHAKE_EPOCH);
+        }
+        Ok(())
     }
 
     /// Asks this end's private key again to sign.

@@ -33,6 +33,8 @@ pub(super) struct Handshake {
     pub(super) waiting: Vec<Slot>,
     /// The number of DTLS 1.2 records under the handshake's keys that failed authentication.
     pub(super) wrong_keys: u64,
+    /// Whether the client's Finished waits for the answer of the verifier.
+    pub(super) looks_up_client: bool,
 }
 
 impl Stage {
@@ -44,6 +46,7 @@ impl Stage {
             refusals: 0,
             waiting: Vec::new(),
             wrong_keys: 0,
+            looks_up_client: false,
         }))
     }
 
@@ -53,6 +56,11 @@ impl Stage {
             Self::Handshake(handshake) => Some(&handshake.state),
             Self::Established(_) | Self::Ended => None,
         }
+    }
+
+    /// Whether the client's Finished waits for the answer of the verifier.
+    pub(super) const fn looks_up_client(&self) -> bool {
+        matches!(self, Self::Handshake(handshake) if handshake.looks_up_client)
     }
 
     /// Whether a renegotiation is to be refused; `None` unless a DTLS 1.2 handshake is complete.

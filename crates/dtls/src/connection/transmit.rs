@@ -202,7 +202,7 @@ impl Connection {
 
     /// Writes an ACK if one is due, under the newest keys (RFC 9147, section 7).
     fn write_acks(&mut self, buf: &mut [u8]) -> usize {
-        if !self.acks.is_due() {
+        if !self.acks.is_due() || self.stage.looks_up_client() {
             return 0;
         }
         let overhead = match self.channel.send.peek() {

@@ -24,4 +24,4 @@ pub use compression::CertificateCompression;
 pub use identity::{Identity, IdentityError};
 pub use key::{CertifiedKey, KeyStore, OfferedCertificates};
 pub use psk::{KeyCheck, Lookup, Psk, PskStore};
-pub use verifier::{CertificateVerifier, PeerKey, PinnedKeys, PresentedCertificate};
+pub use verifier::{CertificateVerifier, PeerKey, PeerLookup, PinnedKeys, PresentedCertificate};

@@ -45,6 +45,19 @@ impl PeerKey {
     }
 }
 
+/// What a [`CertificateVerifier`] knows of a client that has proved its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PeerLookup {
+    /// The client is accepted.
+    Accepted,
+    /// The client is refused for this reason.
+    Refused(BadCertificate),
+    /// The answer is not known yet. The handshake waits, and the verifier is asked again when the
+    /// program calls [`Endpoint::lookups_answered`](crate::Endpoint::lookups_answered).
+    Later,
+}
+
 /// Decides which certificates and raw public keys an end accepts of its peer.
 ///
 /// The verifier checks the chain or recognizes the key. The engine checks that the peer has the
@@ -67,6 +80,15 @@ pub trait CertificateVerifier: Send + Sync {
     /// peer's certificate is not available any more. By default it may not.
     fn still_accepts(&self, _peer: &PeerKey) -> bool {
         false
+    }
+
+    /// Whether a server accepts a client that [`verify`](Self::verify) has accepted and that has
+    /// proved its key. A verifier that must ask elsewhere begins a query, answers
+    /// [`PeerLookup::Later`], and keeps the result until it is asked again. It is also asked for
+    /// clients whose session is resumed or whose association is restored, after
+    /// [`still_accepts`](Self::still_accepts). By default each client is accepted.
+    fn look_up(&self, _client: &PeerKey) -> PeerLookup {
+        PeerLookup::Accepted
     }
 
     /// The signature schemes that this verifier accepts in certificates, where they are others than

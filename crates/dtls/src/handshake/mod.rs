@@ -471,6 +471,15 @@ impl State {
         matches!(self, Self::WaitClientFinished(_, state) if state.has_proved_key())
     }
 
+    /// The key that the client has proved, if only its Finished is missing at a server.
+    pub(crate) fn proved_client(&self) -> Option<&PeerKey> {
+        match self {
+            Self::WaitClientFinished(_, state) => state.negotiated().peer_key(),
+            Self::WaitClientFinished12(_, state) => state.peer(),
+            _ => None,
+        }
+    }
+
     /// Whether the ends of DTLS 1.2 share a PSK and have derived keys from it.
     pub(crate) const fn has_psk_12(&self) -> bool {
         match self {

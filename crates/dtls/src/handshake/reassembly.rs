@@ -186,6 +186,11 @@ impl Reassembly {
         Offered::Stored
     }
 
+    /// Whether the next message in sequence is complete.
+    pub(crate) fn has_message(&self) -> bool {
+        self.partial.iter().any(|p| p.sequence_is(self.next) && p.missing.is_empty())
+    }
+
     /// The next message in sequence, once it is complete.
     pub(crate) fn next_message(&mut self) -> Option<Message> {
         let at =

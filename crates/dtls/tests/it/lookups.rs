@@ -1,15 +1,19 @@
 //! Servers whose store or whose application decides later about a client.
 
-use lightseal_dtls::codepoints::AlertDescription;
+use crate::{certificates, certificates12};
+use lightseal_dtls::codepoints::{AlertDescription, CertificateType};
 use lightseal_dtls::tuning::{MAX_INCOMING, MAX_WAITING_HELLOS};
 use lightseal_dtls::{
-    CloseReason, Connection, CookiePolicy, Engine, Lookup, ProtocolVersion, Psk, PskStore, Random,
+    BadCertificate, CertificateVerifier, ClientAuthentication, CloseReason, Connection,
+    CookiePolicy, Engine, Lookup, PeerKey, PeerLookup, PresentedCertificate, ProtocolVersion, Psk,
+    PskStore, Random,
 };
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use testkit::drain;
 use testkit::pair::{Configs, Direction, Pair, client_address, server_address};
+use testkit::toy_signature::ToyVerifier;
 
 /// A store that answers from elsewhere: what it says now is set from outside.
 struct Remote(Arc<Mutex<Lookup>>);
@@ -283,5 +287,123 @@ fn both_ends_know_which_key_of_an_identity_was_used() {
         }
         let other = Psk::external(b"sensor 7", &[0x55; 32]).unwrap();
         assert_ne!(other.check(), check);
+    }
+}
+
+/// A verifier that accepts all keys that its peers prove, and knows later whether a client is let in.
+struct RemotePeers {
+    verifier: ToyVerifier,
+    answer: Arc<Mutex<PeerLookup>>,
+}
+
+impl CertificateVerifier for RemotePeers {
+    fn kinds(&self) -> &[CertificateType] {
+        self.verifier.kinds()
+    }
+
+    fn verify(
+        &self,
+        presented: &PresentedCertificate<'_>,
+    ) -> Result<(Vec<u8>, Option<String>), BadCertificate> {
+        self.verifier.verify(presented)
+    }
+
+    fn still_accepts(&self, peer: &PeerKey) -> bool {
+        self.verifier.still_accepts(peer)
+    }
+
+    fn look_up(&self, client: &PeerKey) -> PeerLookup {
+        assert_ne!(client.spki_sha256, [0; 32]);
+        *self.answer.lock().unwrap()
+    }
+}
+
+const PEERS: [(ProtocolVersion, CertificateType); 4] = [
+    (ProtocolVersion::Dtls13, CertificateType::RAW_PUBLIC_KEY),
+    (ProtocolVersion::Dtls13, CertificateType::X509),
+    (ProtocolVersion::Dtls12, CertificateType::RAW_PUBLIC_KEY),
+    (ProtocolVersion::Dtls12, CertificateType::X509),
+];
+
+fn remote_peers(
+    version: ProtocolVersion,
+    kind: CertificateType,
+) -> (Configs, Arc<Mutex<PeerLookup>>) {
+    let mut configs = match version {
+        ProtocolVersion::Dtls13 => certificates::mutual(CertificateType::X509, kind),
+        _ => certificates12::mutual(CertificateType::X509, kind),
+    };
+    let answer = Arc::new(Mutex::new(PeerLookup::Later));
+    let verifier = RemotePeers { verifier: ToyVerifier::new(&[kind]), answer: Arc::clone(&answer) };
+    configs.server.clients = ClientAuthentication::Required(Arc::new(verifier));
+    (configs, answer)
+}
+
+#[test]
+fn a_client_that_has_proved_its_key_waits_for_the_answer() {
+    for (version, kind) in PEERS {
+        let (configs, answer) = remote_peers(version, kind);
+        let mut pair = configs.pair(1);
+        pair.run_for(Duration::from_secs(3));
+        // The answer is still not known, and the client is told nothing.
+        pair.server.lookups_answered(pair.now);
+        pair.run_for(Duration::from_millis(100));
+        let sent_again = pair.client.stats().sent.retransmissions;
+        assert!(sent_again > 0, "{version}: nothing acknowledges its Finished");
+        assert!(pair.at_server.connected.is_none() && pair.at_server.closed.is_none());
+        assert!(pair.at_client.closed.is_none());
+        *answer.lock().unwrap() = PeerLookup::Accepted;
+        pair.server.lookups_answered(pair.now);
+        pair.run_for(Duration::from_millis(500));
+        pair.assert_connected();
+        let settled = pair.client.stats().sent.retransmissions;
+        pair.client_send(b"up");
+        pair.server_send(b"down");
+        pair.run_for(Duration::from_secs(20));
+        assert_eq!(
+            (&pair.at_server.data[..], &pair.at_client.data[..]),
+            (&[b"up".to_vec()][..], &[b"down".to_vec()][..])
+        );
+        assert_eq!(pair.client.stats().sent.retransmissions, settled, "{version}");
+    }
+}
+
+#[test]
+fn a_client_that_is_not_let_in_hears_why() {
+    for (version, kind) in PEERS {
+        let (configs, answer) = remote_peers(version, kind);
+        let mut pair = configs.pair(1);
+        pair.run_for(Duration::from_millis(900));
+        let why = BadCertificate::Other("not ours");
+        *answer.lock().unwrap() = PeerLookup::Refused(why);
+        pair.server.lookups_answered(pair.now);
+        pair.run_for(Duration::from_secs(61));
+        assert_eq!(pair.at_client.closed, Some(CloseReason::PeerAlert(why.alert())), "{version}");
+        assert!(pair.at_server.connected.is_none() && pair.at_server.closed.is_some());
+    }
+}
+
+#[test]
+fn a_session_is_resumed_only_while_its_client_is_known_to_be_let_in() {
+    for (version, kind) in PEERS {
+        for (known, resumed) in [(PeerLookup::Accepted, true), (PeerLookup::Later, false)] {
+            let (configs, answer) = remote_peers(version, kind);
+            let mut client = remote_peers(version, kind).0.client;
+            client.keys.clone_from(&configs.client.keys);
+            client.verifier.clone_from(&configs.client.verifier);
+            *answer.lock().unwrap() = PeerLookup::Accepted;
+            let mut pair = configs.pair(1);
+            pair.run_for(Duration::from_secs(3));
+            pair.assert_connected();
+            client.session = Some(pair.client.session().expect("a session"));
+            *answer.lock().unwrap() = known;
+            let mut next = pair.reconnect(client, 2);
+            next.run_for(Duration::from_secs(1));
+            *answer.lock().unwrap() = PeerLookup::Accepted;
+            next.server.lookups_answered(next.now);
+            next.run_for(Duration::from_secs(3));
+            next.assert_connected();
+            assert_eq!(next.at_server.connected.as_ref().unwrap().resumed, resumed, "{version}");
+        }
     }
 }

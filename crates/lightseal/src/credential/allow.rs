@@ -11,11 +11,13 @@
 //! and a `#`. A list without an identity is taken for a mistake, for example for a file that is just
 //! being written, unless it has the line `!revoke-all`, as in a file of pre-shared keys.
 
+use super::refused::RefusedPeers;
 use crate::failure::{Context, Failure};
 use crate::keys::{BYTE_ORDER_MARK, REVOKE_ALL};
 use lightseal_dtls::codepoints::{CertificateType, SignatureScheme};
 use lightseal_dtls::{
-    BadCertificate, CertificateVerifier, Identity, Lookup, PeerKey, PresentedCertificate, PskStore,
+    BadCertificate, CertificateVerifier, Identity, Lookup, PeerKey, PeerLookup,
+    PresentedCertificate, PskStore,
 };
 use lightseal_owner_only::file::Version;
 use lightseal_pki::SpkiHash;
@@ -23,7 +25,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// The largest list that is read, in bytes: as large as a file of pre-shared keys.
 const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -37,24 +39,13 @@ pub(crate) const NOT_LISTED: BadCertificate =
 pub(crate) struct AccessList {
     path: PathBuf,
     state: RwLock<State>,
-    refused: Mutex<Refused>,
+    refused: RefusedPeers,
 }
 
 #[derive(Debug)]
 struct State {
     identities: BTreeSet<Identity>,
     version: Version,
-}
-
-/// The peers that were refused and that no line of the log has named yet.
-#[derive(Debug, Default)]
-enum Refused {
-    #[default]
-    None,
-    /// What the line of the log says.
-    One(String),
-    /// It is not known which of them a line of the log is about.
-    Several,
 }
 
 impl AccessList {
@@ -65,7 +56,7 @@ impl AccessList {
     /// If it cannot be read, a line is no identity, or the file has none.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let state = RwLock::new(State::read(path)?);
-        Ok(Self { path: path.to_owned(), state, refused: Mutex::default() })
+        Ok(Self { path: path.to_owned(), state, refused: RefusedPeers::default() })
     }
 
     /// Whether one of the identities of a peer is on the list.
@@ -79,23 +70,14 @@ impl AccessList {
     fn admits(&self, identities: Vec<Identity>, refusal: impl FnOnce() -> String) -> bool {
         let allowed = self.allows(identities);
         if !allowed {
-            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-            *refused = match *refused {
-                Refused::None => Refused::One(refusal()),
-                Refused::One(_) | Refused::Several => Refused::Several,
-            };
+            self.refused.note(refusal);
         }
         allowed
     }
 
     /// Says in words for the log whom the list has refused since the last call; `None` if nobody.
     pub(crate) fn take_refused(&self) -> Option<String> {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::take(&mut *refused) {
-            Refused::None => None,
-            Refused::One(refusal) => Some(refusal),
-            Refused::Several => Some("it is not on the access list".to_owned()),
-        }
+        self.refused.take()
     }
 
     /// The number of identities.
@@ -264,6 +246,10 @@ impl CertificateVerifier for AllowedPeers {
         self.list.allows(identities) && self.verifier.still_accepts(peer)
     }
 
+    fn look_up(&self, client: &PeerKey) -> PeerLookup {
+        self.verifier.look_up(client)
+    }
+
     fn certificate_schemes(&self) -> Vec<SignatureScheme> {
         self.verifier.certificate_schemes()
     }
@@ -351,6 +337,6 @@ mod tests {
         assert_eq!(list.take_refused().unwrap(), "psk:b%20c is not on the access list");
         assert!(list.take_refused().is_none());
         assert!(!knock(b"b") && !knock(b"c"));
-        assert_eq!(list.take_refused().unwrap(), "it is not on the access list");
+        assert_eq!(list.take_refused().unwrap(), "it is not among the peers that are let in");
     }
 }

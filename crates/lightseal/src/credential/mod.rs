@@ -2,11 +2,13 @@
 //!
 //! - [`args`]: the flags;
 //! - [`allow`]: the access list;
-//! - [`lookup`]: pre-shared keys that a server looks up one by one.
+//! - [`lookup`]: what a server looks up one by one;
+//! - [`refused`]: who was refused, for the log.
 
 pub(crate) mod allow;
 pub(crate) mod args;
 pub(crate) mod lookup;
+mod refused;
 
 use crate::failure::{Context, Failure};
 use crate::keys::KeyFile;
@@ -23,7 +25,7 @@ use lightseal_pki::file::{
     CredentialForm, Expiration, ReloadingKeys, ReloadingVerifier, TrustFiles,
 };
 use lightseal_pki::{Clock, Settings as TrustSettings, SpkiHash, Zlib};
-use lookup::KeyLookup;
+use lookup::{KeyLookup, LookedUpPeers};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +38,7 @@ pub(crate) const FILES_POLL: Duration = Duration::from_millis(500);
 /// again while associations use them.
 pub(crate) struct Credentials {
     psks: Option<Arc<KeyFile>>,
-    /// Where a server looks keys up, if not in a file.
+    /// Where a server looks up what is not in files.
     lookup: Option<Arc<KeyLookup>>,
     keys: Option<Arc<ReloadingKeys>>,
     verifier: Option<Arc<ReloadingVerifier>>,
@@ -151,7 +153,7 @@ impl Credentials {
         Ok(Self { psks, lookup: None, keys, verifier, list, key_hashes })
     }
 
-    /// Pre-shared keys are looked up there, if there is such a source.
+    /// Keys are looked up there, if there is such a source.
     ///
     /// # Errors
     ///
@@ -159,14 +161,14 @@ impl Credentials {
     pub(crate) fn look_up_in(&mut self, lookup: Option<Arc<KeyLookup>>) -> Result<(), Failure> {
         self.lookup = lookup;
         match (&self.lookup, &self.psks) {
-            (Some(lookup), Some(_)) => {
+            (Some(lookup), Some(_)) if lookup.has_psks() => {
                 Err(Failure::new(format_args!("{lookup} takes the place of a file of keys")))
             }
             _ => Ok(()),
         }
     }
 
-    /// Where pre-shared keys are looked up, if not in a file.
+    /// Where keys are looked up that are not in files.
     pub(crate) const fn lookup(&self) -> Option<&Arc<KeyLookup>> {
         self.lookup.as_ref()
     }
@@ -192,8 +194,12 @@ impl Credentials {
     }
 
     /// Whether this end accepts certificates or raw public keys.
-    pub(crate) const fn verifies(&self) -> bool {
-        self.verifier.is_some()
+    pub(crate) fn verifies(&self) -> bool {
+        self.verifier.is_some() || self.looks_up_peers()
+    }
+
+    fn looks_up_peers(&self) -> bool {
+        self.lookup.as_ref().is_some_and(|lookup| lookup.has_peers())
     }
 
     /// Whether this end has a certificate or raw public key of its own.
@@ -213,20 +219,25 @@ impl Credentials {
             (true, true, true) => Ok(ClientPolicy::Requested),
             (true, false, true) => Ok(ClientPolicy::Ignored),
             (true, false, false) => wrong(
-                "no --ca or --pin to verify clients with; --anonymous-clients accepts everybody",
+                "no --ca, --pin or --allow-… to verify clients with; --anonymous-clients accepts \
+                 everybody",
             ),
             (false, _, true) => wrong("--anonymous-clients needs a --credential with a key"),
             (false, true, false) => wrong(
-                "--ca and --pin need a --credential with a certificate or key of this server, with \
-                 which it asks clients for theirs",
+                "--ca, --pin and --allow-… need a --credential with a certificate or key of this \
+                 server, with which it asks clients for theirs",
             ),
             (false, false, false) => Ok(ClientPolicy::Ignored),
         }
     }
 
-    /// The verifier of the peer's certificate. It heeds the access list.
+    /// The verifier of the peer's certificate. It heeds the access list, and where peers are looked up.
     pub(crate) fn verifier(&self) -> Option<Arc<dyn CertificateVerifier>> {
-        let verifier: Arc<dyn CertificateVerifier> = Arc::clone(self.verifier.as_ref()?) as _;
+        let mut verifier = self.verifier_without_list();
+        if let Some(lookup) = self.lookup.as_ref().filter(|lookup| lookup.has_peers()) {
+            verifier = Some(Arc::new(LookedUpPeers::new(verifier, Arc::clone(lookup))));
+        }
+        let verifier = verifier?;
         Some(match &self.list {
             Some(list) => Arc::new(AllowedPeers { verifier, list: Arc::clone(list) }),
             None => verifier,
@@ -318,7 +329,8 @@ impl Credentials {
     ) -> Result<ServerConfig, Failure> {
         settings.certificate_compression = compressions();
         let file = self.psks.as_ref().map(|psks| Arc::clone(psks) as Arc<dyn PskStore>);
-        let store = file.or_else(|| self.lookup.as_ref().map(|lookup| Arc::clone(lookup) as _));
+        let lookup = self.lookup.as_ref().filter(|lookup| lookup.has_psks());
+        let store = file.or_else(|| lookup.map(|lookup| Arc::clone(lookup) as _));
         let has_psks = store.is_some();
         let psks: Arc<dyn PskStore> = match (store, &self.list) {
             (Some(psks), Some(list)) => Arc::new(AllowedPsks { psks, list: Arc::clone(list) }),
@@ -326,7 +338,8 @@ impl Credentials {
             (None, _) => Arc::new(Vec::new()),
         };
         let config = ServerConfig::with(psks, settings).context("settings")?;
-        if self.list.is_some() && self.keys.is_some() && clients != ClientPolicy::Required {
+        let has_list = self.list.is_some() || self.looks_up_peers();
+        if has_list && self.keys.is_some() && clients != ClientPolicy::Required {
             return Err(Failure::new(LIST_NEEDS_IDENTITIES));
         }
         let Some(keys) = &self.keys else {
@@ -374,6 +387,8 @@ impl Credentials {
             return false;
         }
         let accepted = match (key, &self.verifier) {
+            // A key without a name counts for itself where peers are looked up.
+            (Some(key), _) if key.name.is_none() && self.looks_up_peers() => true,
             (Some(key), Some(verifier)) if changes.trust => verifier.still_accepts(key),
             _ => true,
         };
@@ -450,8 +465,8 @@ const NO_VERIFIER: &str =
 const NO_KEY: &str = "only a server with a key or certificate can ask clients for certificates";
 
 /// What a server says whose clients may be anonymous although it has an access list.
-const LIST_NEEDS_IDENTITIES: &str = "--allow refuses clients that prove no identity: s_server needs --require-client beside it, and \
-     a proxy no --anonymous-clients";
+const LIST_NEEDS_IDENTITIES: &str = "--allow and --allow-… refuse clients that prove no identity: s_server needs --require-client \
+     beside them, and a proxy no --anonymous-clients";
 
 /// What a server says that could verify clients and does not ask them.
 const NOT_ASKED: &str =

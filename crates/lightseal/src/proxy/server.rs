@@ -375,7 +375,7 @@ impl ServerHost {
 
     /// Warns about a failed handshake.
     fn complain_of_handshake(&self, peer: SocketAddr, why: &dyn std::fmt::Display) {
-        match self.options.list.as_ref().and_then(|list| list.take_refused()) {
+        match self.unlisted(why) {
             Some(refused) => self.totals.complain_of_unlisted(peer, &refused),
             None => self.totals.complain_of_handshake(peer, why),
         }

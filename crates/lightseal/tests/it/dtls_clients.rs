@@ -1,10 +1,13 @@
 //! A service and clients that notice repeated messages and handshakes.
 
 use lightseal_core::{Instant, Random};
+use lightseal_dtls::crypto::Provider;
 use lightseal_dtls::{
-    ClientConfig, Connection, ConnectionIds, Event, ProtocolVersion, Psk, Session, Settings,
+    CertifiedKey, ClientConfig, Connection, ConnectionIds, Event, PinnedKeys, ProtocolVersion, Psk,
+    Session, Settings,
 };
 use lightseal_net::blocking::Driver;
+use lightseal_pki::SpkiHash;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -63,6 +66,13 @@ pub(crate) fn identity(client: u64) -> String {
     format!("sensor-{client:09}")
 }
 
+fn settings(provider: &'static Provider, version: ProtocolVersion) -> Settings {
+    let mut settings = Settings::new(provider);
+    settings.versions = vec![version];
+    settings.connection_ids = ConnectionIds::of_bytes(0);
+    settings
+}
+
 /// A client as an engine. It never begins a second handshake.
 pub(crate) struct Client {
     pub(crate) number: u64,
@@ -86,16 +96,33 @@ impl Client {
         version: ProtocolVersion,
         session: Option<Session>,
     ) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut settings = Settings::new(&lightseal_dtls::crypto::rustcrypto::PROVIDER);
-        settings.versions = vec![version];
-        settings.connection_ids = ConnectionIds::of_bytes(0);
+        let settings = settings(&lightseal_dtls::crypto::rustcrypto::PROVIDER, version);
         let identity = identity(number);
         let psk = Psk::external(identity.as_bytes(), &(0..16).collect::<Vec<u8>>()).unwrap();
         let mut config = ClientConfig::with(psk, settings).unwrap();
         if let Some(session) = session {
             config = config.with_session(session);
         }
+        Self::with_config(number, server, config)
+    }
+
+    /// A client that proves its identity with a raw public key or a certificate, and expects the
+    /// server's raw public key with this hash.
+    pub(crate) fn with_key(
+        number: u64,
+        server: SocketAddr,
+        version: ProtocolVersion,
+        key: CertifiedKey,
+        server_key: SpkiHash,
+    ) -> Self {
+        let settings = settings(&lightseal_dtls_aws_lc::PROVIDER, version);
+        let verifier = PinnedKeys::new(vec![server_key.0]);
+        let config = ClientConfig::verifying(Arc::new(verifier), settings).unwrap();
+        Self::with_config(number, server, config.with_keys(Arc::new(key)).unwrap())
+    }
+
+    fn with_config(number: u64, server: SocketAddr, config: ClientConfig) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let config = Arc::new(config);
         let rng = Random::from_os().unwrap();
         let connection = Connection::client(config, server, Instant::ZERO, rng);

@@ -46,6 +46,8 @@ mod proxy_fleet;
 mod proxy_keys;
 #[cfg(target_os = "linux")]
 mod proxy_keys_load;
+#[cfg(target_os = "linux")]
+mod proxy_keys_public;
 mod proxy_overload;
 mod proxy_sessions;
 #[cfg(unix)]

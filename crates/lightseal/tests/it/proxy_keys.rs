@@ -130,6 +130,38 @@ impl Source {
         }
     }
 
+    /// The flag with which the source says which public keys and names are let in, and its value.
+    pub(crate) fn peer_flag(&self) -> [String; 2] {
+        [self.name().replace("--psk-", "--allow-"), self.value()]
+    }
+
+    /// Lets a public key or a name in, which has the form of access lists.
+    pub(crate) fn let_in(&self, peer: &str) {
+        match self {
+            Self::Directory(_) | Self::Command(_) => self.set(peer, "+"),
+            Self::Table(database) => {
+                let statement = format!(
+                    "INSERT INTO lightseal_keys.peer VALUES ('{peer}')
+                     ON CONFLICT (identity) DO UPDATE SET revoked = false"
+                );
+                drop(database.query(&statement).unwrap());
+            }
+            Self::File(_) => panic!("peers are not looked up in a file"),
+        }
+    }
+
+    /// Does not let it in any more.
+    pub(crate) fn turn_away(&self, peer: &str) {
+        match self {
+            Self::Table(database) => {
+                let table = "lightseal_keys.peer";
+                let how = format!("UPDATE {table} SET revoked = true WHERE identity = '{peer}'");
+                drop(database.query(&how).unwrap());
+            }
+            _ => self.revoke(peer),
+        }
+    }
+
     /// The source does not answer from now on.
     pub(crate) fn go(&mut self) {
         match self {
@@ -141,13 +173,12 @@ impl Source {
         }
     }
 
-    /// It comes back, with what `change` has made of it meanwhile.
-    pub(crate) fn come_back(&mut self, change: impl FnOnce(&Self)) {
+    /// It comes back without this identity, as `change` does it where the source is a table.
+    pub(crate) fn come_back(&mut self, gone: &str, change: impl FnOnce(&Self)) {
         match self {
             // The change is made before the proxy can see the source again.
             Self::Directory(dir) | Self::Command(dir) => {
                 let (away, keys) = (dir.path("away"), dir.path("keys"));
-                let gone = identity(0);
                 std::fs::remove_file(format!("{away}/{gone}")).unwrap();
                 std::fs::rename(away, keys).unwrap();
             }
@@ -267,7 +298,7 @@ fn while_the_source_is_away_associations_go_on_and_the_operator_says_who_comes_i
             assert_eq!((known.handshakes, known.closed), (admitted, 0), "{what}");
             assert_eq!((unknown.handshakes, unknown.closed), (0, 0), "{what}: it waits");
             reported(&place, &proxy, |keys| keys["fails"] == true);
-            source.come_back(|source| source.revoke(&identity(0)));
+            source.come_back(&identity(0), |source| source.revoke(&identity(0)));
             proxy.wait_for("it answers again");
             first.until(|client| client.closed == 1);
             if policy == "admit" {
@@ -361,6 +392,8 @@ fn a_source_of_keys_that_cannot_be_used_is_one_line() {
             &["--psk-table postgresql:///nowhere/proxy"],
         ),
         (&["--psk-dir", &empty, "--psk-command", &script], &["exclude each other"]),
+        (&["--allow-dir", &empty], &["--allow-dir", "it has no identity"]),
+        (&["--allow-dir", &empty, "--allow-command", &script], &["exclude each other"]),
         (&["--keys-unavailable", "hope"], &["--keys-unavailable"]),
     ] {
         fails(&[&server[..], flags].concat(), expected);
@@ -388,6 +421,8 @@ fn a_proxys_account_reads_the_keys_that_it_can_name_and_changes_nothing() {
     for refused in [
         "SELECT * FROM lightseal_keys.psk",
         "SELECT * FROM lightseal_keys.change",
+        "SELECT * FROM lightseal_keys.peer",
+        "INSERT INTO lightseal_keys.peer VALUES ('subject:c')",
         "UPDATE lightseal_keys.psk SET revoked = false",
         "INSERT INTO lightseal_keys.psk VALUES ('c', '\\x000102030405060708090a0b0c0d0e0f')",
         "SELECT lightseal_keys.note_change()",

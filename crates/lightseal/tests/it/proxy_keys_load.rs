@@ -6,8 +6,9 @@
 //! the figures (the claims `keys-lookups` and `keys-flood-loss`).
 
 use crate::dtls_clients::{Client, Service, identity};
-use crate::program::{KEY, TempDir, eventually, start_with};
+use crate::program::{KEY, Running, TempDir, eventually, start_with};
 use crate::proxy_keys::{Source, client, start};
+use crate::proxy_keys_public::Peers;
 use crate::proxy_state::Place;
 use lightseal_core::{Engine, Instant as EngineTime, Output, Random};
 use lightseal_dtls::{ClientConfig, Connection, ProtocolVersion, Psk};
@@ -36,40 +37,102 @@ fn until_closed(client: &mut Client, change: impl FnOnce()) -> f64 {
     began.elapsed().as_secs_f64()
 }
 
+/// What a source is asked about, and how its devices come in.
+enum Devices {
+    Psks,
+    /// Raw public keys.
+    Keys(Box<Peers>),
+}
+
+impl Devices {
+    fn flag(&self, source: &Source) -> String {
+        match self {
+            Self::Psks => source.name().to_owned(),
+            Self::Keys(_) => source.peer_flag()[0].clone(),
+        }
+    }
+
+    fn start(&self, source: &Source, place: &Place, service: &Service) -> Running {
+        match self {
+            Self::Psks => start(source, place, service, &[]),
+            Self::Keys(peers) => peers.start(source, place, service),
+        }
+    }
+
+    fn identity(&self, device: u64) -> String {
+        match self {
+            Self::Psks => identity(device),
+            Self::Keys(peers) => peers.identity(device).to_owned(),
+        }
+    }
+
+    fn let_in(&self, source: &Source, device: u64) {
+        match self {
+            Self::Psks => source.set(&identity(device), KEY),
+            Self::Keys(peers) => source.let_in(peers.identity(device)),
+        }
+    }
+
+    fn turn_away(&self, source: &Source, device: u64) {
+        match self {
+            Self::Psks => source.revoke(&identity(device)),
+            Self::Keys(peers) => source.turn_away(peers.identity(device)),
+        }
+    }
+
+    /// A device with an association, as soon as it is let in.
+    fn connected(&self, place: &Place, device: u64) -> Client {
+        let version = ProtocolVersion::Dtls13;
+        match self {
+            Self::Psks => eventually(|| {
+                let mut device = client(place, device, version);
+                device.until(|device| device.handshakes + device.closed > 0);
+                (device.handshakes == 1).then_some(device)
+            }),
+            Self::Keys(peers) => peers.connected(place, device, version),
+        }
+    }
+}
+
+/// How many devices there are.
+const DEVICES: u64 = 20;
+
 #[test]
 fn revocations_are_measured() {
     let rounds = length("LIGHTSEAL_REVOCATIONS", 1);
     let (mut rows, mut slowest) = (Vec::new(), 0.0_f64);
-    for mut source in Source::all().into_iter().chain([Source::file()]) {
+    let mut sources: Vec<_> = Source::all().into_iter().chain([Source::file()]).collect();
+    let of_keys = Source::table();
+    let kinds =
+        sources.iter().map(|_| Devices::Psks).chain([Devices::Keys(Box::new(Peers::new(DEVICES)))]);
+    let kinds: Vec<_> = kinds.collect();
+    sources.extend(of_keys);
+    for (mut source, devices) in sources.into_iter().zip(kinds) {
         let is_file = matches!(source, Source::File(_));
         let (place, service) = (Place::new(0), Service::start());
         // The others are in use, too.
-        (0..20).for_each(|n| source.set(&identity(n), KEY));
-        let mut proxy = start(&source, &place, &service, &[]);
-        let version = ProtocolVersion::Dtls13;
-        let mut others: Vec<_> = (1..20).map(|n| client(&place, n, version)).collect();
-        others.iter_mut().for_each(Client::connect);
+        (0..DEVICES).for_each(|n| devices.let_in(&source, n));
+        let mut proxy = devices.start(&source, &place, &service);
+        let mut others: Vec<_> = (1..DEVICES).map(|n| devices.connected(&place, n)).collect();
         let (mut usual, mut after_outage) = (Vec::new(), Vec::new());
         for round in 0..rounds {
             // The keys of a file that is missing stay in use.
             for outage in [false, true].into_iter().filter(|outage| !(is_file && *outage)) {
-                source.set(&identity(0), KEY);
-                let mut device = eventually(|| {
-                    let mut device = client(&place, 0, version);
-                    device.until(|device| device.handshakes + device.closed > 0);
-                    (device.handshakes == 1).then_some(device)
-                });
+                devices.let_in(&source, 0);
+                let mut device = devices.connected(&place, 0);
                 device.echo();
                 if outage {
                     source.go();
                     proxy.wait_for("no association begins until it answers");
-                    let back = || source.come_back(|source| source.revoke(&identity(0)));
+                    let back = || {
+                        source.come_back(&devices.identity(0), |of| devices.turn_away(of, 0));
+                    };
                     after_outage.push(until_closed(&mut device, back));
                     proxy.wait_for("it answers again");
                 } else {
                     // At another time of the proxy's questions each round.
                     std::thread::sleep(Duration::from_millis(37 * round % 250));
-                    usual.push(until_closed(&mut device, || source.revoke(&identity(0))));
+                    usual.push(until_closed(&mut device, || devices.turn_away(&source, 0)));
                 }
             }
         }
@@ -78,14 +141,14 @@ fn revocations_are_measured() {
         let most = |seconds: &[f64]| seconds.iter().copied().fold(0.0, f64::max);
         slowest = slowest.max(most(&usual)).max(most(&after_outage));
         rows.push(json!({
-            "source": source.name(),
+            "source": devices.flag(&source),
             "rounds": rounds,
             "seconds": most(&usual),
             "after_outage": (!is_file).then(|| format!("{:.2} s", most(&after_outage))),
         }));
     }
     let figures = match rows.len() {
-        4 => json!({ "sources": rows, "slowest": slowest }),
+        5 => json!({ "sources": rows, "slowest": slowest }),
         _ => json!({ "missing": "PostgreSQL" }),
     };
     report("LIGHTSEAL_REVOCATIONS_REPORT", &figures);

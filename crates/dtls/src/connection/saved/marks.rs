@@ -159,7 +159,7 @@ pub enum RestoreError {
     /// The certificate or raw public key of the peer is not accepted any more, or is of a peer that
     /// the verifier does not remember; or the peer has proved no identity, and now must.
     PeerNotAccepted,
-    /// The PSK store does not know the answer yet: try again when it does.
+    /// The PSK store or the verifier does not know the answer yet: try again when it does.
     LookUpLater,
     /// Predecessors have skipped more record numbers than the peer can follow.
     Skipped,
@@ -183,7 +183,7 @@ impl fmt::Display for RestoreError {
             Self::CipherSuite => "the version or cipher suite of the association is not configured",
             Self::UnknownKey => "the PSK of the association is not known any more",
             Self::PeerNotAccepted => "the peer is not accepted any more",
-            Self::LookUpLater => "the PSK of the association is still being looked up",
+            Self::LookUpLater => "the peer of the association is still being looked up",
             Self::Skipped => "too many record numbers were skipped",
             Self::ConnectionIdLength => {
                 "the connection IDs differ in length from those of the endpoint"

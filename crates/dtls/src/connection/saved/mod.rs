@@ -27,8 +27,8 @@ pub use marks::{Marks, RestoreError, SaveError, SavedAssociation};
 use super::stage::Stage;
 use super::{Connection, Ending, Role};
 use crate::config::Lookup;
-use crate::credential::PeerKey;
 use crate::credential::psk::KEY_CHECK;
+use crate::credential::{PeerKey, PeerLookup};
 use crate::messages::RecordNumber;
 use crate::parts::{self, Part, PartState};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12};
@@ -591,6 +591,17 @@ impl Role {
                 config.psk.clone().filter(|psk| psk.identity() == identity).into()
             }
             Self::Server(config) => config.psks.look_up(identity),
+        }
+    }
+
+    /// Whether this end accepts a client that has proved this key. Only servers ask.
+    pub(super) fn look_up_client(&self, client: &PeerKey) -> PeerLookup {
+        match self {
+            Self::Client(_) => PeerLookup::Accepted,
+            Self::Server(config) => {
+                let certificates = config.certificates.get();
+                certificates.map_or(PeerLookup::Accepted, |own| own.look_up(client))
+            }
         }
     }
 

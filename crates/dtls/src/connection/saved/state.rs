@@ -19,6 +19,7 @@ use crate::config::{ClientConfig, Lookup, ProtocolVersion, ServerConfig};
 use crate::connection::form::{read_addresses, read_negotiated, write_addresses, write_negotiated};
 use crate::connection::stage::Stage;
 use crate::connection::{Connection, Role, ids};
+use crate::credential::PeerLookup;
 use crate::credential::psk::{KEY_CHECK, KeyCheck};
 use crate::crypto::{ExporterSecret, MasterSecret12, TrafficSecret};
 use crate::handshake::flight::Flight;
@@ -382,8 +383,15 @@ fn check_peer(
     key_check: [u8; KEY_CHECK],
 ) -> Result<(), RestoreError> {
     if negotiated.psk_identity.is_empty() {
-        let accepted = role.still_accepts(negotiated.peer_key(), negotiated.server_name());
-        return if accepted { Ok(()) } else { Err(RestoreError::PeerNotAccepted) };
+        let peer = negotiated.peer_key();
+        if !role.still_accepts(peer, negotiated.server_name()) {
+            return Err(RestoreError::PeerNotAccepted);
+        }
+        return match peer.map_or(PeerLookup::Accepted, |peer| role.look_up_client(peer)) {
+            PeerLookup::Accepted => Ok(()),
+            PeerLookup::Refused(_) => Err(RestoreError::PeerNotAccepted),
+            PeerLookup::Later => Err(RestoreError::LookUpLater),
+        };
     }
     match role.look_up(&negotiated.psk_identity) {
         Lookup::Found(psk) if psk.check() == KeyCheck(key_check) => Ok(()),

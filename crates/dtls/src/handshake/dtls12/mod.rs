@@ -25,6 +25,7 @@ use super::{
 };
 use crate::codepoints::HandshakeType;
 use crate::config::{ProtocolVersion, Settings};
+use crate::credential::PeerKey;
 use crate::crypto::{
     CipherSuite12, Hash, HashValue, MasterSecret12, NamedGroup, PremasterSecret, Transcript,
 };
@@ -197,6 +198,14 @@ impl KeysInstalled {
     /// Whether the ends share a PSK.
     const fn has_psk(&self) -> bool {
         matches!(self.owner, Owner::Psk(_))
+    }
+
+    /// The key that the peer has proved.
+    fn peer(&self) -> Option<&PeerKey> {
+        match &self.owner {
+            Owner::Psk(_) => None,
+            Owner::Certificates(_, owner) => owner.peer.as_ref(),
+        }
     }
 
     fn established(self) -> Box<Established> {

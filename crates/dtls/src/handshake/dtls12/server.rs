@@ -6,6 +6,7 @@ use super::hello_decision::AcceptedHello12;
 use super::{HandshakeRole, Hellos, KeysInstalled, Messages};
 use crate::codepoints::{DOWNGRADE_1_2, ExtensionType, HandshakeType};
 use crate::config::{Lookup, ProtocolVersion, PskStore, ServerConfig, Settings};
+use crate::credential::PeerKey;
 use crate::crypto::{Exchange12, KeyExchange, NamedGroup, PremasterSecret};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::negotiated_extensions::AcceptedExtensions;
@@ -245,6 +246,11 @@ impl WaitFinished {
     /// Whether the ends share a PSK.
     pub(crate) const fn has_psk(&self) -> bool {
         self.keyed.has_psk()
+    }
+
+    /// The key that the client has proved.
+    pub(crate) fn peer(&self) -> Option<&PeerKey> {
+        self.keyed.peer()
     }
 
     /// Processes the client's Finished. If ours was not sent before, it answers with ticket and

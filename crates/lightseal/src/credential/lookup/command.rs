@@ -1,13 +1,16 @@
-//! A program that is asked for keys: `--psk-command PROGRAM`.
+//! A program that is asked for keys: `--psk-command PROGRAM` and `--allow-command PROGRAM`.
 //!
-//! The program reads an identity from each line of its standard input, in the form of access lists
-//! without `psk:`, and answers each with one line: the key in hexadecimal digits, or `-` if there is
-//! none. It ends with status 0 after the last line. Whatever else it does counts as no answer: a
+//! The program reads an identity from each line of its standard input, in the form of access lists,
+//! that of a pre-shared key without `psk:`. It answers each with one line: the key in hexadecimal
+//! digits, or `+` for a public key or a name that is let in; `-` if there is no key, or the peer is
+//! not let in. It ends with status 0 after the last line. Whatever else it does counts as no answer: a
 //! program that fails must not look like one that has revoked all keys.
 
-use super::source::{Changed, KeySource, MOST_KEY_BYTES, PskIdentity, SourceError, written};
+use super::source::{
+    Changed, Entry, KeySource, MOST_KEY_BYTES, PeerIdentity, SourceError, written,
+};
 use crate::keys::decode_hex;
-use lightseal_dtls::Psk;
+use lightseal_dtls::{Identity, Psk};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -25,8 +28,11 @@ const GLANCE: Duration = Duration::from_millis(2);
 /// How often a program that is being written is tried.
 const BUSY_TRIES: u32 = 20;
 
-/// The answer for an identity without a key.
+/// The answer for an identity without a key, and for one that is not let in.
 const NO_KEY: &str = "-";
+
+/// The answer for a public key or a name that is let in.
+const ADMITTED: &str = "+";
 
 /// The longest line of an answer, with its end.
 const MOST_LINE_BYTES: usize = 2 * MOST_KEY_BYTES + 2;
@@ -134,7 +140,7 @@ impl Program {
 }
 
 impl KeySource for Program {
-    fn find(&mut self, identities: &[PskIdentity]) -> Result<Vec<Option<Psk>>, SourceError> {
+    fn find(&mut self, identities: &[PeerIdentity]) -> Result<Vec<Option<Entry>>, SourceError> {
         let mut question = String::new();
         for identity in identities {
             let _ = writeln!(question, "{}", written(identity));
@@ -154,15 +160,23 @@ impl KeySource for Program {
                 if line == NO_KEY {
                     return Ok(None);
                 }
+                let Identity::Psk(name) = &**identity else {
+                    let wrong = || {
+                        SourceError::new(format_args!(
+                            "the answer for {shown} is neither `{ADMITTED}` nor `{NO_KEY}`"
+                        ))
+                    };
+                    return (line == ADMITTED).then_some(Some(Entry::Admitted)).ok_or_else(wrong);
+                };
                 let key = decode_hex(line).filter(|key| key.len() <= MOST_KEY_BYTES);
-                let psk = key.and_then(|key| Psk::external(identity, &key).ok());
+                let psk = key.and_then(|key| Psk::external(name, &key).ok());
                 let wrong = || {
                     SourceError::new(format_args!(
                         "the answer for {shown} is neither `{NO_KEY}` nor a key of 16 to \
                          {MOST_KEY_BYTES} bytes in hexadecimal digits"
                     ))
                 };
-                psk.map(Some).ok_or_else(wrong)
+                psk.map(|psk| Some(Entry::Psk(psk))).ok_or_else(wrong)
             })
             .collect();
         if lines.next().is_some() {
@@ -249,8 +263,8 @@ mod tests {
         }
     }
 
-    fn of(identities: &[&[u8]]) -> Vec<PskIdentity> {
-        identities.iter().map(|identity| (*identity).into()).collect()
+    fn of(identities: &[&[u8]]) -> Vec<PeerIdentity> {
+        identities.iter().map(|identity| Identity::Psk(identity.to_vec()).into()).collect()
     }
 
     #[test]
@@ -269,12 +283,30 @@ mod tests {
         assert_eq!(known, [true, false, true, false, false]);
         let key: Vec<u8> = (0..16).collect();
         let first = found[0].as_ref().unwrap();
-        assert_eq!(first.check(), Psk::external(b"a", &key).unwrap().check());
+        assert_eq!(first.check(), Some(Psk::external(b"a", &key).unwrap().check()));
         // More than a pipe holds, both ways.
-        let many: Vec<PskIdentity> =
-            (0..1000).map(|n| format!("{n:0>200}").into_bytes().into()).collect();
+        let many: Vec<PeerIdentity> =
+            (0..1000).map(|n| Identity::Psk(format!("{n:0>200}").into_bytes()).into()).collect();
         assert!(program.find(&many).unwrap().iter().all(Option::is_none));
         assert_eq!(program.changes().unwrap(), Changed::All);
+    }
+
+    #[test]
+    fn a_public_key_or_a_name_is_let_in_or_not() {
+        let script = Script::new(
+            "keys-peers",
+            "while read -r peer; do case $peer in\n\
+             subject:a.example|spki:0a*) echo +;; subject:odd) echo yes;; *) echo -;; esac; done",
+        );
+        let mut program = Program::open(&script.0).unwrap();
+        let subject = |name: &str| PeerIdentity::from(Identity::Subject(name.into()));
+        let asked = [subject("a.example"), subject("b c"), Identity::Key([10; 32]).into()];
+        let found = program.find(&asked).unwrap();
+        let found: Vec<_> =
+            found.iter().map(|entry| matches!(entry, Some(Entry::Admitted))).collect();
+        assert_eq!(found, [true, false, true]);
+        let said = program.find(&[subject("odd")]).unwrap_err().to_string();
+        assert!(said.contains("neither `+` nor `-`"), "{said}");
     }
 
     #[test]

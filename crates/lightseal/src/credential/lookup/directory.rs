@@ -1,16 +1,17 @@
-//! A directory with a file for each key: `--psk-dir DIR`.
+//! A directory with a file for each identity: `--psk-dir DIR` and `--allow-dir DIR`.
 //!
-//! A key is read when it is asked for, so that the number of files does not matter. The kernel says
+//! The file of a pre-shared key has the key; that of a public key or a name only has to be there. A
+//! file is looked for when it is asked for, so that the number of files does not matter. The kernel says
 //! which files change. Where it does not (another system, or a file system of the network) each
 //! question about changes is answered with "perhaps all": the files of the keys in use are read
 //! again and again.
 
 use super::names::file_name;
-use super::source::{Changed, KeySource, MOST_KEY_BYTES, PskIdentity, SourceError};
+use super::source::{Changed, Entry, KeySource, Kind, MOST_KEY_BYTES, PeerIdentity, SourceError};
 #[cfg(target_os = "linux")]
 use super::watch::Watch;
 use crate::keys;
-use lightseal_dtls::Psk;
+use lightseal_dtls::{Identity, Psk};
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -22,10 +23,13 @@ const MOST_FILE_BYTES: u64 = 4096;
 /// A file with this name says that a directory without a key is empty on purpose.
 const REVOKE_ALL: &str = keys::REVOKE_ALL;
 
-/// A directory of keys.
+const NO_FILE: &str = "it is no regular file";
+
+/// A directory of keys, or of public keys and names.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
+    kind: Kind,
     /// Device and inode of the directory as it was when it was looked at last, and when its changes
     /// were asked for last.
     place: Option<(u64, u64)>,
@@ -38,9 +42,10 @@ impl Directory {
     /// # Errors
     ///
     /// If there is no such directory, or other users can write to it.
-    pub(super) fn open(path: &Path) -> Result<Self, SourceError> {
+    pub(super) fn open(path: &Path, kind: Kind) -> Result<Self, SourceError> {
         let mut directory = Self {
             path: path.to_owned(),
+            kind,
             place: None,
             watched: None,
             #[cfg(target_os = "linux")]
@@ -61,7 +66,11 @@ impl Directory {
         // A directory that is there and empty may be the place where another one is mounted.
         if self.place != Some(place) && !self.has_any()? {
             return Err(SourceError::new(format_args!(
-                "it has no key; an empty file {REVOKE_ALL} in it says that this is on purpose"
+                "it has no {}; an empty file {REVOKE_ALL} in it says that this is on purpose",
+                match self.kind {
+                    Kind::Psks => "key",
+                    Kind::Peers => "identity",
+                }
             )));
         }
         self.place = Some(place);
@@ -73,7 +82,7 @@ impl Directory {
         Ok(entries.next().is_some())
     }
 
-    fn read(&self, identity: &[u8]) -> Result<Option<Psk>, SourceError> {
+    fn read(&self, identity: &Identity) -> Result<Option<Entry>, SourceError> {
         let Some(name) = file_name(identity) else { return Ok(None) };
         let path = self.path.join(&name);
         // A directory whose disk fails says something else than that there is no such file.
@@ -83,10 +92,15 @@ impl Directory {
             Err(error) => return Err(SourceError::new(format_args!("{name}: {error}"))),
         };
         let metadata = file.metadata().map_err(SourceError::new)?;
-        match psk(identity, file, &path, &metadata) {
-            Ok(psk) => Ok(Some(psk)),
+        let found = match identity {
+            Identity::Psk(identity) => psk(identity, file, &path, &metadata).map(Entry::Psk),
+            _ if metadata.is_file() => Ok(Entry::Admitted),
+            _ => Err(NO_FILE.to_owned()),
+        };
+        match found {
+            Ok(entry) => Ok(Some(entry)),
             Err(why) => {
-                tracing::warn!("--psk-dir {}: {why}; it counts as no key", path.display());
+                tracing::warn!("{}: {why}; it counts as if it were not there", path.display());
                 Ok(None)
             }
         }
@@ -94,7 +108,7 @@ impl Directory {
 }
 
 impl KeySource for Directory {
-    fn find(&mut self, identities: &[PskIdentity]) -> Result<Vec<Option<Psk>>, SourceError> {
+    fn find(&mut self, identities: &[PeerIdentity]) -> Result<Vec<Option<Entry>>, SourceError> {
         let before = self.look()?;
         let found: Result<Vec<_>, _> =
             identities.iter().map(|identity| self.read(identity)).collect();
@@ -112,7 +126,7 @@ impl KeySource for Directory {
         {
             if is_other {
                 // First the watch, then the files: nothing is missed in between.
-                self.watch = Watch::of(&self.path);
+                self.watch = Watch::of(&self.path, self.kind);
             }
             if let Some(watch) = &mut self.watch {
                 let changed = watch.changes();
@@ -139,7 +153,7 @@ fn open(path: &Path) -> std::io::Result<File> {
 /// The key in a file.
 fn psk(identity: &[u8], file: File, path: &Path, metadata: &Metadata) -> Result<Psk, String> {
     if !metadata.is_file() {
-        return Err("it is no regular file".into());
+        return Err(NO_FILE.into());
     }
     keys::refuse_exposed("the file", path, metadata).map_err(|error| error.to_string())?;
     if metadata.len() > MOST_FILE_BYTES {
@@ -187,6 +201,10 @@ mod tests {
 
     const HEX: &str = "000102030405060708090a0b0c0d0e0f";
 
+    fn psk(identity: &[u8]) -> PeerIdentity {
+        Identity::Psk(identity.to_vec()).into()
+    }
+
     /// A directory of keys that is removed in the end.
     struct Keys(PathBuf);
 
@@ -206,7 +224,11 @@ mod tests {
         }
 
         fn find(&self, source: &mut Directory, identity: &[u8]) -> Option<Psk> {
-            source.find(&[identity.into()]).unwrap().pop().unwrap()
+            match source.find(&[psk(identity)]).unwrap().pop().unwrap() {
+                Some(Entry::Psk(psk)) => Some(psk),
+                Some(Entry::Admitted) => panic!("{identity:?} is a pre-shared key"),
+                None => None,
+            }
         }
     }
 
@@ -219,7 +241,7 @@ mod tests {
     #[test]
     fn a_key_is_read_from_a_file_of_its_own_that_nobody_else_can_read() {
         let keys = Keys::new("keys-directory");
-        let said = Directory::open(&keys.0).unwrap_err().to_string();
+        let said = Directory::open(&keys.0, Kind::Psks).unwrap_err().to_string();
         assert!(said.contains("it has no key; an empty file !revoke-all"), "{said}");
         keys.write("a", &format!("# of device a\na:{HEX}\n"));
         keys.write("b%20c", &format!("b c:{HEX}\n"));
@@ -230,7 +252,7 @@ mod tests {
         let readable = std::fs::Permissions::from_mode(0o644);
         std::fs::set_permissions(keys.0.join("open"), readable).unwrap();
         std::fs::create_dir(keys.0.join("directory")).unwrap();
-        let mut source = Directory::open(&keys.0).unwrap();
+        let mut source = Directory::open(&keys.0, Kind::Psks).unwrap();
         for known in [&b"a"[..], b"b c"] {
             let psk = keys.find(&mut source, known).unwrap();
             let key = Psk::external(known, &(0..16).collect::<Vec<u8>>()).unwrap();
@@ -241,21 +263,23 @@ mod tests {
         }
         let exposed = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(&keys.0, exposed).unwrap();
-        assert!(Directory::open(&keys.0).unwrap_err().to_string().contains("chmod go-w"));
+        assert!(
+            Directory::open(&keys.0, Kind::Psks).unwrap_err().to_string().contains("chmod go-w")
+        );
     }
 
     #[test]
     fn a_directory_that_goes_away_revokes_nobody_and_one_that_is_emptied_does() {
         let keys = Keys::new("keys-away");
         keys.write("a", &format!("a:{HEX}\n"));
-        let mut source = Directory::open(&keys.0).unwrap();
+        let mut source = Directory::open(&keys.0, Kind::Psks).unwrap();
         assert_eq!(source.changes().unwrap(), Changed::All, "nothing was known before");
         let aside = keys.0.with_extension("aside");
         std::fs::rename(&keys.0, &aside).unwrap();
-        assert!(source.find(&[b"a".as_slice().into()]).is_err() && source.changes().is_err());
+        assert!(source.find(&[psk(b"a")]).is_err() && source.changes().is_err());
         // What a mount leaves behind.
         std::fs::create_dir(&keys.0).unwrap();
-        assert!(source.find(&[b"a".as_slice().into()]).is_err() && source.changes().is_err());
+        assert!(source.find(&[psk(b"a")]).is_err() && source.changes().is_err());
         std::fs::remove_dir(&keys.0).unwrap();
         std::fs::rename(&aside, &keys.0).unwrap();
         assert!(keys.find(&mut source, b"a").is_some());
@@ -270,13 +294,13 @@ mod tests {
         for name in ["a", "b", "c"] {
             keys.write(name, &format!("{name}:{HEX}\n"));
         }
-        let mut source = Directory::open(&keys.0).unwrap();
+        let mut source = Directory::open(&keys.0, Kind::Psks).unwrap();
         assert_eq!(source.changes().unwrap(), Changed::All);
         if source.watch.is_none() {
             return skip::test("the file system of the temporary folder cannot be watched");
         }
         let mut these = |expected: &[&[u8]]| {
-            let expected = expected.iter().map(|identity| (*identity).into()).collect();
+            let expected = expected.iter().map(|identity| psk(identity)).collect();
             assert_eq!(source.changes().unwrap(), Changed::These(expected));
         };
         these(&[]);
@@ -288,5 +312,30 @@ mod tests {
         std::fs::create_dir(keys.0.join("..2026")).unwrap();
         assert_eq!(source.changes().unwrap(), Changed::All);
         std::fs::remove_dir(keys.0.join("..2026")).unwrap();
+    }
+
+    #[test]
+    fn a_public_key_or_a_name_is_let_in_by_a_file_whatever_it_has() {
+        let keys = Keys::new("keys-peers");
+        let said = Directory::open(&keys.0, Kind::Peers).unwrap_err().to_string();
+        assert!(said.contains("it has no identity"), "{said}");
+        keys.write(&format!("spki:{}", "0a".repeat(32)), "");
+        keys.write("subject:a.example", "# the meter in the cellar\n");
+        std::fs::create_dir(keys.0.join("subject:c.example")).unwrap();
+        let mut source = Directory::open(&keys.0, Kind::Peers).unwrap();
+        let asked = [
+            Identity::Key([10; 32]),
+            Identity::Subject("a.example".into()),
+            Identity::Subject("b.example".into()),
+            Identity::Subject("c.example".into()),
+            Identity::Subject("../a.example".into()),
+        ];
+        let found = source.find(&asked.map(PeerIdentity::from)).unwrap();
+        let found: Vec<_> =
+            found.iter().map(|entry| matches!(entry, Some(Entry::Admitted))).collect();
+        assert_eq!(found, [true, true, false, false, false]);
+        std::fs::remove_file(keys.0.join("subject:a.example")).unwrap();
+        let gone = Identity::Subject("a.example".into());
+        assert!(source.find(&[gone.into()]).unwrap()[0].is_none());
     }
 }

@@ -1,6 +1,7 @@
 //! Maps by identity that forget what is old, and what is too much.
 
-use super::source::PskIdentity;
+use super::source::PeerIdentity;
+use lightseal_dtls::Identity;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -8,10 +9,10 @@ use std::time::{Duration, Instant};
 /// oldest value gives way.
 #[derive(Debug)]
 pub(super) struct Expiring<V> {
-    values: HashMap<PskIdentity, (V, Instant)>,
+    values: HashMap<PeerIdentity, (V, Instant)>,
     /// The identities in the order of their values' times. A value that was replaced or removed has
     /// left its old place behind, which is recognized by its time.
-    order: VecDeque<(PskIdentity, Instant)>,
+    order: VecDeque<(PeerIdentity, Instant)>,
     most: usize,
     keep: Duration,
 }
@@ -26,15 +27,15 @@ impl<V> Expiring<V> {
     }
 
     /// The value of an identity and the time from which it is.
-    pub(super) fn get(&self, now: Instant, identity: &[u8]) -> Option<(&V, Instant)> {
+    pub(super) fn get(&self, now: Instant, identity: &Identity) -> Option<(&V, Instant)> {
         let (value, at) = self.values.get(identity)?;
         (now.saturating_duration_since(*at) < self.keep).then_some((value, *at))
     }
 
     /// Keeps a value from the time `at`, which is not before that of any value so far by much: a
     /// value is forgotten no earlier than those before it.
-    pub(super) fn insert(&mut self, now: Instant, identity: PskIdentity, value: V, at: Instant) {
-        self.values.insert(PskIdentity::clone(&identity), (value, at));
+    pub(super) fn insert(&mut self, now: Instant, identity: PeerIdentity, value: V, at: Instant) {
+        self.values.insert(PeerIdentity::clone(&identity), (value, at));
         self.order.push_back((identity, at));
         // Places of values that were replaced may not become more than there are values.
         while let Some((first, at)) = self.order.front() {
@@ -51,7 +52,7 @@ impl<V> Expiring<V> {
         }
     }
 
-    pub(super) fn remove(&mut self, identity: &[u8]) -> Option<(V, Instant)> {
+    pub(super) fn remove(&mut self, identity: &Identity) -> Option<(V, Instant)> {
         self.values.remove(identity)
     }
 
@@ -65,8 +66,8 @@ impl<V> Expiring<V> {
 mod tests {
     use super::*;
 
-    fn identity(n: u32) -> PskIdentity {
-        n.to_be_bytes().as_slice().into()
+    fn identity(n: u32) -> PeerIdentity {
+        Identity::Psk(n.to_be_bytes().to_vec()).into()
     }
 
     #[test]

@@ -7,8 +7,8 @@
 
 use super::args::WhenUnavailable;
 use super::expiring::Expiring;
-use super::source::{Changed, PskIdentity};
-use lightseal_dtls::{Handle, KeyCheck, Lookup, Psk};
+use super::source::{Changed, Entry, EntryCheck, PeerIdentity};
+use lightseal_dtls::{Handle, Identity};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -52,8 +52,8 @@ pub(super) struct Counts {
 /// What the source said of an identity.
 #[derive(Clone, Debug)]
 enum Answer {
-    Key(Psk),
-    NoKey,
+    Found(Entry),
+    Nothing,
     /// It was not asked yet.
     None,
 }
@@ -64,26 +64,35 @@ struct InUse {
     answer: Answer,
     as_of: Instant,
     /// Each association, and which of the identity's keys it was made with.
-    users: Vec<(Handle, KeyCheck)>,
+    users: Vec<(Handle, EntryCheck)>,
+}
+
+/// What the engine is told of an identity.
+#[derive(Debug)]
+pub(super) enum Told {
+    Found(Entry),
+    Unknown,
+    /// It waits for its look-up from now on.
+    Later,
 }
 
 /// What is known of identities.
 #[derive(Debug)]
 pub(super) struct Known {
     policy: WhenUnavailable,
-    in_use: HashMap<PskIdentity, InUse>,
-    idle: Expiring<Psk>,
+    in_use: HashMap<PeerIdentity, InUse>,
+    idle: Expiring<Entry>,
     unknown: Expiring<()>,
     /// Identities that wait for their look-up. Identities that were known before come first, so that a
     /// flood of invented ones does not keep devices away that were here before.
-    known_waiting: VecDeque<PskIdentity>,
-    new_waiting: VecDeque<PskIdentity>,
-    is_waiting: HashSet<PskIdentity>,
+    known_waiting: VecDeque<PeerIdentity>,
+    new_waiting: VecDeque<PeerIdentity>,
+    is_waiting: HashSet<PeerIdentity>,
     /// Identities of stored associations, which wait for no one.
-    stored: BTreeSet<PskIdentity>,
-    in_flight: HashSet<PskIdentity>,
+    stored: BTreeSet<PeerIdentity>,
+    in_flight: HashSet<PeerIdentity>,
     /// Identities about which the source is to be asked again, because something may have changed.
-    owed: BTreeSet<PskIdentity>,
+    owed: BTreeSet<PeerIdentity>,
     /// The source knew of no change that is not in `owed` when it was asked last.
     covered_until: Option<Instant>,
     /// The last time when everything may have changed.
@@ -128,40 +137,41 @@ impl Known {
         recent(as_of) || is_covered && self.covered_until.is_some_and(recent)
     }
 
-    /// What the engine is told of an identity. If that is [`Lookup::Later`], the identity waits for its
-    /// look-up from now on.
-    pub(super) fn look_up(&mut self, now: Instant, identity: &[u8], is_stored: bool) -> Lookup {
+    /// What the engine is told of an identity.
+    pub(super) fn look_up(&mut self, now: Instant, identity: &Identity, is_stored: bool) -> Told {
         let known = match self.in_use.get(identity) {
-            Some(InUse { answer: Answer::Key(psk), as_of, .. }) => Some((psk.clone(), *as_of)),
+            Some(InUse { answer: Answer::Found(entry), as_of, .. }) => {
+                Some((entry.clone(), *as_of))
+            }
             // Its associations are being ended.
-            Some(InUse { answer: Answer::NoKey, .. }) => None,
+            Some(InUse { answer: Answer::Nothing, .. }) => None,
             Some(InUse { answer: Answer::None, .. }) => {
                 self.wait(identity, true, is_stored);
-                return Lookup::Later;
+                return Told::Later;
             }
-            None => self.idle.get(now, identity).map(|(psk, as_of)| (psk.clone(), as_of)),
+            None => self.idle.get(now, identity).map(|(entry, as_of)| (entry.clone(), as_of)),
         };
-        let Some((psk, as_of)) = known else {
+        let Some((entry, as_of)) = known else {
             if self.unknown.get(now, identity).is_some() {
-                return Lookup::Unknown;
+                return Told::Unknown;
             }
             self.wait(identity, false, is_stored);
-            return Lookup::Later;
+            return Told::Later;
         };
         if self.is_fresh(now, as_of) && !self.admits_none() {
-            return Lookup::Found(psk);
+            return Told::Found(entry);
         }
         if self.fails && self.policy == WhenUnavailable::Admit {
             self.counts.unconfirmed += 1;
-            return Lookup::Found(psk);
+            return Told::Found(entry);
         }
         self.wait(identity, true, is_stored);
-        Lookup::Later
+        Told::Later
     }
 
-    fn wait(&mut self, identity: &[u8], was_known: bool, is_stored: bool) {
+    fn wait(&mut self, identity: &Identity, was_known: bool, is_stored: bool) {
         if is_stored {
-            self.stored.insert(identity.into());
+            self.stored.insert(identity.clone().into());
             return;
         }
         if self.is_waiting.contains(identity) || self.in_flight.contains(identity) {
@@ -173,8 +183,8 @@ impl Known {
             self.counts.overflows += 1;
             return;
         }
-        let identity: PskIdentity = identity.into();
-        queue.push_back(PskIdentity::clone(&identity));
+        let identity: PeerIdentity = identity.clone().into();
+        queue.push_back(PeerIdentity::clone(&identity));
         self.is_waiting.insert(identity);
     }
 
@@ -190,7 +200,7 @@ impl Known {
 
     /// The identities to ask the source about now: those of at most `room` clients, and `most` in all.
     /// Also returns how many of them are of clients.
-    pub(super) fn take_waiting(&mut self, room: usize, most: usize) -> (Vec<PskIdentity>, usize) {
+    pub(super) fn take_waiting(&mut self, room: usize, most: usize) -> (Vec<PeerIdentity>, usize) {
         let mut taken = Vec::new();
         while taken.len() < room.min(most) {
             let next = self.known_waiting.pop_front().or_else(|| self.new_waiting.pop_front());
@@ -209,7 +219,7 @@ impl Known {
     }
 
     /// The source did not answer: these identities wait again when their clients do.
-    pub(super) fn not_answered(&mut self, identities: &[PskIdentity]) {
+    pub(super) fn not_answered(&mut self, identities: &[PeerIdentity]) {
         for identity in identities {
             self.in_flight.remove(identity);
         }
@@ -222,8 +232,8 @@ impl Known {
     pub(super) fn store(
         &mut self,
         now: Instant,
-        identity: &PskIdentity,
-        psk: Option<Psk>,
+        identity: &PeerIdentity,
+        entry: Option<Entry>,
         as_of: Instant,
     ) -> Vec<Handle> {
         self.in_flight.remove(identity);
@@ -232,8 +242,8 @@ impl Known {
                 return Vec::new();
             }
             in_use.as_of = as_of;
-            let check = psk.as_ref().map(Psk::check);
-            in_use.answer = psk.map_or(Answer::NoKey, Answer::Key);
+            let check = entry.as_ref().map(Entry::check);
+            in_use.answer = entry.map_or(Answer::Nothing, Answer::Found);
             let (kept, revoked) = std::mem::take(&mut in_use.users)
                 .into_iter()
                 .partition(|(_, of)| Some(*of) == check);
@@ -253,25 +263,31 @@ impl Known {
         if newest.into_iter().flatten().any(|at| at > as_of) {
             return Vec::new();
         }
-        self.keep(now, identity, psk, as_of);
+        self.keep(now, identity, entry, as_of);
         Vec::new()
     }
 
-    fn keep(&mut self, now: Instant, identity: &PskIdentity, psk: Option<Psk>, as_of: Instant) {
-        match psk {
-            Some(psk) => {
+    fn keep(
+        &mut self,
+        now: Instant,
+        identity: &PeerIdentity,
+        entry: Option<Entry>,
+        as_of: Instant,
+    ) {
+        match entry {
+            Some(entry) => {
                 self.unknown.remove(identity);
-                self.idle.insert(now, PskIdentity::clone(identity), psk, as_of);
+                self.idle.insert(now, PeerIdentity::clone(identity), entry, as_of);
             }
             None => {
                 self.idle.remove(identity);
-                self.unknown.insert(now, PskIdentity::clone(identity), (), as_of);
+                self.unknown.insert(now, PeerIdentity::clone(identity), (), as_of);
             }
         }
     }
 
     /// An identity has no association any more.
-    fn retire(&mut self, now: Instant, identity: &[u8]) {
+    fn retire(&mut self, now: Instant, identity: &Identity) {
         let Some((identity, InUse { answer, as_of, .. })) = self.in_use.remove_entry(identity)
         else {
             return;
@@ -283,8 +299,8 @@ impl Known {
             None => as_of,
         };
         match answer {
-            Answer::Key(psk) => self.keep(now, &identity, Some(psk), as_of),
-            Answer::NoKey => self.keep(now, &identity, None, as_of),
+            Answer::Found(entry) => self.keep(now, &identity, Some(entry), as_of),
+            Answer::Nothing => self.keep(now, &identity, None, as_of),
             Answer::None => {}
         }
     }
@@ -294,13 +310,13 @@ impl Known {
     pub(super) fn begin(
         &mut self,
         now: Instant,
-        identity: &[u8],
-        check: KeyCheck,
+        identity: &Identity,
+        check: EntryCheck,
         handle: Handle,
     ) -> bool {
         let is_now = |answer: &Answer| match answer {
-            Answer::Key(psk) => psk.check() == check,
-            Answer::NoKey => false,
+            Answer::Found(entry) => entry.check() == check,
+            Answer::Nothing => false,
             Answer::None => true,
         };
         if let Some(in_use) = self.in_use.get_mut(identity) {
@@ -311,25 +327,33 @@ impl Known {
             return fits;
         }
         let (answer, as_of) = match self.idle.get(now, identity) {
-            Some((psk, as_of)) => (Answer::Key(psk.clone()), as_of),
-            None if self.unknown.get(now, identity).is_some() => (Answer::NoKey, now),
+            Some((entry, as_of)) => (Answer::Found(entry.clone()), as_of),
+            None if self.unknown.get(now, identity).is_some() => (Answer::Nothing, now),
             None => (Answer::None, now),
         };
         if !is_now(&answer) {
             return false;
         }
-        let identity: PskIdentity = identity.into();
+        let identity: PeerIdentity = identity.clone().into();
         self.idle.remove(&identity);
         if matches!(answer, Answer::None) {
             // The key was forgotten during the handshake.
-            self.owed.insert(PskIdentity::clone(&identity));
+            self.owed.insert(PeerIdentity::clone(&identity));
         }
         self.in_use.insert(identity, InUse { answer, as_of, users: vec![(handle, check)] });
         true
     }
 
+    /// Whether an identity is known to have a key, or to be let in.
+    pub(super) fn has(&self, now: Instant, identity: &Identity) -> bool {
+        match self.in_use.get(identity) {
+            Some(in_use) => matches!(in_use.answer, Answer::Found(_)),
+            None => self.idle.get(now, identity).is_some(),
+        }
+    }
+
     /// An association has ended.
-    pub(super) fn end(&mut self, now: Instant, identity: &[u8], handle: Handle) {
+    pub(super) fn end(&mut self, now: Instant, identity: &Identity, handle: Handle) {
         let Some(in_use) = self.in_use.get_mut(identity) else { return };
         in_use.users.retain(|(user, _)| *user != handle);
         if in_use.users.is_empty() {
@@ -360,12 +384,12 @@ impl Known {
     }
 
     /// Identities about which the source is to be asked again, at most `most`.
-    pub(super) fn owed(&self, most: usize) -> Vec<PskIdentity> {
+    pub(super) fn owed(&self, most: usize) -> Vec<PeerIdentity> {
         self.owed.iter().take(most).cloned().collect()
     }
 
     /// The source has answered about these.
-    pub(super) fn paid(&mut self, identities: &[PskIdentity]) {
+    pub(super) fn paid(&mut self, identities: &[PeerIdentity]) {
         self.counts.checks += identities.len() as u64;
         for identity in identities {
             self.owed.remove(identity);
@@ -384,7 +408,7 @@ impl Known {
 mod tests {
     use super::*;
     use lightseal_core::{Instant as EngineTime, Random};
-    use lightseal_dtls::{ClientConfig, Endpoint};
+    use lightseal_dtls::{ClientConfig, Endpoint, Psk};
     use std::net::SocketAddr;
     use std::sync::Arc;
 
@@ -392,8 +416,8 @@ mod tests {
         Psk::external(identity.as_bytes(), &[key; 16]).unwrap()
     }
 
-    fn id(identity: &str) -> PskIdentity {
-        identity.as_bytes().into()
+    fn id(identity: &str) -> PeerIdentity {
+        Identity::Psk(identity.into()).into()
     }
 
     /// Handles, which only an endpoint makes.
@@ -410,17 +434,17 @@ mod tests {
 
     /// What the engine is told: whether there is a key, if that is known.
     fn told(known: &mut Known, now: Instant, identity: &str) -> Option<bool> {
-        match known.look_up(now, identity.as_bytes(), false) {
-            Lookup::Found(_) => Some(true),
-            Lookup::Unknown => Some(false),
-            _ => None,
+        match known.look_up(now, &id(identity), false) {
+            Told::Found(_) => Some(true),
+            Told::Unknown => Some(false),
+            Told::Later => None,
         }
     }
 
     fn find(known: &mut Known, now: Instant, identity: &str, key: Option<u8>) -> Vec<Handle> {
         let (taken, of_clients) = known.take_waiting(100, 100);
         assert_eq!((taken.len(), of_clients), (1, 1));
-        known.store(now, &id(identity), key.map(|key| psk(identity, key)), now)
+        known.store(now, &id(identity), key.map(|key| Entry::Psk(psk(identity, key))), now)
     }
 
     #[test]
@@ -455,21 +479,24 @@ mod tests {
         let mut known = Known::new(WhenUnavailable::Refuse);
         told(&mut known, now, "a");
         find(&mut known, now, "a", Some(7));
-        let [old, new] = [7, 8].map(|key| psk("a", key).check());
-        assert!(known.begin(now, b"a", old, handles[0]));
-        assert!(!known.begin(now, b"a", new, handles[1]), "it is not the key of today");
+        let [old, new] = [7, 8].map(|key| Some(psk("a", key).check()));
+        assert!(known.begin(now, &id("a"), old, handles[0]));
+        assert!(!known.begin(now, &id("a"), new, handles[1]), "it is not the key of today");
         let later = now + Duration::from_secs(2);
         known.changed(later, later, Changed::These(vec![id("a"), id("nobody")]));
         assert_eq!(known.owed(10), [id("a")]);
-        let ended = known.store(later, &id("a"), Some(psk("a", 8)), later);
+        let ended = known.store(later, &id("a"), Some(Entry::Psk(psk("a", 8))), later);
         assert_eq!(ended, [handles[0]]);
         known.paid(&[id("a")]);
-        assert!(known.begin(later, b"a", new, handles[1]));
-        assert!(!known.begin(later, b"a", old, handles[2]), "a handshake that had begun before");
+        assert!(known.begin(later, &id("a"), new, handles[1]));
+        assert!(
+            !known.begin(later, &id("a"), old, handles[2]),
+            "a handshake that had begun before"
+        );
         // Its end leaves the key behind, for a while.
         let end = later + Duration::from_secs(3600);
         known.covered(end);
-        known.end(end, b"a", handles[1]);
+        known.end(end, &id("a"), handles[1]);
         assert_eq!((known.sizes(), told(&mut known, end, "a")), ([0, 1, 0], Some(true)));
         assert_eq!(known.store(end, &id("a"), None, end), []);
         assert_eq!(told(&mut known, end, "a"), Some(false));
@@ -488,7 +515,7 @@ mod tests {
         assert_eq!(known.owed(10), [id("a")], "its look-up is under way");
         assert_eq!(known.store(at(30), &id("a"), None, at(25)), []);
         known.paid(&[id("a")]);
-        assert_eq!(known.store(at(40), &id("a"), Some(psk("a", 7)), at(10)), []);
+        assert_eq!(known.store(at(40), &id("a"), Some(Entry::Psk(psk("a", 7))), at(10)), []);
         assert_eq!(told(&mut known, at(41), "a"), Some(false));
         assert_eq!(told(&mut known, at(5100), "a"), None, "it may have a key by then");
     }
@@ -509,7 +536,7 @@ mod tests {
         let (first, _) = known.take_waiting(3, 1000);
         assert_eq!(first, [id("device"), id("invented-0"), id("invented-1")]);
         // Keys of stored associations need no place among those of clients.
-        assert!(matches!(known.look_up(later, b"stored", true), Lookup::Later));
+        assert!(matches!(known.look_up(later, &id("stored"), true), Told::Later));
         let (stored, of_clients) = known.take_waiting(0, 1000);
         assert_eq!((stored, of_clients), (vec![id("stored")], 0));
         assert!(known.has_stored());

@@ -1,15 +1,18 @@
-//! Pre-shared keys of a server that are looked up one by one: `--psk-dir`, `--psk-command` and
-//! `--psk-table`.
+//! What a server looks up one by one: pre-shared keys (`--psk-dir`, `--psk-command` and
+//! `--psk-table`), and public keys and names of certificates that are let in (`--allow-dir`,
+//! `--allow-command` and `--allow-table`).
 //!
 //! - [`args`]: the flags;
 //! - [`source`]: what all sources of keys have in common;
-//! - [`directory`], [`names`], [`watch`]: a directory with a file for each key;
-//! - [`command`]: a program that is asked for keys;
+//! - [`directory`], [`names`], [`watch`]: a directory with a file for each identity;
+//! - [`command`]: a program that is asked;
 //! - [`table`]: a table in a PostgreSQL database;
 //! - [`known`]: what is known of identities, for how long, and who uses their keys;
 //! - [`expiring`]: maps that forget;
 //! - [`rate`]: how many look-ups there may be in a second;
-//! - [`threads`]: the threads that ask the source;
+//! - [`threads`]: the threads that ask a source;
+//! - [`both`]: the source of pre-shared keys and that of public keys and names, of one server;
+//! - [`peers`]: the verifier of clients that are looked up;
 //! - [`report`]: what the log and the status say of it.
 //!
 //! The engine asks for a key without waiting. What is not known is asked of the source by a thread,
@@ -17,11 +20,13 @@
 //! what has changed, so that the associations of a revoked identity end.
 
 pub(crate) mod args;
+mod both;
 mod command;
 mod directory;
 mod expiring;
 mod known;
 mod names;
+mod peers;
 mod rate;
 pub(crate) mod report;
 mod source;
@@ -30,5 +35,7 @@ mod threads;
 #[cfg(target_os = "linux")]
 mod watch;
 
+pub(crate) use both::KeyLookup;
+pub(crate) use peers::LookedUpPeers;
 pub(crate) use table::SCHEMA;
-pub(crate) use threads::{KeyLookup, KeyUse, KeyUser, Revoked};
+pub(crate) use threads::{KeyUse, KeyUser, Revoked};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct KeyReport {
-    /// The flag with its value.
+    /// The flags with their values.
     pub(crate) source: String,
     /// Look-ups that clients caused, by what came of them.
     pub(crate) found: u64,
@@ -25,7 +25,7 @@ pub(crate) struct KeyReport {
     pub(crate) in_use: u64,
     pub(crate) kept: u64,
     pub(crate) waiting: u64,
-    /// Whether the source does not answer at present.
+    /// Whether a source does not answer at present.
     pub(crate) fails: bool,
 }
 
@@ -49,6 +49,27 @@ impl KeyReport {
             waiting,
             fails,
         }
+    }
+
+    /// The sum of what several sources report.
+    pub(super) fn sum(reports: impl Iterator<Item = Self>) -> Self {
+        let mut sum = Self::default();
+        for report in reports {
+            let between = if sum.source.is_empty() { "" } else { ", " };
+            sum.source += &format!("{between}{}", report.source);
+            sum.found += report.found;
+            sum.unknown += report.unknown;
+            sum.failed += report.failed;
+            sum.overflows += report.overflows;
+            sum.checks += report.checks;
+            sum.revoked += report.revoked;
+            sum.unconfirmed += report.unconfirmed;
+            sum.in_use += report.in_use;
+            sum.kept += report.kept;
+            sum.waiting += report.waiting;
+            sum.fails |= report.fails;
+        }
+        sum
     }
 
     /// One line for people.

@@ -1,11 +1,42 @@
 //! What all sources of keys have in common.
 
-use lightseal_dtls::{Identity, Psk};
+use lightseal_dtls::{Identity, KeyCheck, Psk};
 use std::fmt;
 use std::sync::Arc;
 
-/// The identity of a pre-shared key.
-pub(super) type PskIdentity = Arc<[u8]>;
+/// An identity that is looked up.
+pub(super) type PeerIdentity = Arc<Identity>;
+
+/// Which identities a source is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Identities of pre-shared keys.
+    Psks,
+    /// Public keys and names of certificates.
+    Peers,
+}
+
+/// What a source has of an identity.
+#[derive(Clone, Debug)]
+pub(super) enum Entry {
+    /// Its pre-shared key.
+    Psk(Psk),
+    /// The public key, or the name that a certificate proves, is let in.
+    Admitted,
+}
+
+/// Tells what a source has of an identity from what it has of it later; `None` for a public key or a
+/// name, of which there is nothing to be told apart.
+pub(super) type EntryCheck = Option<KeyCheck>;
+
+impl Entry {
+    pub(super) fn check(&self) -> EntryCheck {
+        match self {
+            Self::Psk(psk) => Some(psk.check()),
+            Self::Admitted => None,
+        }
+    }
+}
 
 /// The most identities in one question to a source.
 pub(super) const MOST_AT_ONCE: usize = 1000;
@@ -16,12 +47,13 @@ pub(super) const MOST_KEY_BYTES: usize = 128;
 
 /// A place that has keys. Each of the two threads that ask has one of its own.
 pub(super) trait KeySource: Send {
-    /// The keys of identities, in their order; `None` for an identity without a key.
+    /// What the source has of identities, in their order; `None` for an identity without a key, or
+    /// one that is not let in.
     ///
     /// # Errors
     ///
     /// If the source does not answer. Nothing is known of any of the identities then.
-    fn find(&mut self, identities: &[PskIdentity]) -> Result<Vec<Option<Psk>>, SourceError>;
+    fn find(&mut self, identities: &[PeerIdentity]) -> Result<Vec<Option<Entry>>, SourceError>;
 
     /// What may have changed since the last call that did not fail.
     ///
@@ -35,7 +67,7 @@ pub(super) trait KeySource: Send {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Changed {
     /// The keys of these identities, and no others.
-    These(Vec<PskIdentity>),
+    These(Vec<PeerIdentity>),
     /// It is not known which.
     All,
 }
@@ -58,8 +90,22 @@ impl fmt::Display for SourceError {
 
 impl std::error::Error for SourceError {}
 
-/// An identity in the form of access lists and logs, without `psk:` before it.
-pub(super) fn written(identity: &[u8]) -> String {
-    let whole = Identity::Psk(identity.to_vec()).to_string();
-    whole.strip_prefix("psk:").unwrap_or_default().to_owned()
+/// An identity in the form of access lists and logs, that of a pre-shared key without `psk:` before
+/// it.
+pub(super) fn written(identity: &Identity) -> String {
+    let whole = identity.to_string();
+    match identity {
+        Identity::Psk(_) => whole.strip_prefix("psk:").unwrap_or_default().to_owned(),
+        _ => whole,
+    }
+}
+
+/// The identity that is written in this way.
+pub(super) fn read(kind: Kind, text: &str) -> Option<PeerIdentity> {
+    let identity: Identity = match kind {
+        Kind::Psks => format!("psk:{text}").parse().ok()?,
+        Kind::Peers => text.parse().ok()?,
+    };
+    let fits = matches!(identity, Identity::Psk(_)) == (kind == Kind::Psks);
+    fits.then(|| identity.into())
 }

@@ -1,16 +1,16 @@
-//! A table in a PostgreSQL database: `--psk-table URL`.
+//! A table in a PostgreSQL database: `--psk-table URL` and `--allow-table URL`.
 //!
-//! The proxy calls two functions: one finds keys, and one says which identities have changed since a
-//! snapshot that the proxy was given before ([`SCHEMA`]). With snapshots nothing is missed, whatever
+//! The proxy calls two functions for each kind of identity: one finds what belongs to identities, and
+//! one says which have changed since a snapshot that the proxy was given before ([`SCHEMA`]). With snapshots nothing is missed, whatever
 //! the order in which transactions begin and end.
 
-use super::source::{Changed, KeySource, PskIdentity, SourceError};
+use super::source::{Changed, Entry, KeySource, Kind, PeerIdentity, SourceError, read, written};
 use crate::database::{DatabaseError, OwnRuntime, StoreUrl};
-use lightseal_dtls::Psk;
+use lightseal_dtls::{Identity, Psk};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Config, Statement};
+use tokio_postgres::{Client, Config, Row, Statement};
 use zeroize::Zeroizing;
 
 /// The tables and functions, as `lightseal proxy key-table` prints them.
@@ -23,15 +23,24 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The most changed identities that are told apart.
 const MOST_CHANGED: usize = 100_000;
 
-const FIND: &str = "SELECT identity, key FROM lightseal_keys.find($1)";
+const FIND_PSKS: &str = "SELECT identity, key FROM lightseal_keys.find($1)";
+
+const FIND_PEERS: &str = "SELECT identity FROM lightseal_keys.find_peers($1) AS identity";
 
 const NOW: &str = "SELECT pg_current_snapshot()::text";
 
 /// One statement, and so one snapshot. There may be one row more than [`MOST_CHANGED`] identities.
-const CHANGES: &str = "
+const PSK_CHANGES: &str = "
     SELECT NULL::bytea, pg_current_snapshot()::text
     UNION ALL (
         SELECT identity, NULL FROM lightseal_keys.changes($1::text::pg_snapshot) AS identity
+        LIMIT 100001)";
+
+/// As [`PSK_CHANGES`].
+const PEER_CHANGES: &str = "
+    SELECT NULL::text, pg_current_snapshot()::text
+    UNION ALL (
+        SELECT identity, NULL FROM lightseal_keys.peer_changes($1::text::pg_snapshot) AS identity
         LIMIT 100001)";
 
 /// A connection and its statements.
@@ -46,6 +55,7 @@ struct Session {
 #[derive(Debug)]
 pub(super) struct Table {
     url: StoreUrl,
+    kind: Kind,
     runtime: OwnRuntime,
     session: Option<Session>,
     /// What the database had when it was asked about changes last.
@@ -59,10 +69,11 @@ impl Table {
     /// # Errors
     ///
     /// If the database does not answer, refuses, or lacks the functions.
-    pub(super) fn open(url: &StoreUrl) -> Result<Self, SourceError> {
+    pub(super) fn open(url: &StoreUrl, kind: Kind) -> Result<Self, SourceError> {
         let runtime = OwnRuntime::new().map_err(SourceError::new)?;
         let mut table = Self {
             url: url.clone(),
+            kind,
             runtime,
             session: None,
             snapshot: None,
@@ -77,10 +88,10 @@ impl Table {
         &mut self,
         what: impl AsyncFnOnce(&Session) -> Result<T, DatabaseError>,
     ) -> Result<T, SourceError> {
-        let Self { url, runtime, session, .. } = self;
+        let Self { url, kind, runtime, session, .. } = self;
         let asked = runtime.block_on(async {
             if session.is_none() {
-                *session = Some(bounded(connect(url)).await?);
+                *session = Some(bounded(connect(url, *kind)).await?);
             }
             match session {
                 Some(session) => bounded(what(session)).await,
@@ -101,33 +112,47 @@ async fn bounded<T>(
     tokio::time::timeout(PATIENCE, answer).await.map_err(late)?
 }
 
-async fn connect(url: &StoreUrl) -> Result<Session, DatabaseError> {
+async fn connect(url: &StoreUrl, kind: Kind) -> Result<Session, DatabaseError> {
     let adjust = |config: &mut Config| {
         config.application_name("lightseal keys");
         config.connect_timeout(PATIENCE);
         config.tcp_user_timeout(PATIENCE);
     };
     let client = url.connect(adjust).await?;
-    let find = client.prepare_typed(FIND, &[Type::BYTEA_ARRAY]).await?;
-    let changes = client.prepare(CHANGES).await?;
+    let (find, asked, changes) = match kind {
+        Kind::Psks => (FIND_PSKS, Type::BYTEA_ARRAY, PSK_CHANGES),
+        Kind::Peers => (FIND_PEERS, Type::TEXT_ARRAY, PEER_CHANGES),
+    };
+    let find = client.prepare_typed(find, &[asked]).await?;
+    let changes = client.prepare(changes).await?;
     Ok(Session { client, find, changes })
 }
 
 impl KeySource for Table {
-    fn find(&mut self, identities: &[PskIdentity]) -> Result<Vec<Option<Psk>>, SourceError> {
-        let asked: Vec<&[u8]> = identities.iter().map(|identity| &**identity).collect();
-        let rows = self
-            .ask(async |Session { client, find, .. }| Ok(client.query(find, &[&asked]).await?))?;
+    fn find(&mut self, identities: &[PeerIdentity]) -> Result<Vec<Option<Entry>>, SourceError> {
+        let kind = self.kind;
+        let rows = self.ask(async |Session { client, find, .. }| {
+            Ok(match kind {
+                Kind::Psks => {
+                    let asked: Vec<_> =
+                        identities.iter().filter_map(|of| psk_identity(of)).collect();
+                    client.query(find, &[&asked]).await?
+                }
+                Kind::Peers => {
+                    let asked: Vec<_> = identities.iter().map(|of| written(of)).collect();
+                    client.query(find, &[&asked]).await?
+                }
+            })
+        })?;
         let mut found = HashMap::new();
         for row in &rows {
-            let read =
-                row.try_get::<_, &[u8]>(0).and_then(|of| Ok((of, row.try_get::<_, &[u8]>(1)?)));
-            let (identity, key) = read.map_err(SourceError::new)?;
-            let key = Zeroizing::new(key.to_vec());
-            let psk = Psk::external(identity, &key).map_err(SourceError::new)?;
-            found.insert(identity, psk);
+            let (identity, entry) = match kind {
+                Kind::Psks => psk(row)?,
+                Kind::Peers => (changed_identity(kind, row)?, Entry::Admitted),
+            };
+            found.extend(identity.map(|identity| (identity, entry)));
         }
-        Ok(asked.iter().map(|identity| found.remove(identity)).collect())
+        Ok(identities.iter().map(|identity| found.remove(identity)).collect())
     }
 
     /// After an interruption first what has changed since the last snapshot, which is found fast, and
@@ -141,18 +166,28 @@ impl KeySource for Table {
             self.snapshot = Some(now);
             return Ok(Changed::All);
         };
-        let (now, these) = self.ask(async |Session { client, changes, .. }| {
-            let (mut now, mut these) = (None, BTreeSet::<PskIdentity>::new());
-            for row in client.query(changes, &[&then]).await? {
-                match row.try_get::<_, Option<&[u8]>>(0)? {
-                    Some(identity) => drop(these.insert(identity.into())),
-                    None => now = Some(row.try_get(1)?),
+        let kind = self.kind;
+        let (now, rows) = self.ask(async |Session { client, changes, .. }| {
+            let (mut now, mut rows) = (None, client.query(changes, &[&then]).await?);
+            rows.retain(|row| match row.try_get::<_, Option<String>>(1) {
+                Ok(None) => true,
+                Ok(snapshot) => {
+                    now = snapshot;
+                    false
                 }
-            }
-            Ok((now, these))
+                Err(_) => true,
+            });
+            Ok((now, rows))
         })?;
+        let mut is_known = rows.len() <= MOST_CHANGED;
+        let mut these = BTreeSet::new();
+        for row in &rows {
+            match changed_identity(kind, row)? {
+                Some(identity) => drop(these.insert(identity)),
+                None => is_known = false,
+            }
+        }
         self.snapshot = now;
-        let is_known = these.len() <= MOST_CHANGED && these.first().is_none_or(|of| !of.is_empty());
         let checks_all = !is_new && std::mem::take(&mut self.was_interrupted);
         self.was_interrupted |= is_new;
         Ok(match is_known && !checks_all {
@@ -160,6 +195,31 @@ impl KeySource for Table {
             false => Changed::All,
         })
     }
+}
+
+/// The identity of a pre-shared key.
+fn psk_identity(identity: &Identity) -> Option<&[u8]> {
+    match identity {
+        Identity::Psk(identity) => Some(identity),
+        _ => None,
+    }
+}
+
+/// The identity and the key in a row.
+fn psk(row: &Row) -> Result<(Option<PeerIdentity>, Entry), SourceError> {
+    let key = Zeroizing::new(row.try_get::<_, Vec<u8>>(1).map_err(SourceError::new)?);
+    let identity = row.try_get::<_, Vec<u8>>(0).map_err(SourceError::new)?;
+    let psk = Psk::external(&identity, &key).map_err(SourceError::new)?;
+    Ok((Some(Identity::Psk(identity).into()), Entry::Psk(psk)))
+}
+
+/// The identity in the first column of a row; `None` if that stands for all of them.
+fn changed_identity(kind: Kind, row: &Row) -> Result<Option<PeerIdentity>, SourceError> {
+    if kind == Kind::Psks {
+        let identity = row.try_get::<_, Vec<u8>>(0).map_err(SourceError::new)?;
+        return Ok((!identity.is_empty()).then(|| Identity::Psk(identity).into()));
+    }
+    Ok(read(kind, row.try_get(0).map_err(SourceError::new)?))
 }
 
 /// Whether keys would go through a network in clear on their way from the database.

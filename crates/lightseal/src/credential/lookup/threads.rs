@@ -4,14 +4,13 @@
 //! that a slow answer to one does not keep the other waiting.
 
 use super::args::{KeySourceArgs, Place};
-use super::known::Known;
+use super::known::{Known, Told};
 use super::rate::Rate;
 use super::report::KeyReport;
-use super::source::{Changed, KeySource, MOST_AT_ONCE, PskIdentity, SourceError};
-use super::table;
+use super::source::{Changed, EntryCheck, KeySource, MOST_AT_ONCE, PeerIdentity, SourceError};
 use crate::failure::{Context, Failure};
 use crate::units::counted;
-use lightseal_dtls::{Handle, Lookup, Negotiated, PskStore};
+use lightseal_dtls::{Handle, Identity};
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -31,8 +30,8 @@ pub(crate) trait KeyUser: Send + Sync {
     fn revoked(&self, handles: &[Handle]);
 }
 
-/// The keys of a server that are looked up one by one.
-pub(crate) struct KeyLookup {
+/// What a server looks up one by one in a source.
+pub(super) struct SourceLookup {
     place: Place,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -70,23 +69,20 @@ impl Shared {
     fn revoke(&self, name: &str, handles: &[Handle]) {
         if !handles.is_empty() {
             let ended = counted(handles.len() as u64, "association");
-            tracing::info!("{name}: keys were removed or changed; {ended} ended");
+            tracing::info!("{name}: identities were removed or changed; {ended} ended");
             self.tell(|user| user.revoked(handles));
         }
     }
 }
 
-impl KeyLookup {
-    /// Opens the source that the flags name, and starts the threads; `None` if they name none.
+impl SourceLookup {
+    /// Opens a source that the flags name, and starts the threads.
     ///
     /// # Errors
     ///
     /// If the source cannot be used, or the system has no thread left.
-    pub(crate) fn open(args: &KeySourceArgs) -> Result<Option<Arc<Self>>, Failure> {
-        let Some(place) = args.place()? else { return Ok(None) };
-        if let Place::Table(url) = &place
-            && table::leaves_host(url)
-        {
+    pub(super) fn open(place: &Place, args: &KeySourceArgs) -> Result<Arc<Self>, Failure> {
+        if place.sends_keys_in_clear() {
             tracing::warn!(
                 "{place}: keys are sent without encryption, and everybody on the way can read them"
             );
@@ -107,106 +103,108 @@ impl KeyLookup {
             Finder { source: finder, shared: Arc::clone(&shared), rate, name: name.clone() };
         let checker = Checker { source: checker, shared: Arc::clone(&shared), name };
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new().name(name.into()).spawn(run).context(&place)
+            std::thread::Builder::new().name(name.into()).spawn(run).context(place)
         };
         // From here on dropping this ends the threads.
         let mut lookup = Self { shared, place: place.clone(), threads: Vec::new() };
         lookup.threads.push(spawn("keys", Box::new(|| finder.run()))?);
         lookup.threads.push(spawn("key checks", Box::new(|| checker.run()))?);
-        Ok(Some(Arc::new(lookup)))
+        Ok(Arc::new(lookup))
     }
 
     /// Tells `user` of answers and revocations from now on.
-    pub(crate) fn attach(&self, user: Arc<dyn KeyUser>) {
+    pub(super) fn attach(&self, user: Arc<dyn KeyUser>) {
         *self.shared.user.lock().unwrap_or_else(PoisonError::into_inner) = Some(user);
         // What was answered before.
         self.shared.tell(|user| user.answered());
     }
 
     /// Asks the source about all keys in use, whatever has changed.
-    pub(crate) fn check_all(&self) {
+    pub(super) fn check_all(&self) {
         self.shared.checks_now.store(true, Relaxed);
         self.shared.check.notify_one();
     }
 
-    /// An association uses the key with which its handshake was made from now on, until the result is
-    /// dropped. The result is `None` for an association without such a key.
+    /// An association uses what the source has of one of these identities from now on, until the
+    /// result is dropped: of the first one of which the source has something, as far as that is
+    /// known. `check` tells with which key the association was made.
     ///
     /// # Errors
     ///
-    /// If the key was removed or changed meanwhile.
-    pub(crate) fn begin(
+    /// If it was removed or changed meanwhile.
+    pub(super) fn begin(
         self: &Arc<Self>,
-        agreed: &Negotiated,
+        identities: &[Identity],
+        check: EntryCheck,
         handle: Handle,
-    ) -> Result<Option<KeyUse>, Revoked> {
-        let Some(check) = agreed.key_check else { return Ok(None) };
-        let identity: PskIdentity = agreed.psk_identity.as_slice().into();
-        match self.shared.known().begin(Instant::now(), &identity, check, handle) {
-            true => Ok(Some(KeyUse { lookup: Arc::clone(self), identity, handle })),
-            false => Err(Revoked),
-        }
+    ) -> Result<KeyUse, Revoked> {
+        let (mut known, now) = (self.shared.known(), Instant::now());
+        let (has, lacks): (Vec<_>, Vec<_>) =
+            identities.iter().partition(|identity| known.has(now, identity));
+        let mut all = has.into_iter().chain(lacks);
+        let used = all.find(|identity| known.begin(now, identity, check, handle)).ok_or(Revoked)?;
+        Ok(KeyUse { lookup: Arc::clone(self), identity: used.clone(), handle })
     }
 
-    /// Calls `restore`, in which the engine looks up keys of stored associations.
-    pub(crate) fn restoring<T>(&self, restore: impl FnOnce() -> T) -> T {
-        self.shared.is_restoring.store(true, Relaxed);
-        let restored = restore();
-        self.shared.is_restoring.store(false, Relaxed);
-        restored
+    /// Says whether the engine looks up what stored associations need, which no client waits for.
+    pub(super) fn set_restoring(&self, is_restoring: bool) {
+        self.shared.is_restoring.store(is_restoring, Relaxed);
+    }
+
+    pub(super) fn is_restoring(&self) -> bool {
+        self.shared.is_restoring.load(Relaxed)
+    }
+
+    /// What is known of an identity. If it is not known, its look-up begins.
+    pub(super) fn look_up(&self, identity: &Identity) -> Told {
+        let is_stored = self.is_restoring();
+        let answer = self.shared.known().look_up(Instant::now(), identity, is_stored);
+        if matches!(answer, Told::Later) && !is_stored {
+            self.shared.work.notify_one();
+        }
+        answer
     }
 
     /// Waits until the keys of stored associations are looked up for which the engine has asked, or
     /// for this time.
-    pub(crate) fn wait_for_stored(&self, patience: Duration) {
+    pub(super) fn wait_for_stored(&self, patience: Duration) {
         self.shared.work.notify_one();
         let waits = |known: &mut Known| known.has_stored();
         drop(self.shared.answers.wait_timeout_while(self.shared.known(), patience, waits));
     }
 
     /// Why the proxy cannot go on, if it cannot: nobody would be revoked any more.
-    pub(crate) fn why_ended(&self) -> Option<String> {
+    pub(super) fn why_ended(&self) -> Option<String> {
         let has_ended = self.threads.iter().any(JoinHandle::is_finished);
-        has_ended.then(|| format!("{}: keys are not looked up any more", self.place))
+        has_ended.then(|| format!("{}: nothing is looked up any more", self.place))
     }
 
     /// Why no client is admitted at present, if so.
-    pub(crate) fn obstacle(&self) -> Option<String> {
+    pub(super) fn obstacle(&self) -> Option<String> {
         let known = self.shared.known();
         known.admits_none().then(|| format!("{} does not answer", self.place))
     }
 
     /// What the status reports.
-    pub(crate) fn report(&self) -> KeyReport {
+    pub(super) fn report(&self) -> KeyReport {
         KeyReport::of(self.place.to_string(), &self.shared.known())
     }
 }
 
 /// The flag with its value.
-impl fmt::Display for KeyLookup {
+impl fmt::Display for SourceLookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.place.fmt(f)
     }
 }
 
-impl fmt::Debug for KeyLookup {
+impl fmt::Debug for SourceLookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyLookup").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("SourceLookup").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
-impl PskStore for KeyLookup {
-    fn look_up(&self, identity: &[u8]) -> Lookup {
-        let is_stored = self.shared.is_restoring.load(Relaxed);
-        let answer = self.shared.known().look_up(Instant::now(), identity, is_stored);
-        if matches!(answer, Lookup::Later) && !is_stored {
-            self.shared.work.notify_one();
-        }
-        answer
-    }
-}
-
-impl Drop for KeyLookup {
+impl Drop for SourceLookup {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Relaxed);
         // Whoever is about to wait has the lock until it waits.
@@ -223,8 +221,8 @@ pub(crate) struct Revoked;
 /// An association uses a key as long as this exists.
 #[derive(Debug)]
 pub(crate) struct KeyUse {
-    lookup: Arc<KeyLookup>,
-    identity: PskIdentity,
+    lookup: Arc<SourceLookup>,
+    identity: Identity,
     handle: Handle,
 }
 
@@ -238,15 +236,15 @@ impl Drop for KeyUse {
 fn ask(
     source: &mut dyn KeySource,
     shared: &Shared,
-    identities: &[PskIdentity],
+    identities: &[PeerIdentity],
 ) -> Result<(Vec<Handle>, [u64; 2]), SourceError> {
     let as_of = Instant::now();
     let found = source.find(identities)?;
     let (mut known, now) = (shared.known(), Instant::now());
     let (mut revoked, mut counts) = (Vec::new(), [0, 0]);
-    for (identity, psk) in identities.iter().zip(found) {
-        counts[usize::from(psk.is_none())] += 1;
-        revoked.extend(known.store(now, identity, psk, as_of));
+    for (identity, entry) in identities.iter().zip(found) {
+        counts[usize::from(entry.is_none())] += 1;
+        revoked.extend(known.store(now, identity, entry, as_of));
     }
     Ok((revoked, counts))
 }

@@ -1,7 +1,7 @@
 //! What the kernel says of changes in a directory (inotify).
 
 use super::names::identity_of;
-use super::source::Changed;
+use super::source::{Changed, Kind};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
@@ -29,14 +29,17 @@ const SHARED: [u64; 11] = [
 
 /// A directory that is watched.
 #[derive(Debug)]
-pub(super) struct Watch(OwnedFd);
+pub(super) struct Watch {
+    fd: OwnedFd,
+    kind: Kind,
+}
 
 impl Watch {
-    /// Watches a directory; `None` if its changes cannot be watched.
-    pub(super) fn of(path: &Path) -> Option<Self> {
-        let kind = rustix::fs::statfs(path).ok()?.f_type;
+    /// Watches a directory of such identities; `None` if its changes cannot be watched.
+    pub(super) fn of(path: &Path, kind: Kind) -> Option<Self> {
+        let file_system = rustix::fs::statfs(path).ok()?.f_type;
         // The magic numbers have 32 bits, whatever the type of the field.
-        if SHARED.contains(&(u64::from(kind as u32))) {
+        if SHARED.contains(&(u64::from(file_system as u32))) {
             return None;
         }
         let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
@@ -48,13 +51,13 @@ impl Watch {
             | WatchFlags::MOVE
             | WatchFlags::ONLYDIR;
         inotify::add_watch(&watch, path, what).ok()?;
-        Some(Self(watch))
+        Some(Self { fd: watch, kind })
     }
 
     /// What has changed since the last call.
     pub(super) fn changes(&mut self) -> Changed {
         let mut buf = [MaybeUninit::uninit(); 16_384];
-        let mut reader = Reader::new(&self.0, &mut buf);
+        let mut reader = Reader::new(&self.fd, &mut buf);
         let (mut these, mut all) = (Vec::new(), false);
         loop {
             let event = match reader.next() {
@@ -73,7 +76,7 @@ impl Watch {
             // Kubernetes exchanges all files at once, by a link with a name of two dots and more.
             all |= is_of_directory || name.starts_with(b"..");
             if these.len() < MOST_CHANGED {
-                these.extend(identity_of(name));
+                these.extend(identity_of(self.kind, name));
             } else {
                 all = true;
             }

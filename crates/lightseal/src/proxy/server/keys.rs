@@ -15,7 +15,8 @@ impl ServerProxy {
     pub(crate) fn attach_keys(&self) {
         if let Some(keys) = &self.options.keys {
             let outer = Arc::downgrade(&self.outer);
-            keys.attach(Arc::new(User { outer, runtime: runtime::Handle::current() }));
+            let user = User { outer, runtime: runtime::Handle::current() };
+            keys.attach(&(Arc::new(user) as _));
         }
     }
 
@@ -43,6 +44,14 @@ impl ServerProxy {
 }
 
 impl ServerHost {
+    /// Says in words for the log which peer was refused, if an access list or a source of keys has
+    /// caused the failure of a handshake.
+    pub(super) fn unlisted(&self, why: &dyn std::fmt::Display) -> Option<String> {
+        let of_list = self.options.list.as_ref().and_then(|list| list.take_refused());
+        let of_source = self.options.keys.as_ref().and_then(|keys| keys.take_refused(why));
+        of_list.or(of_source)
+    }
+
     /// Why the proxy cannot go on, if it cannot.
     pub(super) fn why_ended(&self) -> Option<String> {
         let of_state = self.state.as_ref().and_then(State::why_ended);
