@@ -1,11 +1,11 @@
 //! AEAD suites over AWS-LC.
 
-use crate::gcm::Gcm;
+use crate::gcm::{Gcm, GcmMask};
 use crate::library::{open, seal, unbound};
 use aes::{Aes128Enc, Aes256Enc};
 use aws_lc_rs::aead::quic::HeaderProtectionKey;
 use aws_lc_rs::aead::{self, LessSafeKey};
-use lightseal_dtls::crypto::suites::mask::{BlockMask, Mask, Masked};
+use lightseal_dtls::crypto::suites::mask::{Mask, Masked};
 use lightseal_dtls::crypto::suites::nonce::Iv;
 use lightseal_dtls::crypto::{Aead, Block, KeyDerivation, Protection, Record, Unauthentic};
 use zeroize::Zeroizing;
@@ -44,12 +44,12 @@ impl Keys {
 
 pub(crate) fn aes_128_gcm(keys: &KeyDerivation) -> Box<dyn Protection> {
     let aead = Gcm::<Aes128Enc, 16, 11>::derived(&aead::AES_128_GCM, keys);
-    Box::new(Masked { aead, mask: BlockMask::<Aes128Enc>::new(keys, &[]) })
+    Box::new(Masked { aead, mask: GcmMask::<Aes128Enc, 11>::derived::<16>(keys) })
 }
 
 pub(crate) fn aes_256_gcm(keys: &KeyDerivation) -> Box<dyn Protection> {
     let aead = Gcm::<Aes256Enc, 32, 15>::derived(&aead::AES_256_GCM, keys);
-    Box::new(Masked { aead, mask: BlockMask::<Aes256Enc>::new(keys, &[]) })
+    Box::new(Masked { aead, mask: GcmMask::<Aes256Enc, 15>::derived::<32>(keys) })
 }
 
 pub(crate) fn chacha20_poly1305(keys: &KeyDerivation) -> Box<dyn Protection> {

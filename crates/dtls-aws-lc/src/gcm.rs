@@ -1,13 +1,14 @@
 //! AES-GCM: by a kernel of this crate, or else by RustCrypto and AWS-LC.
 
 #[cfg(target_arch = "x86_64")]
-use crate::kernel::Kernel;
+use crate::kernel::{BlockKey, Kernel};
 use crate::library::{open, seal, unbound};
 use crate::short_gcm::{ShortGcm, is_short};
 use aes::cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit, consts::U16};
 use aws_lc_rs::aead::{self, LessSafeKey};
+use lightseal_dtls::crypto::suites::mask::{BlockMask, Mask};
 use lightseal_dtls::crypto::suites::nonce::Iv;
-use lightseal_dtls::crypto::{Aead, KeyDerivation, Record, Unauthentic};
+use lightseal_dtls::crypto::{Aead, Block, KeyDerivation, Record, Unauthentic};
 use std::sync::OnceLock;
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, Zeroizing};
@@ -120,8 +121,9 @@ where
         match &self.key {
             #[cfg(target_arch = "x86_64")]
             Key::Kernel(kernel) => {
+                let tag = tag.try_into().map_err(|_| Unauthentic)?;
                 let expected = kernel.open(&nonce, record.header, content);
-                if bool::from(expected[..].ct_eq(tag)) {
+                if bool::from(u128::from_ne_bytes(expected).ct_eq(&u128::from_ne_bytes(tag))) {
                     return Ok(());
                 }
                 // It was decrypted on the way to its tag.
@@ -129,6 +131,48 @@ where
                 Err(Unauthentic)
             }
             Key::Composed(key) => key.open(nonce, record.header, content, tag),
+        }
+    }
+}
+
+/// The mask for record numbers, by whoever computes the records.
+pub(crate) enum GcmMask<C, const R: usize> {
+    #[cfg(target_arch = "x86_64")]
+    Kernel(BlockKey<R>),
+    Composed(BlockMask<C>),
+}
+
+impl<C, const R: usize> GcmMask<C, R>
+where
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit,
+{
+    /// Derives its key.
+    pub(crate) fn derived<const LEN: usize>(keys: &KeyDerivation) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let mut key = Zeroizing::new([0; LEN]);
+            keys.expand("sn", &[], &mut *key);
+            if let Some(key) = BlockKey::new(&*key) {
+                return Self::Kernel(key);
+            }
+        }
+        Self::Composed(BlockMask::new(keys, &[]))
+    }
+}
+
+impl<C, const R: usize> Mask for GcmMask<C, R>
+where
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + Send + Sync,
+{
+    #[inline]
+    fn mask(&self, sample: &Block) -> [u8; 2] {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Kernel(key) => {
+                let [a, b, ..] = key.encrypt(sample);
+                [a, b]
+            }
+            Self::Composed(mask) => mask.mask(sample),
         }
     }
 }

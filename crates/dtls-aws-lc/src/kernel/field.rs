@@ -114,6 +114,18 @@ pub(super) fn encrypt<const R: usize>(keys: &[[u8; BLOCK]; R], block: __m128i) -
     _mm_aesenclast_si128(block, load(&keys[R - 1]))
 }
 
+/// As [`encrypt`], for a block in memory.
+#[target_feature(enable = "aes,sse2")]
+pub(super) fn encrypt_bytes<const R: usize>(
+    keys: &[[u8; BLOCK]; R],
+    block: &[u8; BLOCK],
+) -> [u8; BLOCK] {
+    let mut encrypted = [0; BLOCK];
+    // SAFETY: the array is as long as the register.
+    unsafe { _mm_storeu_si128(encrypted.as_mut_ptr().cast(), encrypt(keys, load(block))) }
+    encrypted
+}
+
 /// The order of the bytes of a block, reversed.
 #[target_feature(enable = "sse4.1")]
 #[inline]

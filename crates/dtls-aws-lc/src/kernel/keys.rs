@@ -6,11 +6,14 @@ use zeroize::ZeroizeOnDrop;
 
 cpufeatures::new!(gcm, "aes", "pclmulqdq", "sse4.1");
 
+/// The `R` round keys of AES, which are erased on drop.
+#[derive(ZeroizeOnDrop)]
+pub(crate) struct RoundKeys<const R: usize>([[u8; BLOCK]; R]);
+
 /// What a kernel needs of a key. It is erased on drop.
 #[derive(ZeroizeOnDrop)]
 pub(crate) struct Keys<const R: usize> {
-    /// Round keys of AES.
-    pub(super) rounds: [[u8; BLOCK]; R],
+    pub(super) rounds: RoundKeys<R>,
     /// Powers of the hash's key, the first power last.
     pub(super) powers: [[u8; BLOCK]; GROUP],
 }
@@ -20,7 +23,7 @@ pub(super) fn detected() -> bool {
     gcm::get()
 }
 
-impl<const R: usize> Keys<R> {
+impl<const R: usize> RoundKeys<R> {
     /// Expands `key`. `None` without the instructions, or if the key's length does not belong to `R`
     /// round keys.
     pub(super) fn expand(key: &[u8]) -> Option<Self> {
@@ -28,8 +31,8 @@ impl<const R: usize> Keys<R> {
         if !detected() || !matches!((key.len(), R), (16, 11) | (32, 15)) {
             return None;
         }
-        let mut keys = Self { rounds: [[0; BLOCK]; R], powers: [[0; BLOCK]; GROUP] };
-        let all = keys.rounds.as_flattened_mut();
+        let mut keys = Self([[0; BLOCK]; R]);
+        let all = keys.0.as_flattened_mut();
         all[..key.len()].copy_from_slice(key);
         let mut constant = 1u8;
         for i in words..4 * R {
@@ -45,7 +48,20 @@ impl<const R: usize> Keys<R> {
             new ^= word(all, i - words);
             all[4 * i..4 * i + 4].copy_from_slice(&new.to_le_bytes());
         }
-        // SAFETY: the processor has the instructions.
+        Some(keys)
+    }
+
+    #[inline(always)]
+    pub(super) const fn all(&self) -> &[[u8; BLOCK]; R] {
+        &self.0
+    }
+}
+
+impl<const R: usize> Keys<R> {
+    /// As [`RoundKeys::expand`].
+    pub(super) fn expand(key: &[u8]) -> Option<Self> {
+        let mut keys = Self { rounds: RoundKeys::expand(key)?, powers: [[0; BLOCK]; GROUP] };
+        // SAFETY: there are round keys, so the processor has the instructions.
         unsafe { keys.compute_powers() };
         Some(keys)
     }
@@ -55,7 +71,7 @@ impl<const R: usize> Keys<R> {
     fn compute_powers(&mut self) {
         const POLYNOMIAL: u128 = 0xc200_0000_0000_0000_0000_0000_0000_0001;
         let mut block = [0; BLOCK];
-        store(field::encrypt(&self.rounds, _mm_setzero_si128()), &mut block);
+        store(field::encrypt(self.rounds.all(), _mm_setzero_si128()), &mut block);
         let key = u128::from_be_bytes(block);
         let first = key << 1 ^ POLYNOMIAL & 0u128.wrapping_sub(key >> 127);
         let first = _mm_set_epi64x((first >> 64) as i64, first as i64);

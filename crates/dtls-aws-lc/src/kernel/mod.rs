@@ -13,7 +13,7 @@ mod keys;
 mod ni;
 mod vaes512;
 
-use keys::Keys;
+use keys::{Keys, RoundKeys};
 use ni::AesNi;
 use vaes512::Vaes512;
 
@@ -65,6 +65,23 @@ impl<const R: usize> Kernel<R> {
     }
 }
 
+/// A key of AES with `R` round keys, under which single blocks are encrypted.
+pub(crate) struct BlockKey<const R: usize>(RoundKeys<R>);
+
+impl<const R: usize> BlockKey<R> {
+    /// The expansion of `key`; `None` where [`Kernel::new`] gives none.
+    pub(crate) fn new(key: &[u8]) -> Option<Self> {
+        if cfg!(aes_backend = "soft") { None } else { RoundKeys::expand(key).map(Self) }
+    }
+
+    /// The encryption of `block`.
+    #[inline]
+    pub(crate) fn encrypt(&self, block: &[u8; BLOCK]) -> [u8; BLOCK] {
+        // SAFETY: there are round keys, so the processor has the instructions.
+        unsafe { field::encrypt_bytes(self.0.all(), block) }
+    }
+}
+
 /// Makes a kernel: the type that holds its keys, and the algorithm on its registers.
 ///
 /// The file that calls it defines the register type `Register`, which holds `BLOCKS` blocks,
@@ -113,10 +130,10 @@ macro_rules! kernel {
         ) -> [u8; BLOCK] {
             let first = field::first_block(nonce);
             let lengths = field::lengths(header.len(), text.len());
-            let pad = field::encrypt(&keys.rounds, first);
+            let pad = field::encrypt(keys.rounds.all(), first);
             // The hash of the header is there before the first counter blocks are encrypted.
             let mut hash = field::hash(&keys.powers, header);
-            let mut stream = Stream { rounds: each(&keys.rounds), at: counters(first) };
+            let mut stream = Stream { rounds: each(keys.rounds.all()), at: counters(first) };
             let mut rest = text;
             // While there is no room for the block of the lengths in the same group.
             while rest.len() > (GROUP - 1) * BLOCK {
@@ -306,6 +323,18 @@ mod tests {
                 assert_eq!(tag, expected.as_ref());
                 assert_eq!(own, other);
             }
+        }
+    }
+
+    #[test]
+    fn single_blocks_are_those_of_the_cipher() {
+        use aes::cipher::{BlockCipherEncrypt, KeyInit};
+        let key: [u8; 16] = core::array::from_fn(|at| at as u8 * 15);
+        let Some(own) = BlockKey::<11>::new(&key) else { return };
+        for at in 0..=255 {
+            let mut block = [at; BLOCK].into();
+            aes::Aes128Enc::new(&key.into()).encrypt_block(&mut block);
+            assert_eq!(own.encrypt(&[at; BLOCK]), block.0);
         }
     }
 

@@ -130,6 +130,13 @@ fn load(from: &[u8]) -> Register {
 #[target_feature(enable = "aes,vaes,pclmulqdq,vpclmulqdq,avx512f,avx512bw,avx512vl,bmi2")]
 #[inline]
 fn store(blocks: Register, to: &mut [u8]) {
+    let all = mask(to.len());
     // SAFETY: a masked store writes only the selected bytes, which are in `to`.
-    unsafe { _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), mask(to.len()), blocks) }
+    unsafe { _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), all, blocks) }
+    // The mask of a record's number is made of its first block, which is read right after this. A
+    // processor forwards what a whole register has written, but not what was written under a mask.
+    if let Some(first) = to.first_chunk_mut::<BLOCK>() {
+        // SAFETY: the array is as long as the register.
+        unsafe { _mm_storeu_si128(first.as_mut_ptr().cast(), _mm512_castsi512_si128(blocks)) }
+    }
 }

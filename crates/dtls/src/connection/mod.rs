@@ -124,6 +124,13 @@ pub(crate) enum Notice {
     Closed(CloseReason),
 }
 
+impl Notice {
+    /// Whether the event comes before the data that follows it.
+    fn precedes_data(&self) -> bool {
+        matches!(self, Self::Connected(_) | Self::MaySend(_) | Self::EarlyData(_))
+    }
+}
+
 /// What [`Connection::step`] found to do. Borrows nothing from the connection.
 #[derive(Debug)]
 pub(crate) enum Step {
@@ -490,30 +497,46 @@ impl Connection {
         HeaderFormat { number, ..self.last_control() }
     }
 
-    /// Returns the next thing to do, without borrowing from the connection.
-    #[inline(never)]
-    pub(crate) fn step(&mut self, buf: &mut [u8]) -> Step {
+    /// The payload that the application gets next, if nothing comes before it. It is the most frequent
+    /// [`step`](Self::step), and takes less time without one.
+    #[inline]
+    pub(crate) fn next_payload(&mut self) -> Option<Slot> {
         if let Some(slot) = self.taken.take() {
             self.held.release(slot);
         }
+        if self.notices.first().is_some_and(Notice::precedes_data) {
+            return None;
+        }
+        self.awaken_to_send();
+        if !self.may_deliver() {
+            return None;
+        }
+        self.taken = self.held.next_data();
+        self.taken
+    }
+
+    /// The payload in a slot of [`next_payload`](Self::next_payload).
+    #[inline]
+    pub(crate) fn payload(&self, slot: Slot) -> &[u8] {
+        self.held.payload(slot)
+    }
+
+    /// Returns the next thing to do, without borrowing from the connection.
+    #[inline(never)]
+    pub(crate) fn step(&mut self, buf: &mut [u8]) -> Step {
+        if let Some(slot) = self.next_payload() {
+            return Step::Received(Received::Data(slot));
+        }
         // These events come before the data that follows them.
-        let first = |notice: &Notice| {
-            matches!(notice, Notice::Connected(_) | Notice::MaySend(_) | Notice::EarlyData(_))
-        };
-        if self.notices.first().is_some_and(first)
+        if self.notices.first().is_some_and(Notice::precedes_data)
             && let Some(notice) = self.next_notice()
         {
             return Step::Notice(notice);
         }
-        self.awaken_to_send();
-        if self.may_deliver() {
-            if let Some(slot) = self.held.next_data() {
-                self.taken = Some(slot);
-                return Step::Received(Received::Data(slot));
-            }
-            if let Some(received) = self.held.next_ready() {
-                return Step::Received(received);
-            }
+        if self.may_deliver()
+            && let Some(received) = self.held.next_ready()
+        {
+            return Step::Received(received);
         }
         if self.persistence.get().is_some() {
             // What is to be sent is saved first.

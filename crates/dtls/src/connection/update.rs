@@ -170,8 +170,10 @@ impl Connection {
     /// Begins the next sending epoch if it is due and no aggregate is open, since other messages
     /// wait for it.
     pub(crate) fn switch_if_closed(&mut self) {
-        let open = self.channel.send.peek().is_some_and(SendEpoch::has_open_data);
-        if self.key_update.is_switch_due() && self.ending == Ending::Open && !open {
+        if self.key_update.is_switch_due()
+            && self.ending == Ending::Open
+            && !self.channel.send.peek().is_some_and(SendEpoch::has_open_data)
+        {
             self.switch_send_epoch();
         }
     }

@@ -26,6 +26,7 @@ impl Association {
     }
 
     /// The association, which wakes up if it sleeps.
+    #[inline]
     pub(super) fn wake(&mut self) -> &mut Connection {
         if let Self::Asleep(asleep) = self {
             *self = Self::Awake(asleep.awaken());
@@ -38,6 +39,14 @@ impl Association {
 
     /// The association, unless it sleeps.
     pub(super) fn awake(&self) -> Option<&Connection> {
+        match self {
+            Self::Awake(connection) => Some(connection),
+            Self::Asleep(..) => None,
+        }
+    }
+
+    /// The association to be changed, unless it sleeps.
+    pub(super) fn awake_mut(&mut self) -> Option<&mut Connection> {
         match self {
             Self::Awake(connection) => Some(connection),
             Self::Asleep(..) => None,

@@ -13,6 +13,7 @@ mod hints;
 mod ids;
 mod incoming;
 mod lookups;
+mod output;
 mod replace;
 #[cfg(feature = "persistence")]
 mod saved;
@@ -527,60 +528,6 @@ impl Endpoint {
         }
         Some(peer)
     }
-
-    /// Lets an association that has nothing to do before `deadline` sleep, if nobody has used it for
-    /// long. Returns when the endpoint has to see to it next.
-    fn rest(&mut self, handle: Handle, deadline: Option<Instant>) -> Option<Instant> {
-        let entry = self.entries.get_mut(&handle)?;
-        let Some(after) = entry.connection.awake().and_then(Connection::sleep_after) else {
-            return deadline;
-        };
-        let at = entry.used + after;
-        if self.now >= at {
-            entry.look = Instant::MAX;
-            entry.connection.sleep();
-            return deadline;
-        }
-        // A look that is due earlier than necessary comes once in a while; another deadline for each
-        // datagram would cost more.
-        if entry.look <= self.now || entry.look == Instant::MAX {
-            entry.look = at;
-        }
-        Some(deadline.map_or(entry.look, |deadline| deadline.min(entry.look)))
-    }
-
-    /// The next step of any association; `None` when all are idle.
-    fn step(&mut self, buf: &mut [u8]) -> Option<(Handle, Step)> {
-        while let Some(handle) = self.ready.front().copied() {
-            let Some(entry) = self.entries.get_mut(&handle) else {
-                self.ready.pop_front();
-                continue;
-            };
-            let connection = entry.connection.wake();
-            connection.switch_if_closed();
-            if let Some(count) = connection.ids_wanted() {
-                self.supply_ids(handle, count);
-                continue;
-            }
-            let deadline = match connection.step(buf) {
-                Step::WakeAt(at) => Some(at),
-                Step::Idle => None,
-                step => {
-                    entry.used = self.now;
-                    return Some((handle, step));
-                }
-            };
-            entry.ready = false;
-            self.ready.pop_front();
-            if connection.is_closed() {
-                self.remove(handle);
-            } else {
-                let deadline = self.rest(handle, deadline);
-                self.set_deadline(handle, deadline);
-            }
-        }
-        None
-    }
 }
 
 impl Engine for Endpoint {
@@ -664,6 +611,14 @@ impl Engine for Endpoint {
             let payload = &mut buf[..answer.len()];
             payload.copy_from_slice(&answer);
             return (Output::Datagram { to: to.peer, payload }, to.local);
+        }
+        if let Some((handle, slot)) = self.next_payload() {
+            let entry = self.entries.get(&handle);
+            let Some(connection) = entry.and_then(|entry| entry.connection.awake()) else {
+                return (Output::Idle, None);
+            };
+            let (peer, event) = (connection.peer(), Event::Data(connection.payload(slot)));
+            return (Output::Event(EndpointEvent { handle, peer, event }), None);
         }
         let output = match self.step(buf) {
             None => self
