@@ -53,6 +53,11 @@ impl<E: Engine> Driver<E> {
         &self.socket
     }
 
+    /// Goes on over another socket, which must be in blocking mode, as after a change of networks.
+    pub fn set_socket(&mut self, socket: UdpSocket) {
+        self.socket = socket;
+    }
+
     /// Calls the engine as its application does. What the engine then wants to send leaves at the
     /// next [`turn`](Self::turn) or [`flush`](Self::flush).
     pub fn call<R>(&mut self, call: impl FnOnce(&mut E, Instant) -> R) -> R {

@@ -8,7 +8,7 @@
 //! - `tokio` (feature `tokio`): one engine over one asynchronous UDP socket; `batch`: datagrams that
 //!   are received or sent in one system call;
 //! - `socket` (feature `tokio`): sockets with room for bursts, which answer from the address at
-//!   which a datagram arrived; `multicast`: the sockets of a group's members; `address` and
+//!   which a datagram arrived; `socket_group`: several of them at one address; `multicast`: the sockets of a group's members; `address` and
 //!   `interface`: addresses as users write them, and interfaces by name; `names`: hosts whose
 //!   addresses change; `path_mtu`: the longest datagram that an interface carries;
 //! - `relay` (feature `tokio`): the impairments between real sockets, with
@@ -70,6 +70,8 @@ mod rate_limited_log;
 pub mod relay;
 #[cfg(feature = "tokio")]
 pub mod socket;
+#[cfg(feature = "tokio")]
+pub mod socket_group;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 pub mod virtual_time;

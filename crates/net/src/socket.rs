@@ -52,14 +52,20 @@ pub fn receive_batch<A>(
 ///
 /// Errors of the operating system, for example that the address is in use.
 pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
-    bound(RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?, address)
+    bound(open(address)?, address)
 }
 
-fn bound(socket: RawSocket, address: SocketAddr) -> io::Result<UdpSocket> {
+/// A UDP socket with large buffers that does not block, and is not bound yet.
+pub(crate) fn open(address: SocketAddr) -> io::Result<RawSocket> {
+    let socket = RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     // A smaller buffer is no reason to fail: it only loses datagrams in bursts.
     let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
     let _ = socket.set_send_buffer_size(BUFFER_BYTES);
     socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn bound(socket: RawSocket, address: SocketAddr) -> io::Result<UdpSocket> {
     socket.bind(&address.into())?;
     UdpSocket::from_std(socket.into())
 }
@@ -106,7 +112,7 @@ pub fn connect_from_address(
 ) -> io::Result<UdpSocket> {
     let bind = |port| {
         let local = SocketAddr::from((local, port));
-        let socket = RawSocket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+        let socket = open(local)?;
         #[cfg(target_os = "linux")]
         match local {
             SocketAddr::V4(_) => rustix::net::sockopt::set_ip_freebind(&socket, true)?,

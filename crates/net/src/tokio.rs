@@ -16,6 +16,7 @@ use crate::socket::{AddressedSocket, is_report};
 use ::tokio::net::UdpSocket;
 use ::tokio::sync::Notify;
 use ::tokio::time::{Instant as TokioInstant, sleep_until};
+use core::ops::AddAssign;
 use core::pin::pin;
 use core::time::Duration;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Sent};
@@ -461,6 +462,16 @@ impl<E: Engine, H: EngineHost<E>> Inner<E, H> {
             self.blocked.pop_front();
         }
         true
+    }
+}
+
+impl AddAssign for SocketCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.received += other.received;
+        self.received_bytes += other.received_bytes;
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.refused += other.refused;
     }
 }
 

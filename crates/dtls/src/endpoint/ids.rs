@@ -1,4 +1,5 @@
-//! The connection IDs that the endpoint gives to its associations, and what several endpoints share.
+//! The connection IDs that the endpoint gives to its associations, the numbers of their handles, and
+//! what several endpoints share.
 
 use super::{Endpoint, Handle, id_len};
 use crate::config::ConnectionIds;
@@ -19,7 +20,21 @@ pub trait ConnectionIdGenerator: fmt::Debug + Send + Sync {
     fn generate(&self, rng: &mut Random, former: Option<&[u8]>, id: &mut [u8]);
 }
 
+impl Handle {
+    /// The number of the association, which counts up from the one that the endpoint was given
+    /// ([`Endpoint::count_from`]).
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
 impl Endpoint {
+    /// Has the handles of future associations count up from `number`, so that several endpoints of one
+    /// program never use the same one. Numbers that were used are not used again.
+    pub fn count_from(&mut self, number: u64) {
+        self.next_handle = self.next_handle.max(number);
+    }
+
     /// Draws the connection IDs that peers are given with `generator` from now on. Without one they are
     /// random, as is the first ID of an association that this endpoint begins itself.
     pub fn set_connection_id_generator(&mut self, generator: Arc<dyn ConnectionIdGenerator>) {

@@ -18,11 +18,12 @@ mod replace;
 #[cfg(feature = "persistence")]
 mod saved;
 mod slots;
+mod stats;
 
 use crate::codepoints::ContentType;
 use crate::config::ServerConfig;
 use crate::connection::{AdmittedClient, Connection, Event, Step};
-use crate::error::{CloseReason, ConnectionIdLengthChanged, Fault, Limit, ReasonCounts};
+use crate::error::{CloseReason, ConnectionIdLengthChanged, Fault, Limit};
 use crate::handshake::Unaccepted;
 use crate::handshake::cookie::CookieJar;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
@@ -49,6 +50,7 @@ use incoming::Waiting;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lookups::Lookups;
 use slots::{ClientProof, SlotSource, Slots};
+pub use stats::EndpointStats;
 
 /// Identifies an association of an endpoint. An endpoint never uses a handle twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,34 +78,6 @@ impl fmt::Display for EndpointEvent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} with {}: {}", self.handle, self.peer, self.event)
     }
-}
-
-/// Counters of datagrams and clients that belong to no association, or not yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct EndpointStats {
-    /// HelloRetryRequests and HelloVerifyRequests sent.
-    pub retries: u64,
-    /// Associations accepted. The client has proved its key (in DTLS 1.2 it does so later), and its
-    /// address if cookies are used.
-    pub accepted: u64,
-    /// ClientHellos refused. Well-formed ones are answered with an alert.
-    pub refused: u64,
-    /// The refused ClientHellos by the class of the reason, without those that the application refused
-    /// ([`Endpoint::refuse`]).
-    pub refused_by: ReasonCounts,
-    /// Ignored datagrams: those of no association that are not a ClientHello, and repeated or
-    /// outdated ClientHellos of associations.
-    pub ignored: u64,
-    /// Clients for which no session slot was free. A client is refused either when its ClientHello
-    /// arrives, which also counts in `refused`, or when its handshake is complete.
-    pub full: u64,
-    /// Associations that were evicted and whose slot was given to another client.
-    pub evicted: u64,
-    /// Hints sent to peers whose records belong to no known association.
-    pub hints: u64,
-    /// The last client that was refused, and the reason.
-    pub last_refusal: Option<(SocketAddr, Fault)>,
 }
 
 /// Whether a client may be accepted at once.

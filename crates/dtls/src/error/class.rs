@@ -1,6 +1,7 @@
 //! Classes of reasons why associations do not come about or end, for counters.
 
 use super::{CloseReason, Fault, Incompatibility, Limit, Misbehaviour};
+use core::ops::AddAssign;
 
 /// Why an association did not come about, or why it ended: coarse enough for counters, fine enough to
 /// tell a wrong key from a flood.
@@ -121,6 +122,12 @@ impl CloseReason {
 /// Numbers of events by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReasonCounts([u64; ReasonClass::ALL.len()]);
+
+impl AddAssign<&Self> for ReasonCounts {
+    fn add_assign(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count += more);
+    }
+}
 
 impl ReasonCounts {
     /// Counts one event.

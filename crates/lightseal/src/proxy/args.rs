@@ -8,6 +8,7 @@ use super::source_address::SourcePrefix;
 use super::source_address::nft::SourceNftArgs;
 use super::state::reseal::ResealArgs;
 use super::status_command::ProxyStatusArgs;
+use super::workers::parse_count;
 use crate::aggregate::Aggregate;
 use crate::config_args::ConfigArgs;
 use crate::credential::args::{CredentialArgs, HEADING as CREDENTIALS};
@@ -22,7 +23,7 @@ use clap::{Args, Subcommand};
 use lightseal_cli::when_full::when_full;
 use lightseal_dtls::{Delivery, RecordNumbers, WhenFull};
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU8, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -103,6 +104,11 @@ pub(crate) struct ProxyServerArgs {
     /// key needs --ca or --pin, and refuses all others that have no pre-shared key.
     #[arg(long, help_heading = CREDENTIALS)]
     pub(crate) anonymous_clients: bool,
+    /// Number of threads that carry datagrams, each with a socket and associations of its own; `auto` for
+    /// one for each processor. With several, connection IDs have 7 bytes instead of 4 and name the
+    /// thread, and each has an equal share of --max-sessions.
+    #[arg(long, value_name = "N|auto", default_value = "1", value_parser = parse_count)]
+    pub(crate) workers: NonZeroU8,
     /// Maximum number of associations at a time, unfinished handshakes included [default:
     /// unlimited].
     #[arg(long, value_name = "N")]

@@ -1,43 +1,41 @@
 //! The proxies as commands that run until told to stop.
+//!
+//! - [`run_client`], [`run_server`]: the two commands;
+//! - here: what they have in common.
+
+mod run_client;
+mod run_server;
+
+pub(crate) use run_client::client;
+pub(crate) use run_server::server;
 
 use super::ARRIVAL_BYTES;
-use super::args::{ProxyArgs, ProxyClientArgs, ProxyServerArgs};
-use super::client::{self, ClientProxy};
+use super::args::ProxyArgs;
+use super::client::ClientProxy;
 use super::destination::{Destination, leads_to};
 use super::explained;
 use super::metrics::ProcessFacts;
 use super::report::Report;
-use super::routing::ids::IdForm;
-use super::server::{self, ServerProxy};
-use super::settings_reload::{Reread, RunningSettings};
-use super::status::Status;
-use super::status_socket;
 use super::status_text::summary;
-use super::store_command::{self, Opened};
 use crate::address;
 use crate::aggregate;
-use crate::credential::lookup::KeyLookup;
 use crate::credential::{Changes, Credentials, FILES_POLL, FailureLog};
 use crate::failure::{Context, Failure};
-use crate::service::{self, ServiceArgs};
+use crate::service::ServiceArgs;
 use crate::signals::{Signal, Signals};
 use crate::statistics;
 use crate::units::{Quantity, counted};
 use lightseal_dtls::codepoints::AlertDescription;
-use lightseal_dtls::{ClientConfig, CloseReason, Identity, MemorySessions, SessionSlots, Settings};
+use lightseal_dtls::{ClientConfig, CloseReason, Identity, Settings};
 use lightseal_net::address::Named;
 use lightseal_net::names::Resolver;
-use lightseal_net::path_mtu;
 use lightseal_service::drain::Drain;
 use lightseal_service::lifecycle::Lifecycle;
 use lightseal_service::metrics::Snapshot;
-use std::cell::RefCell;
 use std::future::Future;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::num::NonZeroUsize;
+use std::net::SocketAddr;
 use std::path::Path;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -56,289 +54,12 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// The shortest allowed interval of status lines.
 const LEAST_STATUS: Duration = Duration::from_millis(10);
 
-/// Length of a server's connection IDs. It is large enough that a random ID is nearly always free,
-/// for any number of flows.
-const SERVER_ID_BYTES: u8 = 4;
-
-/// Length of a client's connection IDs, by which flows that share a socket are told apart.
-const CLIENT_ID_BYTES: u8 = 2;
-
 /// The log line for a key file that has no key on purpose.
 const NO_KEY: &str = "the PSK file revokes all keys (!revoke-all): the flows of all its keys end, and none begins \
                       with a key until it has one";
 
-/// For how many addresses of the server a client keeps sessions.
-const SESSION_SERVERS: NonZeroUsize = NonZeroUsize::new(16).expect("not 0");
-
-/// How many sessions a client keeps for each address: as many flows can come back at once without
-/// certificates.
-const SESSIONS: NonZeroUsize = NonZeroUsize::new(64).expect("not 0");
-
 /// How long the proxy waits on exit for flows to close.
 const FAREWELL: Duration = Duration::from_millis(300);
-
-/// Runs a client proxy.
-///
-/// # Errors
-///
-/// If settings, keys or addresses are invalid, the server refuses the key, or the statistics cannot
-/// be written.
-pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
-    if args.proxy.sample {
-        return print(include_str!("client.toml"));
-    }
-    let credentials = Arc::new(open_credentials(&args.proxy)?);
-    let server = destination(&args.proxy)?;
-    server.settle(SETTLE).await;
-    // While the name does not resolve, its path may lead through any interface.
-    let anywhere = (Ipv4Addr::UNSPECIFIED, 0).into();
-    let largest = server
-        .current()
-        .map_or_else(|| path_mtu::max_payload_at(anywhere), path_mtu::max_payload_towards);
-    let settings = settings(&args.proxy, CLIENT_ID_BYTES, largest)?;
-    let verifier = credentials.verifier();
-    let connect = address::given("connect", args.proxy.connect.as_deref())?;
-    let name = args.name.as_deref().unwrap_or_else(|| address::host(connect));
-    let configure = || {
-        let (identity, verifier) = (args.identity.as_deref(), verifier.clone());
-        let config = credentials.client(identity, name, verifier, settings.clone())?;
-        // A new cache each time: a session is resumed only with the credentials of both ends with
-        // which it was made.
-        let sessions = MemorySessions::new(SESSION_SERVERS).with_sessions(SESSIONS);
-        Ok::<_, Failure>(Arc::new(config.with_session_cache(Arc::new(sessions))))
-    };
-    let config = configure()?;
-    let options = client::ClientProxyOptions {
-        server: Arc::clone(&server),
-        max_flows: args.proxy.max_flows,
-        idle_timeout: args.proxy.idle_timeout.0,
-        keepalive: Some(args.keepalive.0).filter(|time| !time.is_zero()),
-        shares_sockets: !args.socket_per_flow,
-        list: credentials.list().cloned(),
-    };
-    let mut signals = Signals::listen_and_drain()?;
-    super::raise_socket_limit();
-    let lifecycle = Arc::new(Lifecycle::start());
-    let local = address::listen(args.proxy.listen.as_deref())?;
-    let metrics = args.proxy.service.listen().await?;
-    let proxy = Arc::new(ClientProxy::new(local, Arc::clone(&config), options));
-    let snapshot = snapshots(&proxy, &credentials, &lifecycle, ClientProxy::metrics);
-    let mut running = pin!(async {
-        tokio::select! {
-            ended = proxy.run() => ended,
-            never = service::serve(metrics, &lifecycle, snapshot) => match never {},
-        }
-    });
-    // Until the name resolves the key cannot be tested, and messages of applications are refused.
-    let first = first_address(&server, &mut running, &mut signals, &lifecycle).await?;
-    let Some(address) = first else { return Ok(()) };
-    not_itself(&args.proxy, address)?;
-    let listen = proxy.local_addr().context("local socket")?;
-    server.avoid(listen);
-    if !args.no_check {
-        check(&proxy, &server, &Own { config: &config, credentials: &credentials }).await?;
-    }
-    let (longest, from) = (proxy.longest_message(), Named(listen));
-    tracing::info!("carrying {from} to {server}, messages of up to {longest} bytes");
-    let stats_file = args.proxy.stats_file.as_deref();
-    let reload = |force| {
-        let changes = credentials.reload(force);
-        if !changes.is_empty() {
-            let ended = match changes.may_revoke() {
-                true => proxy.end_unless(|agreed| credentials.still_accepts(agreed, &changes)),
-                false => 0,
-            };
-            report_changes(&changes, &credentials, ended);
-            match configure() {
-                Ok(config) => proxy.set_config(config),
-                Err(failure) => {
-                    proxy.revoke();
-                    tracing::warn!("{failure}: all flows end, and none begins until that changes");
-                }
-            }
-        }
-        (!changes.is_empty(), changes.failures)
-    };
-    let asked = args.proxy.status_socket.as_deref();
-    let socket = status_socket::open(asked, "client", listen)?;
-    let drain_asked = Notify::new();
-    let mut running = pin!(async {
-        let (report, drain) = (|| proxy.statistics(), || drain_asked.notify_one());
-        tokio::select! {
-            ended = running => ended,
-            never = status_socket::serve(socket.as_ref(), report, drain) => match never {},
-        }
-    });
-    lifecycle.ready();
-    let mut status = Status::default();
-    let reports = Reports {
-        reload,
-        statistics: || statistics::write(stats_file, &proxy.statistics()),
-        status: || tracing::info!("{}", status.line(proxy.standing())),
-        status_interval: args.proxy.status.map(|interval| interval.0),
-    };
-    let drains = Drains {
-        asked: &drain_asked,
-        begin: || proxy.drain(),
-        state: || (proxy.open_flows(), proxy.totals().carried()),
-        args: &args.proxy.service,
-    };
-    let around = Around { lifecycle: &lifecycle, destination: &server, cut_off: &|| None };
-    until_stopped(&mut signals, &mut running, reports, drains, around).await?;
-    lifecycle.stop();
-    proxy.close_all();
-    let _ = tokio::time::timeout(FAREWELL, async {
-        while proxy.open_flows() > 0 {
-            let _ = tokio::time::timeout(Duration::from_millis(5), &mut running).await;
-        }
-    })
-    .await;
-    proxy.count_unread();
-    stopped(stats_file, proxy.statistics())
-}
-
-/// Runs a server proxy. `reread` reads its settings again.
-///
-/// # Errors
-///
-/// If settings, keys or addresses are invalid, or the statistics cannot be written.
-pub(crate) async fn server(args: &ProxyServerArgs, reread: Reread) -> Result<(), Failure> {
-    if args.proxy.sample {
-        return print(include_str!("server.toml"));
-    }
-    let mut credentials = open_credentials(&args.proxy)?;
-    let source = args.keys.clone();
-    // A database is asked with a runtime of its own.
-    let opened = tokio::task::spawn_blocking(move || KeyLookup::open(&source)).await;
-    credentials.look_up_in(opened.context("keys")??)?;
-    let credentials = Arc::new(credentials);
-    let largest =
-        path_mtu::max_payload_at(address::resolve("listen", args.proxy.listen.as_deref())?);
-    let id_bytes = if args.store.is_some() { IdForm::BYTES } else { SERVER_ID_BYTES };
-    let mut settings = settings(&args.proxy, id_bytes, largest)?;
-    let clients = credentials.client_policy(args.anonymous_clients)?;
-    let mut verifier = credentials.verifier();
-    let opened = store_command::open(args, &mut settings, &mut verifier).await?;
-    let router = opened.as_ref().and_then(|opened| opened.router.clone());
-    let mut config = credentials.server(clients, verifier, settings)?;
-    if args.when_full.is_some() && args.max_sessions.is_none() {
-        return Err(Failure::new("--when-full needs --max-sessions"));
-    }
-    let when_full = args.when_full.unwrap_or_default();
-    if let Some(most) = args.max_sessions {
-        config = config.with_slots(SessionSlots::at_most(most, when_full));
-    }
-    let behind = destination(&args.proxy)?;
-    behind.settle(SETTLE).await;
-    if let (Some(prefix), Some(address)) = (args.source_address, behind.current())
-        && !prefix.fits(address.ip())
-    {
-        return Err(Failure::new(format_args!(
-            "--source-address {prefix} and the service at {address} are not of one address family"
-        )));
-    }
-    if let Some(address) = behind.current() {
-        not_itself(&args.proxy, address)?;
-    }
-    let options = server::ServerProxyOptions {
-        service: Arc::clone(&behind),
-        max_flows: args.proxy.max_flows,
-        limits: args.limits.limits(),
-        proxy_protocol: args.proxy_protocol,
-        source_prefix: args.source_address,
-        idle_timeout: args.proxy.idle_timeout.0,
-        keys: credentials.lookup().cloned(),
-        list: credentials.list().cloned(),
-        router,
-    };
-    let mut signals = Signals::listen_and_drain()?;
-    super::raise_socket_limit();
-    let lifecycle = Arc::new(Lifecycle::start());
-    let listen = address::listen(args.proxy.listen.as_deref())?;
-    let metrics = args.proxy.service.listen().await?;
-    let proxy = ServerProxy::new(listen, Arc::new(config), options).context("server proxy")?;
-    let proxy = Arc::new(proxy);
-    if let Some(Opened { state, book, .. }) = opened {
-        proxy.store_addresses(book).context("--source-address")?;
-        let proxy = Arc::clone(&proxy);
-        let taken = tokio::task::spawn_blocking(move || proxy.take_over(state)).await;
-        taken.context("--state")??;
-    }
-    proxy.attach_keys();
-    let listen = proxy.local_addr().context("listening socket")?;
-    behind.avoid(listen);
-    let (longest, accepted) = (proxy.longest_message(), credentials.accepted());
-    let from = Named(listen);
-    tracing::info!("carrying {from} to {behind}, messages of up to {longest} bytes; {accepted}");
-    if args.anonymous_clients {
-        tracing::warn!("--anonymous-clients: this proxy accepts everybody who can reach it");
-    }
-    let stats_file = args.proxy.stats_file.as_deref();
-    let settings = RefCell::new(RunningSettings::new(args, reread));
-    let reload = |force| {
-        let mut changes = credentials.reload(force);
-        if !changes.is_empty() {
-            let ended = match changes.may_revoke() {
-                true => proxy.end_unless(|agreed| credentials.still_accepts(agreed, &changes)),
-                false => 0,
-            };
-            report_changes(&changes, &credentials, ended);
-        }
-        if force && let Err(failure) = settings.borrow_mut().reload(&proxy) {
-            changes.failures.push(failure);
-        }
-        (!changes.is_empty(), changes.failures)
-    };
-    let asked = args.proxy.status_socket.as_deref();
-    let socket = status_socket::open(asked, "server", listen)?;
-    let snapshot = snapshots(&proxy, &credentials, &lifecycle, ServerProxy::metrics);
-    let drain_asked = Notify::new();
-    let mut running = pin!(async {
-        let (report, drain) = (|| proxy.statistics(), || drain_asked.notify_one());
-        tokio::select! {
-            ended = proxy.run() => ended,
-            never = service::serve(metrics, &lifecycle, snapshot) => match never {},
-            never = status_socket::serve(socket.as_ref(), report, drain) => match never {},
-        }
-    });
-    lifecycle.ready();
-    let mut status = Status::default();
-    let reports = Reports {
-        reload,
-        statistics: || statistics::write(stats_file, &proxy.statistics()),
-        status: || tracing::info!("{}", status.line(proxy.standing())),
-        status_interval: args.proxy.status.map(|interval| interval.0),
-    };
-    let drains = Drains {
-        asked: &drain_asked,
-        begin: || proxy.drain(),
-        state: || (proxy.open_flows(), proxy.totals().carried()),
-        args: &args.proxy.service,
-    };
-    let keys_away = || credentials.lookup().and_then(|lookup| lookup.obstacle());
-    let cut_off = || proxy.cut_off().or_else(keys_away);
-    let around = Around { lifecycle: &lifecycle, destination: &behind, cut_off: &cut_off };
-    until_stopped(&mut signals, &mut running, reports, drains, around).await?;
-    lifecycle.stop();
-    let leaving = Arc::clone(&proxy);
-    let leaving = tokio::task::spawn_blocking(move || leaving.leave_fleet());
-    tokio::select! {
-        ended = &mut running => ended.context("socket")?,
-        left = leaving => left.context("--store")?,
-    }
-    let last = proxy.statistics();
-    if proxy.save_all() {
-        return stopped(stats_file, last);
-    }
-    proxy.close_all();
-    let _ = tokio::time::timeout(FAREWELL, async {
-        while proxy.open_flows() > 0 {
-            let _ = tokio::time::timeout(Duration::from_millis(5), &mut running).await;
-        }
-    })
-    .await;
-    stopped(stats_file, last)
-}
 
 /// Logs in one line what was carried, and writes the statistics if there is a file for them.
 fn stopped(stats_file: Option<&Path>, last: serde_json::Value) -> Result<(), Failure> {

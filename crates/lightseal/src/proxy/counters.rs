@@ -139,6 +139,9 @@ pub(crate) struct Totals {
     pub(crate) unread: Count,
     /// Empty records exchanged to keep flows alive.
     pub(crate) keepalives: Count,
+    /// Datagrams that were received by another worker than the one that they are for, which had so many
+    /// waiting that they were dropped.
+    pub(crate) worker_overflows: Count,
     /// Flows refused because their datagrams came from this proxy's own flows.
     pub(crate) loops: Count,
     /// Datagrams that the kernel dropped, because this proxy was too slow, at sockets that are
@@ -357,6 +360,7 @@ impl Totals {
             "unread": self.unread.get(),
             "keepalives": self.keepalives.get() + dtls.sent.probes,
             "loops": self.loops.get(),
+            "worker_overflows": self.worker_overflows.get(),
             "overruns": {
                 "local": self.overruns_local.get() + overruns.0,
                 "outer": self.overruns_outer.get() + overruns.1,

@@ -238,13 +238,10 @@ impl Ledger {
         }
     }
 
-    /// Takes other limits, for these flows. Each flow stays, whatever the limits. Handshakes that are under
-    /// way count once they are complete, and those of the last minute count if their limit is the same.
-    pub(crate) fn set_limits<'a>(
-        &mut self,
-        limits: Limits,
-        flows: impl Iterator<Item = (Handle, SocketAddr, &'a Arc<str>)>,
-    ) {
+    /// Takes other limits. The flows that exist are to be [restored](Self::restored) then: each stays,
+    /// whatever the limits. Handshakes that are under way count once they are complete, and those of
+    /// the last minute count if their limit is the same.
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
         let former = std::mem::replace(self, Self::new(limits));
         if former.limits.handshakes_per_network == limits.handshakes_per_network
             && former.limits.network_bits == limits.network_bits
@@ -254,7 +251,6 @@ impl Ledger {
         if former.limits.handshakes_per_identity == limits.handshakes_per_identity {
             self.completed = former.completed;
         }
-        flows.for_each(|(handle, peer, identity)| self.restored(handle, peer, identity));
     }
 
     /// Whether clients are limited before they have an association.
@@ -354,11 +350,12 @@ impl Ledger {
         Ok(gives_way)
     }
 
-    /// A flow was restored that a proxy before this one had accepted. It counts for the limits, which
-    /// it may exceed.
+    /// A flow was restored that a proxy before this one had accepted, or that was there before the
+    /// limits changed. It counts for the limits, which it may exceed. Nothing happens if it counts.
     pub(crate) fn restored(&mut self, handle: Handle, peer: SocketAddr, identity: &Arc<str>) {
         self.began(handle, peer);
         if let Some(client) = self.clients.get_mut(&handle)
+            && client.identity.is_none()
             && self.limits.flows_per_identity.is_some()
         {
             client.identity = Some(Arc::clone(identity));
@@ -619,7 +616,8 @@ mod tests {
             (Limits { flows_per_network: Some(2), network_bits: wide, ..Limits::default() }, false),
             (Limits { flows_per_network: Some(3), network_bits: wide, ..Limits::default() }, true),
         ] {
-            ledger.set_limits(limits, flows());
+            ledger.set_limits(limits);
+            flows().for_each(|(handle, peer, identity)| ledger.restored(handle, peer, identity));
             assert_eq!(ledger.begin(at(0), address("192.0.2.2:1")).is_ok(), allowed, "{limits:?}");
         }
         ledger.ended(handles[0]);

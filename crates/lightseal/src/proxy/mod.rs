@@ -7,6 +7,7 @@
 //!   for each of them a socket towards the service;
 //! - [`command`]: the two proxies as commands that run until a signal stops
 //!   them;
+//! - [`workers`]: the threads of a server proxy, and which of them a datagram is for;
 //! - [`destination`]: the addresses of the other proxy or the service;
 //! - [`loops`]: detects that what is carried comes back;
 //! - [`shares`]: which flow ends when there are too many;
@@ -59,6 +60,7 @@ pub(crate) mod status_command;
 pub(crate) mod status_socket;
 pub(crate) mod status_text;
 mod store_command;
+pub(crate) mod workers;
 
 /// The length in bytes of the buffer for one arriving datagram, which holds a jumbo frame. The
 /// other proxy may be configured to send larger datagrams than this one.

@@ -1,50 +1,56 @@
-//! The proxy in front of a service.
+//! The proxy in front of a service. Each of its workers has a socket, an endpoint and associations of
+//! its own.
 //!
+//! - [`host`]: what a worker does with its engine's events;
+//! - [`associations`]: the associations of a worker;
+//! - [`common`]: what all workers share;
 //! - [`admission`]: which clients get an association;
 //! - [`keys`]: which associations end because a key or certificate counts no more;
 //! - [`addresses`]: the addresses of identities;
 //! - [`service`]: the sockets towards the service;
-//! - [`stored`]: how it stores its associations and takes them over.
+//! - [`stored`]: how it stores its associations and takes them over;
+//! - [`statistics`]: what it says of itself.
 
 mod addresses;
 mod admission;
+mod associations;
+mod common;
+mod host;
 mod keys;
 mod service;
+mod statistics;
 mod stored;
 
-use super::counters::{Count, Totals, by_class};
+use super::counters::{Count, Totals};
 use super::deliveries::Deliveries;
 use super::destination::Destination;
-use super::limits::{Ledger, Limits, Refusal};
-use super::loops::{self, EphemeralPorts};
-use super::metrics::{self, ASLEEP, CONNECTED, HANDSHAKING, ProcessFacts};
-use super::report::{self, Peer, ReportFacts};
+use super::limits::Limits;
+use super::log_batches;
+use super::loops::EphemeralPorts;
+use super::overruns;
 use super::routing::router::Router;
 use super::shares::Shares;
 use super::source_address::{SourceAddresses, SourcePrefix};
-use super::state::State;
-use super::status::FlowStates;
-use super::{described, log_batches, overruns, unshared};
-use crate::credential;
+use super::workers::threads::{Threads, WorkerRuntime};
+use super::workers::{Mail, Workers};
 use crate::credential::allow::AccessList;
-use crate::credential::lookup::{KeyLookup, KeyUse};
-use lightseal_core::{AddressPair, Instant, Random};
-use lightseal_dtls::{
-    AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, ProtocolVersion,
-    Resolution, SavedAssociation, ServerConfig, Stats,
-};
-use lightseal_net::address::Named;
-use lightseal_net::tokio::{Driver, EngineHost, SocketCounters};
+use crate::credential::lookup::KeyLookup;
+use associations::Associations;
+use common::Common;
+use host::ServerHost;
+use lightseal_core::{Instant, Random};
+use lightseal_dtls::{Endpoint, Engine, ServerConfig};
+use lightseal_net::tokio::Driver;
 use lightseal_net::{Clock, path_mtu};
-use lightseal_service::metrics::Snapshot;
-use serde_json::Value;
-use service::{Service, header, named};
+use service::named;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
+use std::net::{SocketAddr, UdpSocket as StdSocket};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::net::UdpSocket;
+use tokio::runtime;
 
 /// How often associations are checked for silence.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -74,12 +80,19 @@ pub(crate) struct ServerProxyOptions {
 
 type Outer = Driver<Endpoint, ServerHost>;
 
+/// The engines of all workers, for others than the proxy itself.
+type Outers = Weak<[Arc<Outer>]>;
+
 /// A running server proxy.
 #[derive(Debug)]
 pub(crate) struct ServerProxy {
-    outer: Arc<Outer>,
+    /// The engines of all workers, by the worker's number.
+    outers: Arc<[Arc<Outer>]>,
+    common: Arc<Common>,
+    workers: Arc<Workers>,
+    /// The runtimes of all workers but the first, until they run.
+    runtimes: Mutex<Vec<(usize, WorkerRuntime)>>,
     options: ServerProxyOptions,
-    totals: Arc<Totals>,
     /// The length in bytes of the longest message that is carried.
     longest: usize,
     began: Instant,
@@ -87,309 +100,9 @@ pub(crate) struct ServerProxy {
     known_overruns: Count,
 }
 
-/// The host of the engine: it connects all associations with the service.
-#[derive(Debug)]
-struct ServerHost {
-    options: ServerProxyOptions,
-    totals: Arc<Totals>,
-    outer: Weak<Outer>,
-    /// The address that client proxies send to.
-    listen: SocketAddr,
-    /// The ephemeral ports, from which the sockets towards the service get their ports.
-    ports: EphemeralPorts,
-    /// The schemes of shared tags that this end wants.
-    policy: AggregationPolicy,
-    longest: usize,
-    associations: HashMap<Handle, Association>,
-    /// Associations without a socket towards the service yet, and the port from which the service saw
-    /// those that were restored; 0 if it has seen none.
-    opening: Vec<(Handle, Option<u16>)>,
-    /// Restored associations for which no socket could be opened yet.
-    waiting: Vec<(Handle, Option<u16>)>,
-    /// Whether the log says that they wait.
-    misses_service: bool,
-    /// What the engine wants to be stored.
-    saves: Vec<(Handle, Box<SavedAssociation>)>,
-    /// The stored associations, if they are stored.
-    state: Option<State>,
-    /// The generations of cookies and tickets that the fleet shares, in a fleet.
-    cookie_generation: Option<u64>,
-    ticket_generation: Option<u64>,
-    /// Associations whose keepalive is to be answered.
-    answers: Vec<Handle>,
-    /// Messages for the service.
-    deliveries: Deliveries,
-    /// Associations that are to be closed because there is no room for them.
-    refused: Vec<Handle>,
-    shares: Shares,
-    ledger: Ledger,
-    sources: Option<SourceAddresses>,
-    /// Associations whose identities have no address yet, by identity.
-    addressless: HashMap<Arc<str>, Vec<(Handle, Option<u16>)>>,
-    /// Whether no new clients are taken any more.
-    draining: bool,
-    /// How many refused handshakes have been logged so far.
-    refusals: u64,
-}
-
-#[derive(Debug)]
-struct Association {
-    peer: SocketAddr,
-    /// The identity of the client, as logs show it.
-    identity: Arc<str>,
-    /// The DTLS version.
-    version: ProtocolVersion,
-    /// The socket towards the service; `None` while there is none yet.
-    service: Option<Service>,
-    /// Messages that arrived with the end of the handshake, before there was a socket.
-    early: Vec<Vec<u8>>,
-    active_at: Instant,
-    /// The association's pre-shared key, if it was looked up.
-    _key: Option<Box<KeyUse>>,
-}
-
-impl Association {
-    fn new(
-        peer: SocketAddr,
-        identity: Arc<str>,
-        version: ProtocolVersion,
-        active_at: Instant,
-        key: Option<Box<KeyUse>>,
-    ) -> Self {
-        let (service, early) = (None, Vec::new());
-        Self { peer, identity, version, service, early, active_at, _key: key }
-    }
-}
-
-/// Maximum number of messages that are kept until an association has its socket. The socket is
-/// opened as soon as the engine has no more events.
-const MOST_EARLY: usize = 16;
-
-impl EngineHost<Endpoint> for ServerHost {
-    fn diverts(&mut self, _: Instant, addresses: AddressPair, datagram: &mut [u8]) -> bool {
-        let router = self.options.router.as_ref();
-        router.is_some_and(|router| router.passes_on(addresses, datagram))
-    }
-
-    fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
-        let EndpointEvent { handle, peer, event, .. } = event;
-        let shown = Named(peer);
-        match event {
-            // The service sends nothing before it has received a message.
-            Event::MaySend(_) => {}
-            Event::Connected(negotiated) => {
-                tracing::debug!(
-                    peer.address = %shown,
-                    peer.identity = credential::shown(&negotiated),
-                    "{shown}: {}",
-                    described(&negotiated)
-                );
-                self.totals.resumed.add(negotiated.resumed.into());
-                self.totals.handshakes.one();
-                if let Some(why) = unshared(&self.policy, &negotiated) {
-                    self.totals.complain_of_unshared(&shown, &why);
-                }
-                let owner: Arc<str> = credential::shown(&negotiated).into();
-                let Ok(key) = self.key_use(&negotiated, handle) else {
-                    self.refused.push(handle);
-                    return;
-                };
-                if !self.has_place_for(now, (handle, peer), &owner) {
-                    self.refused.push(handle);
-                    return;
-                }
-                let association = Association::new(peer, owner, negotiated.version, now, key);
-                self.associations.insert(handle, association);
-                self.opening.push((handle, None));
-            }
-            Event::Save(saved) => self.saves.push((handle, saved)),
-            Event::Data(payload) | Event::Provisional { data: payload, .. } => {
-                let Some(association) = self.associations.get_mut(&handle) else {
-                    self.totals.refused_messages.add(u64::from(!payload.is_empty()));
-                    return;
-                };
-                association.active_at = now;
-                if payload.is_empty() {
-                    self.answers.push(handle);
-                    return;
-                }
-                match &association.service {
-                    Some(service) => {
-                        let to = AddressPair::to(service.address);
-                        let parts = [&service.header[..], payload];
-                        self.deliveries.add(&service.socket, to, parts, &self.totals);
-                    }
-                    None if association.early.len() < MOST_EARLY => {
-                        association.early.push(payload.to_vec());
-                    }
-                    None => self.totals.queue_full.one(),
-                }
-            }
-            Event::Resolved(_, resolution) => {
-                if let Resolution::Refuted { bytes } = resolution {
-                    let identity = self.identity(handle);
-                    tracing::warn!(
-                        peer.address = %shown,
-                        peer.identity = identity,
-                        "{shown}: a forged message was delivered, {bytes} bytes ago"
-                    );
-                }
-            }
-            Event::PeerMoved { from, to } => {
-                tracing::debug!(
-                    peer.address = %Named(to),
-                    peer.identity = self.identity(handle),
-                    "{}: its address is {} now",
-                    Named(from),
-                    Named(to)
-                );
-                self.ledger.moved(handle, to);
-                let header = self.associations.get_mut(&handle).map(|association| {
-                    association.peer = to;
-                    header(&self.options, self.listen, association)
-                });
-                let service = self.associations.get_mut(&handle).and_then(|of| of.service.as_mut());
-                if let (Some(service), Some(header)) = (service, header) {
-                    service.header = header;
-                }
-            }
-            Event::AggregationChanged { send, receive } => {
-                tracing::debug!(
-                    peer.address = %shown,
-                    peer.identity = self.identity(handle),
-                    "{shown}: tags {send} out, {receive} in"
-                );
-            }
-            Event::Closed(reason) => {
-                self.ledger.ended(handle);
-                let ended = self.associations.remove(&handle);
-                if let Some(state) = &mut self.state {
-                    match reason {
-                        CloseReason::Replaced | CloseReason::Evicted => state.remove_first(handle),
-                        _ => state.remove(handle),
-                    }
-                }
-                let identity = ended.as_ref().map(|association| Arc::clone(&association.identity));
-                let identity = identity.as_deref();
-                let complete = ended.is_some();
-                if complete {
-                    self.totals.ended.count(reason.class());
-                }
-                self.count_early(ended);
-                match reason {
-                    CloseReason::Local
-                    | CloseReason::Peer
-                    | CloseReason::Replaced
-                    | CloseReason::Evicted => {
-                        tracing::debug!(
-                            peer.address = %shown, peer.identity = identity, "{shown}: {reason}"
-                        );
-                    }
-                    _ if complete => {
-                        self.totals.failed.one();
-                        tracing::warn!(
-                            peer.address = %shown, peer.identity = identity, "{shown}: {reason}"
-                        );
-                    }
-                    // Anybody can begin a handshake, so failed ones are logged at a limited rate.
-                    _ => {
-                        self.totals.failed.one();
-                        self.totals.failed_handshakes.count(reason.class());
-                        self.complain_of_handshake(peer, &reason);
-                    }
-                }
-            }
-            other => tracing::debug!(
-                peer.address = %shown, peer.identity = self.identity(handle), "{shown}: {other}"
-            ),
-        }
-    }
-
-    fn flush(&mut self, _: Instant) {
-        self.deliveries.flush(&self.totals);
-    }
-
-    fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
-        let admitted = self.admit(now, endpoint);
-        let mut opening = std::mem::take(&mut self.opening);
-        // Ports from which the service has seen some associations are not given to others.
-        opening.sort_by_key(|(_, former)| former.unwrap_or(0) == 0);
-        for (handle, former) in opening {
-            let residues = endpoint.connection(handle).and_then(|of| loops::residues(&of));
-            match self.open(handle, residues, former) {
-                Ok(()) => self.totals.opened.add(former.is_none().into()),
-                // Its identity waits for an address.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // The peer of one that was restored may sleep until the service can be reached.
-                Err(error) if former.is_some() => {
-                    if !std::mem::replace(&mut self.misses_service, true) {
-                        tracing::warn!("restored associations wait for the service: {error}");
-                    }
-                    self.waiting.push((handle, former));
-                }
-                Err(error) => {
-                    self.totals.count_refused(Refusal::NoSocket, &error);
-                    let refused = self.associations.remove(&handle);
-                    self.count_early(refused);
-                    self.refused.push(handle);
-                }
-            }
-        }
-        self.misses_service &= !self.waiting.is_empty();
-        let called = self.save(endpoint, now)
-            || admitted
-            || !self.answers.is_empty()
-            || !self.refused.is_empty();
-        for handle in self.answers.drain(..) {
-            if let Some(mut connection) = endpoint.connection_mut(handle)
-                && connection.send(now, &[], &mut []).is_ok()
-            {
-                self.totals.keepalives.one();
-            }
-        }
-        for handle in self.refused.drain(..) {
-            if let Some(mut connection) = endpoint.connection_mut(handle) {
-                connection.close(now);
-            }
-        }
-        let stats = endpoint.stats();
-        if stats.refused != self.refusals {
-            self.refusals = stats.refused;
-            if let Some((peer, why)) = stats.last_refusal {
-                self.complain_of_handshake(peer, &why);
-            }
-        }
-        if let Some(refused) = self.options.list.as_ref().and_then(|list| list.take_refused()) {
-            // The client's PSK was refused, and it may still have a certificate.
-            tracing::debug!("a handshake goes on without a PSK: {refused}");
-        }
-        called
-    }
-}
-
-impl ServerHost {
-    /// The identity of an association's client, for the log.
-    fn identity(&self, handle: Handle) -> Option<&str> {
-        self.associations.get(&handle).map(|association| &*association.identity)
-    }
-
-    /// Warns about a failed handshake.
-    fn complain_of_handshake(&self, peer: SocketAddr, why: &dyn std::fmt::Display) {
-        match self.unlisted(why) {
-            Some(refused) => self.totals.complain_of_unlisted(peer, &refused),
-            None => self.totals.complain_of_handshake(peer, why),
-        }
-    }
-
-    /// Counts the messages of an association that ended before it had a socket towards the service.
-    fn count_early(&self, ended: Option<Association>) {
-        let early = ended.map_or(0, |association| association.early.len());
-        self.totals.refused_messages.add(early as u64);
-    }
-}
-
 impl ServerProxy {
-    /// A proxy that accepts associations on `listen`.
+    /// A proxy with one worker, which accepts associations on `listen`. Must be called within a runtime,
+    /// which has the socket.
     ///
     /// # Errors
     ///
@@ -399,55 +112,53 @@ impl ServerProxy {
         config: Arc<ServerConfig>,
         options: ServerProxyOptions,
     ) -> io::Result<Self> {
-        let rng = Random::from_os().map_err(io::Error::other)?;
-        let longest = config.settings().longest_first_payload();
-        let policy = config.settings().aggregation.clone();
-        if config.settings().path_mtu.is_some() {
-            path_mtu::forbid_fragments(&listen)?;
-        }
-        let mut endpoint = Endpoint::server(config, rng);
-        if options.limits.limit_networks() {
-            endpoint.hold_incoming();
-        }
-        if let Some(router) = &options.router {
-            endpoint.set_connection_id_generator(router.ids());
-        }
-        let totals = Arc::<Totals>::default();
-        let local = listen.local_addr()?;
+        let (workers, sockets) = Workers::one(listen.into_std()?)?;
+        Self::with_workers(workers, sockets, &config, options)
+    }
+
+    /// A proxy with a worker for each of these sockets. Must be called within a runtime, which has the
+    /// first one.
+    ///
+    /// # Errors
+    ///
+    /// If the settings of the sockets cannot be changed, there is no randomness, or the system has no
+    /// room for the runtimes.
+    pub(crate) fn with_workers(
+        workers: Workers,
+        sockets: Vec<StdSocket>,
+        config: &Arc<ServerConfig>,
+        options: ServerProxyOptions,
+    ) -> io::Result<Self> {
+        let workers = Arc::new(workers);
+        let sources = options.source_prefix.map(|prefix| SourceAddresses::new(prefix, None));
+        let common = Arc::new(Common::new(options.limits, options.max_flows, sources));
         // Tickets name times, which all nodes of a fleet understand alike.
         let clock = if options.router.is_some() { Clock::unix() } else { Clock::start() };
-        let began = clock.now();
-        let outer = Arc::new_cyclic(|outer| {
-            let host = ServerHost {
-                options: options.clone(),
-                totals: Arc::clone(&totals),
-                outer: outer.clone(),
-                listen: local,
-                ports: EphemeralPorts::of_this_host(),
-                policy,
-                longest,
-                associations: HashMap::new(),
-                opening: Vec::new(),
-                waiting: Vec::new(),
-                misses_service: false,
-                saves: Vec::new(),
-                state: None,
-                cookie_generation: None,
-                ticket_generation: None,
-                answers: Vec::new(),
-                deliveries: Deliveries::new(named),
-                refused: Vec::new(),
-                shares: Shares::default(),
-                ledger: Ledger::new(options.limits),
-                sources: options.source_prefix.map(|prefix| SourceAddresses::new(prefix, None)),
-                addressless: HashMap::new(),
-                draining: false,
-                refusals: 0,
+        let (mut outers, mut runtimes) = (Vec::new(), Vec::new());
+        for (number, socket) in sockets.into_iter().enumerate() {
+            let runtime = match number {
+                0 => runtime::Handle::current(),
+                _ => {
+                    let runtime = WorkerRuntime::new()?;
+                    let handle = runtime.handle();
+                    runtimes.push((number, runtime));
+                    handle
+                }
             };
-            Driver::new(listen, clock, endpoint, host)
-        });
-        log_batches(outer.has_batches());
-        Ok(Self { outer, options, totals, longest, began, known_overruns: Count::default() })
+            let worker = Worker { number, runtime, clock, common: &common, workers: &workers };
+            outers.push(worker.outer(socket, config, &options)?);
+        }
+        log_batches(outers.iter().all(|outer| outer.has_batches()));
+        Ok(Self {
+            outers: outers.into(),
+            common,
+            workers,
+            runtimes: Mutex::new(runtimes),
+            longest: config.settings().longest_first_payload(),
+            options,
+            began: clock.now(),
+            known_overruns: Count::default(),
+        })
     }
 
     /// The length in bytes of the longest message that is carried.
@@ -455,20 +166,36 @@ impl ServerProxy {
         self.longest
     }
 
-    /// The address that client proxies send to.
-    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.outer.socket().local_addr()
+    fn first(&self) -> &Arc<Outer> {
+        self.outers.first().expect("a proxy has a worker")
     }
 
-    /// Carries datagrams until the future is dropped.
+    /// Calls `act` for each worker under its engine's lock.
+    fn each(&self, mut act: impl FnMut(&mut Endpoint, &mut ServerHost, Instant)) {
+        for outer in &*self.outers {
+            outer.call(&mut act);
+        }
+    }
+
+    /// The address that client proxies send to.
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.first().socket().local_addr()
+    }
+
+    /// Carries datagrams until the future is dropped. The other workers run as long as it.
     ///
     /// # Errors
     ///
-    /// Errors of the listening socket.
+    /// Errors of the listening sockets, or if the system has no room for the workers' threads.
     pub(crate) async fn run(&self) -> io::Result<()> {
         let shortest = (self.options.idle_timeout / 2).clamp(Duration::from_millis(5), SWEEP);
         let mut sweep = tokio::time::interval(shortest);
-        let mut running = std::pin::pin!(self.outer.run());
+        let runtimes = self.runtimes.lock().map(|mut of| std::mem::take(&mut *of));
+        let runtimes = runtimes.unwrap_or_default();
+        let (outers, workers) = (Arc::clone(&self.outers), Arc::clone(&self.workers));
+        let work = move |number: usize| work(Arc::clone(&outers), Arc::clone(&workers), number);
+        let mut threads = Threads::start(runtimes, work.clone())?;
+        let mut running = std::pin::pin!(work(0));
         let mut resolving = std::pin::pin!(self.options.service.run());
         let mut taking = std::pin::pin!(self.take_from_nodes());
         loop {
@@ -476,6 +203,7 @@ impl ServerProxy {
                 () = &mut resolving => {}
                 never = &mut taking => match never {},
                 ended = &mut running => return ended,
+                ended = threads.ended() => return ended,
                 _ = sweep.tick() => self.sweep()?,
             }
         }
@@ -483,138 +211,129 @@ impl ServerProxy {
 
     /// Closes all associations with a close_notify.
     pub(crate) fn close_all(&self) {
-        self.outer.call(|endpoint, _, now| endpoint.close_all(now));
+        self.each(|endpoint, _, now| endpoint.close_all(now));
     }
 
     /// The number of associations that are complete and open.
     pub(crate) fn open_flows(&self) -> usize {
-        self.outer.call(|_, host, _| host.associations.len())
+        self.common.flows.get()
     }
 
     /// The counters of this proxy.
     pub(crate) fn totals(&self) -> &Totals {
-        &self.totals
+        &self.common.totals
     }
 
-    /// The counters of all open associations, and of the socket.
-    pub(crate) fn counters(&self) -> (Stats, SocketCounters) {
-        (self.outer.call(|endpoint, _, _| endpoint.totals()), self.outer.counters())
-    }
-
-    /// The statistics of this proxy, as they go into files and status reports.
-    pub(crate) fn statistics(&self) -> Value {
-        let mut value = self.counted();
-        value["status"] = self.standing().json();
-        let facts = ReportFacts {
-            uptime: self.outer.clock().now().saturating_since(self.began),
-            listen: self.local_addr().ok(),
-            connect: self.options.service.to_string(),
-            peers: self.peers(),
-        };
-        report::complete(&mut value, facts);
-        value
-    }
-
-    /// The state as metrics, with what else the process knows.
-    pub(crate) fn metrics(&self, known: &ProcessFacts<'_>) -> Snapshot {
-        let (all, asleep, connected) = self.outer.call(|endpoint, host, _| {
-            let asleep = endpoint.sleeping_connections();
-            (endpoint.open_connections(), asleep, host.associations.len())
-        });
-        let states = [
-            (HANDSHAKING, all.saturating_sub(connected)),
-            (CONNECTED, connected.saturating_sub(asleep)),
-            (ASLEEP, asleep),
-        ];
-        let states = states.map(|(state, count)| (state, count as u64));
-        metrics::snapshot(&self.counted(), &states, known)
-    }
-
-    /// All counters, without what is known of each association.
-    fn counted(&self) -> Value {
-        let (stats, socket) = self.counters();
-        let local = self.outer.call(|_, host, _| {
-            let services = host.associations.values().filter_map(|of| of.service.as_ref());
-            services.map(|service| overruns(service.socket.get_ref())).sum()
-        });
-        let overruns = (local, overruns(self.outer.socket()));
-        let mut value = self.totals.json("server", self.open_flows(), socket, overruns, &stats);
-        let endpoint = self.outer.call(|endpoint, _, _| *endpoint.stats());
-        value["endpoint"] = serde_json::json!({
-            "retries": endpoint.retries,
-            "accepted": endpoint.accepted,
-            "refused": endpoint.refused,
-            "refused_by": by_class(&endpoint.refused_by),
-            "ignored": endpoint.ignored,
-            "full": endpoint.full,
-            "evicted": endpoint.evicted,
-            "hints": endpoint.hints,
-            "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{}: {why}", Named(peer))),
-        });
-        let state = self.outer.call(|_, host, _| host.state.as_ref().map(State::report));
-        if let Some(state) = state {
-            value["state"] = serde_json::json!(state);
-        }
-        self.count_lookups(&mut value);
-        if let Some(router) = &self.options.router {
-            value["routing"] = serde_json::json!(router.report());
-        }
-        value
-    }
-
-    /// The peers of the associations.
-    fn peers(&self) -> Vec<Peer> {
-        self.outer.call(|endpoint, host, now| {
-            let peers = endpoint.connections().map(|(handle, connection)| {
-                let association = host.associations.get(&handle);
-                let idle = association.map(|of| now.saturating_since(of.active_at));
-                let mut peer = Peer::of(&connection, idle.unwrap_or_default());
-                let service = association.and_then(|of| of.service.as_ref());
-                let local = service.and_then(|service| service.socket.get_ref().local_addr().ok());
-                peer.service_port = local.map(|local| local.port());
-                let source = local.filter(|_| host.sources.is_some());
-                peer.source_address = source.map(|local| local.ip().to_string());
-                peer
-            });
-            peers.collect()
-        })
-    }
-
-    /// A summary of the state of all open associations.
-    pub(crate) fn standing(&self) -> FlowStates {
-        self.outer.call(|endpoint, _, _| {
-            let mut standing = FlowStates::new(endpoint.totals());
-            endpoint.connections().for_each(|(_, connection)| standing.add(&connection));
-            standing
-        })
+    /// The number of datagrams that the kernel dropped at the listening sockets.
+    fn overruns(&self) -> u64 {
+        self.outers.iter().map(|outer| overruns(outer.socket())).sum()
     }
 
     fn sweep(&self) -> io::Result<()> {
-        self.totals.complain_of_overruns(&self.known_overruns, overruns(self.outer.socket()));
-        let timeout = self.options.idle_timeout;
-        self.outer.call(|endpoint, host, now| {
-            if let Some(why) = host.why_ended() {
-                return Err(io::Error::other(why));
-            }
-            host.share_secrets(endpoint, now);
-            host.opening.append(&mut host.waiting);
-            host.keep_addresses();
-            host.end_flows_beyond_limit(now);
-            for (handle, association) in &host.associations {
-                if now - association.active_at >= timeout {
-                    tracing::debug!(
-                        peer.address = %Named(association.peer),
-                        peer.identity = &*association.identity,
-                        "{}: idle",
-                        Named(association.peer)
-                    );
-                    if let Some(mut connection) = endpoint.connection_mut(*handle) {
-                        connection.close(now);
-                    }
-                }
-            }
-            Ok(())
-        })
+        self.common.totals.complain_of_overruns(&self.known_overruns, self.overruns());
+        self.keep_addresses();
+        let mut why = None;
+        self.each(|endpoint, host, now| {
+            why = why.take().or_else(|| host.why_ended());
+            host.sweep(endpoint, now);
+        });
+        why.map_or(Ok(()), |why| Err(io::Error::other(why)))
+    }
+}
+
+/// Carries the datagrams of a worker.
+async fn work(outers: Arc<[Arc<Outer>]>, workers: Arc<Workers>, number: usize) -> io::Result<()> {
+    let outer = outers.get(number).ok_or(io::ErrorKind::NotFound)?;
+    tokio::select! {
+        ended = outer.run() => ended,
+        never = take_mail(outer, &workers, number) => match never {},
+    }
+}
+
+/// Does what other workers ask of a worker.
+async fn take_mail(outer: &Outer, workers: &Workers, number: usize) -> Infallible {
+    let mut mail = Mail::default();
+    loop {
+        workers.mail(number, &mut mail).await;
+        outer.call(|endpoint, host, now| {
+            mail.for_each_datagram(|addresses, datagram| {
+                endpoint.handle_datagram_on(now, addresses, datagram);
+            });
+            mail.ends().for_each(|handle| host.end(handle));
+        });
+    }
+}
+
+/// What one worker is made of.
+struct Worker<'a> {
+    number: usize,
+    runtime: runtime::Handle,
+    clock: Clock,
+    common: &'a Arc<Common>,
+    workers: &'a Arc<Workers>,
+}
+
+impl Worker<'_> {
+    fn outer(
+        self,
+        socket: StdSocket,
+        config: &Arc<ServerConfig>,
+        options: &ServerProxyOptions,
+    ) -> io::Result<Arc<Outer>> {
+        let Worker { number, runtime, clock, common, workers } = self;
+        let entered = runtime.enter();
+        let socket = UdpSocket::from_std(socket)?;
+        drop(entered);
+        let settings = config.settings();
+        if settings.path_mtu.is_some() {
+            path_mtu::forbid_fragments(&socket)?;
+        }
+        let rng = Random::from_os().map_err(io::Error::other)?;
+        let mut endpoint = Endpoint::server(Arc::clone(config), rng);
+        endpoint.count_from(Workers::first_handle(number));
+        if options.limits.limit_networks() {
+            endpoint.hold_incoming();
+        }
+        if let Some(router) = &options.router {
+            endpoint.set_connection_id_generator(router.ids(number as u8));
+        } else if let Some(ids) = workers.ids_of(number) {
+            endpoint.set_connection_id_generator(ids);
+        }
+        if let Some((tickets, generation)) = workers.tickets() {
+            let shared = endpoint.share_tickets(tickets, generation, number as u32);
+            shared.map_err(io::Error::other)?;
+        }
+        let listen = socket.local_addr()?;
+        Ok(Arc::new_cyclic(|outer| {
+            let host = ServerHost {
+                options: options.clone(),
+                common: Arc::clone(common),
+                workers: Arc::clone(workers),
+                number,
+                outer: Weak::clone(outer),
+                runtime,
+                listen,
+                ports: EphemeralPorts::of_this_host(),
+                policy: settings.aggregation.clone(),
+                longest: settings.longest_first_payload(),
+                associations: Associations::new(options.idle_timeout, Arc::clone(common)),
+                opening: Vec::new(),
+                is_restoring: false,
+                waiting: Vec::new(),
+                misses_service: false,
+                saves: Vec::new(),
+                cookie_generation: None,
+                ticket_generation: None,
+                answers: Vec::new(),
+                deliveries: Deliveries::new(named),
+                refused: Vec::new(),
+                shares: Shares::default(),
+                addressless: HashMap::new(),
+                passed_on: 0,
+                refusals: 0,
+            };
+            Driver::new(socket, clock, endpoint, host)
+        }))
     }
 }
 

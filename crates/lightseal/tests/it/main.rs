@@ -53,5 +53,7 @@ mod proxy_sessions;
 #[cfg(unix)]
 mod proxy_state;
 mod proxy_status;
+#[cfg(unix)]
+mod proxy_workers;
 mod services;
 mod units;

@@ -18,6 +18,7 @@ use crate::codepoints::{MAX_CONTENT, MAX_RECORD_NUMBER};
 use crate::config::{ClientConfig, Lookup, ProtocolVersion, ServerConfig};
 use crate::connection::form::{read_addresses, read_negotiated, write_addresses, write_negotiated};
 use crate::connection::stage::Stage;
+use crate::connection::update::KeyUpdateState;
 use crate::connection::{Connection, Role, ids};
 use crate::credential::PeerLookup;
 use crate::credential::psk::{KEY_CHECK, KeyCheck};
@@ -38,6 +39,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Instant, Random, Reader, Writer};
@@ -244,6 +246,37 @@ impl Connection {
         // The predecessor had the ACK of its KeyUpdate.
         connection.switch_if_closed();
         Ok(connection)
+    }
+}
+
+impl SavedAssociation {
+    /// How the peer's records are told from those of others: its address, and one of the connection IDs
+    /// that they may have; `None` if they have none. A program with several endpoints restores the
+    /// association where such records arrive.
+    ///
+    /// # Errors
+    /// If the state is of another format, or is not there.
+    pub fn route(&self) -> Result<(SocketAddr, Option<ConnectionId>), RestoreError> {
+        let mut r = Reader::new(self.state().ok_or(DecodeError::Short)?);
+        match r.u8()? {
+            FORMAT => {}
+            other => return Err(RestoreError::Format(other)),
+        }
+        let _flags = r.u8()?;
+        let _: [u8; KEY_CHECK] = r.array()?;
+        read_negotiated("", &mut r)?;
+        let to = read_addresses(&mut r)?;
+        Reassembly::read(&mut r)?;
+        Flight::read_saved(&mut r)?;
+        KeyUpdateState::default().read(&mut r)?;
+        ids::read_saved(&mut r)?;
+        for _ in ["next plaintext record", "record limit", "receive limit"] {
+            r.varint()?;
+        }
+        for _ in ["of the peer", "agreed"] {
+            ConnectionId::read(&mut r)?;
+        }
+        Ok((to.peer, OwnIds::read(&mut r)?.iter().next()))
     }
 }
 

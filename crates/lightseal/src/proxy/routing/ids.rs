@@ -20,7 +20,7 @@ pub(crate) type Slot = u8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) slot: Slot,
-    /// The number of the thread of that node; nodes have one thread today.
+    /// The number of the worker of that node, modulo the number of its workers.
     pub(crate) worker: u8,
 }
 
@@ -41,6 +41,14 @@ impl IdForm {
 
     /// The length of an ID in bytes.
     pub(crate) const BYTES: u8 = 8;
+
+    /// The byte of an ID that names the worker, if it can be read without a key.
+    pub(crate) const fn worker_at(&self) -> Option<u8> {
+        match self {
+            Self::Clear => Some(1),
+            Self::Scrambled(_) => None,
+        }
+    }
 
     /// Writes a place into an ID of random bytes.
     fn write(&self, place: Place, id: &mut [u8]) {
@@ -82,12 +90,18 @@ pub(crate) struct Ids {
     form: Arc<IdForm>,
     worker: u8,
     /// The slots that are this node's.
-    slots: RwLock<Vec<Slot>>,
+    slots: Arc<RwLock<Vec<Slot>>>,
 }
 
 impl Ids {
-    pub(crate) fn new(form: Arc<IdForm>, worker: u8) -> Self {
-        Self { form, worker, slots: RwLock::default() }
+    /// Draws the IDs of a node's first worker.
+    pub(crate) fn new(form: Arc<IdForm>) -> Self {
+        Self { form, worker: 0, slots: Arc::default() }
+    }
+
+    /// Draws the IDs of another worker of the node.
+    pub(crate) fn of_worker(&self, worker: u8) -> Self {
+        Self { form: Arc::clone(&self.form), worker, slots: Arc::clone(&self.slots) }
     }
 
     /// Whether there is a slot for a new association.
@@ -132,7 +146,7 @@ mod tests {
         let rng = &mut Random::insecure(1);
         for form in [IdForm::Clear, IdForm::scrambled(&[7; 16])] {
             let form = Arc::new(form);
-            let ids = Ids::new(Arc::clone(&form), 3);
+            let ids = Ids::new(Arc::clone(&form)).of_worker(3);
             ids.set_slots(vec![9, 200]);
             let mut slots = Vec::new();
             for _ in 0..50 {
@@ -158,7 +172,7 @@ mod tests {
     #[test]
     fn scrambled_ids_of_one_slot_have_nothing_in_common() {
         let rng = &mut Random::insecure(2);
-        let ids = Ids::new(Arc::new(IdForm::scrambled(&[7; 16])), 0);
+        let ids = Ids::new(Arc::new(IdForm::scrambled(&[7; 16]))).of_worker(0);
         ids.set_slots(vec![5]);
         let drawn: Vec<_> = (0..200).map(|_| drawn(&ids, rng, None)).collect();
         for at in 1..8 {

@@ -54,7 +54,7 @@ pub(crate) struct RouterReport {
 pub(crate) struct Router {
     node: NodeNumber,
     form: Arc<IdForm>,
-    ids: Arc<Ids>,
+    ids: Ids,
     map: RwLock<SlotMap>,
     envelope: Envelope,
     socket: AddressedSocket,
@@ -85,7 +85,7 @@ impl Router {
         let sending = socket.try_clone()?;
         Ok(Self {
             node,
-            ids: Arc::new(Ids::new(Arc::clone(&form), 0)),
+            ids: Ids::new(Arc::clone(&form)),
             form,
             map: RwLock::default(),
             envelope: Envelope::new(secret),
@@ -99,9 +99,14 @@ impl Router {
         })
     }
 
-    /// Draws the connection IDs of this node.
-    pub(crate) fn ids(&self) -> Arc<Ids> {
-        Arc::clone(&self.ids)
+    /// Draws the connection IDs of a worker of this node.
+    pub(crate) fn ids(&self, worker: u8) -> Arc<Ids> {
+        Arc::new(self.ids.of_worker(worker))
+    }
+
+    /// What connection IDs look like.
+    pub(crate) const fn form(&self) -> &Arc<IdForm> {
+        &self.form
     }
 
     /// Goes by this map from now on.
@@ -260,7 +265,7 @@ mod tests {
             }
             // An ID that node 1 has drawn, in a record of DTLS 1.3.
             let mut id = [0; 8];
-            one.ids().generate(&mut Random::insecure(1), None, &mut id);
+            one.ids(0).generate(&mut Random::insecure(1), None, &mut id);
             let Some(Place { slot, .. }) = form.place(&id) else { panic!("an ID with a place") };
             assert!(usize::from(slot) < SLOTS / 2);
             let record = [&[0x3e][..], &id, &[9; 40]].concat();

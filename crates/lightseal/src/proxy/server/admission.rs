@@ -1,7 +1,9 @@
 //! Which clients get an association, and when the proxy takes no more of them.
 
-use super::{ServerHost, ServerProxy};
+use super::ServerProxy;
+use super::host::ServerHost;
 use crate::proxy::limits::{Limits, Refusal};
+use crate::proxy::workers::Workers;
 use lightseal_core::Instant;
 use lightseal_dtls::codepoints::AlertDescription;
 use lightseal_dtls::{Endpoint, Handle};
@@ -15,18 +17,18 @@ impl ServerHost {
         while let Some(incoming) = endpoint.next_incoming() {
             called = true;
             let peer = incoming.peer();
-            let allowed = match self.draining {
+            let allowed = match self.common.drains() {
                 true => Err(Refusal::Draining),
-                false => self.ledger.begin(now, peer),
+                false => self.common.ledger().begin(now, peer),
             };
             match allowed {
                 Ok(()) => {
                     if let Some(handle) = endpoint.accept(now, incoming) {
-                        self.ledger.began(handle, peer);
+                        self.common.ledger().began(handle, peer);
                     }
                 }
                 Err(refusal) => {
-                    self.totals.count_refused_client(refusal, peer);
+                    self.common.totals.count_refused_client(refusal, peer);
                     match refusal {
                         // The client repeats its hello, and later it may begin a handshake.
                         Refusal::HandshakesOfNetwork => endpoint.ignore(incoming),
@@ -47,19 +49,21 @@ impl ServerHost {
         identity: &Arc<str>,
     ) -> bool {
         let associations = &self.associations;
-        let quiet = |handle: &Handle| associations.get(handle).map(|of| of.active_at);
-        match self.ledger.complete(now, client, identity, quiet) {
+        // When a flow of another worker was active is not known here: it ends first.
+        let quiet = |handle: &Handle| associations.get(*handle).map(|of| of.active_at);
+        let place = self.common.ledger().complete(now, client, identity, quiet);
+        match place {
             Ok(None) => {}
             Ok(Some(gives_way)) => self.end_for_another(gives_way),
             Err(refusal) => {
-                self.totals.count_refused(refusal, &format_args!("{identity}: {refusal}"));
+                self.common.totals.count_refused(refusal, &format_args!("{identity}: {refusal}"));
                 return false;
             }
         }
-        let max = self.options.max_flows;
-        if self.associations.len() >= max && !self.make_room(now, identity) {
+        let max = self.common.max_flows();
+        if self.common.flows.get() >= max && !self.make_room(now, identity) {
             let why = format_args!("{max} flows are open (--max-flows)");
-            self.totals.count_refused(Refusal::Flows, &why);
+            self.common.totals.count_refused(Refusal::Flows, &why);
             return false;
         }
         true
@@ -67,11 +71,11 @@ impl ServerHost {
 
     /// Ends flows beyond the limit of their network that have replaced no other flow.
     pub(super) fn end_flows_beyond_limit(&mut self, now: Instant) {
-        while let Some((handle, peer)) = self.ledger.next_beyond(now) {
-            let ended = self.associations.remove(&handle);
-            self.count_early(ended);
-            self.refused.push(handle);
-            self.totals.count_refused_client(Refusal::FlowsOfNetwork, peer);
+        loop {
+            let next = self.common.ledger().next_beyond(now);
+            let Some((handle, peer)) = next else { break };
+            self.end(handle);
+            self.common.totals.count_refused_client(Refusal::FlowsOfNetwork, peer);
         }
     }
 
@@ -79,8 +83,8 @@ impl ServerHost {
     /// `newcomer`. Returns `false` if no identity has enough more than `newcomer`.
     fn make_room(&mut self, now: Instant, newcomer: &Arc<str>) -> bool {
         let all = self.associations.iter();
-        let owners = all.map(|(handle, association)| (*handle, Arc::clone(&association.identity)));
-        let active = |handle: &Handle| self.associations.get(handle).map(|of| of.active_at);
+        let owners = all.map(|(handle, association)| (handle, Arc::clone(&association.identity)));
+        let active = |handle: &Handle| self.associations.get(*handle).map(|of| of.active_at);
         let gives_way = self.shares.who_gives_way(now, newcomer, owners, active);
         gives_way.is_some_and(|handle| {
             self.end_for_another(handle);
@@ -90,32 +94,45 @@ impl ServerHost {
 
     /// Ends an association so that another one gets its place.
     fn end_for_another(&mut self, handle: Handle) {
-        let ended = self.associations.remove(&handle);
+        self.end(handle);
+        self.common.totals.gave_way.one();
+    }
+
+    /// Ends an association, of whichever worker it is.
+    pub(super) fn end(&mut self, handle: Handle) {
+        if Workers::of_handle(handle) != self.number {
+            self.workers.end(handle);
+            return;
+        }
+        let ended = self.associations.remove(handle);
         self.count_early(ended);
         self.refused.push(handle);
-        self.totals.gave_way.one();
     }
 }
 
 impl ServerProxy {
     /// Takes other limits. The associations that exist go on.
     pub(crate) fn set_limits(&self, limits: Limits, max_flows: usize) {
-        self.outer.call(|endpoint, host, _| {
-            if limits.limit_networks() {
-                endpoint.hold_incoming();
-            }
-            (host.options.limits, host.options.max_flows) = (limits, max_flows);
-            let flows = host.associations.iter();
-            let flows = flows.map(|(handle, of)| (*handle, of.peer, &of.identity));
-            host.ledger.set_limits(limits, flows);
-        });
+        self.common.set_max_flows(max_flows);
+        self.common.ledger().set_limits(limits);
+        for outer in &*self.outers {
+            outer.call(|endpoint, host, _| {
+                if limits.limit_networks() {
+                    endpoint.hold_incoming();
+                }
+                let mut ledger = host.common.ledger();
+                for (handle, of) in host.associations.iter() {
+                    ledger.restored(handle, of.peer, &of.identity);
+                }
+            });
+        }
     }
 
     /// Takes no new clients any more; the associations that exist go on.
     pub(crate) fn drain(&self) {
-        self.outer.call(|endpoint, host, _| {
-            endpoint.hold_incoming();
-            host.draining = true;
-        });
+        self.common.drain();
+        for outer in &*self.outers {
+            outer.call(|endpoint, _, _| endpoint.hold_incoming());
+        }
     }
 }

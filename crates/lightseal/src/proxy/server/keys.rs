@@ -1,22 +1,20 @@
 //! Which associations end because a key or certificate counts no more, and what the threads that look
 //! keys up tell the proxy.
 
-use super::{Outer, ServerHost, ServerProxy};
+use super::host::ServerHost;
+use super::{Outers, ServerProxy};
 use crate::credential::lookup::{KeyUse, KeyUser, Revoked};
 use crate::proxy::state::State;
+use crate::proxy::workers::Workers;
 use lightseal_core::Instant;
 use lightseal_dtls::{Endpoint, Handle, Negotiated};
-use std::sync::{Arc, Weak};
-use tokio::runtime;
+use std::sync::Arc;
 
 impl ServerProxy {
-    /// Lets the source of keys tell this proxy of answers and revocations. To be called with a runtime
-    /// entered.
+    /// Lets the source of keys tell this proxy of answers and revocations.
     pub(crate) fn attach_keys(&self) {
         if let Some(keys) = &self.options.keys {
-            let outer = Arc::downgrade(&self.outer);
-            let user = User { outer, runtime: runtime::Handle::current() };
-            keys.attach(&(Arc::new(user) as _));
+            keys.attach(&(Arc::new(User(Arc::downgrade(&self.outers))) as _));
         }
     }
 
@@ -24,22 +22,21 @@ impl ServerProxy {
     /// may have begun with a credential that is not accepted any more. Returns the number of those
     /// associations.
     pub(crate) fn end_unless(&self, accepts: impl Fn(&Negotiated) -> bool) -> usize {
-        self.outer.call(|endpoint, host, now| {
-            let ended = endpoint.connections().filter(|(_, connection)| {
-                connection.negotiated().is_none_or(|agreed| !accepts(agreed))
+        let mut count = 0;
+        for outer in &*self.outers {
+            count += outer.call(|endpoint, host, now| {
+                let ended = endpoint.connections().filter(|(_, connection)| {
+                    connection.negotiated().is_none_or(|agreed| !accepts(agreed))
+                });
+                let ended: Vec<_> =
+                    ended.map(|(handle, connection)| (handle, connection.is_connected())).collect();
+                for (handle, _) in &ended {
+                    host.revoke(endpoint, now, *handle);
+                }
+                ended.iter().filter(|(_, connected)| *connected).count()
             });
-            let ended: Vec<_> =
-                ended.map(|(handle, connection)| (handle, connection.is_connected())).collect();
-            for (handle, _) in &ended {
-                if let Some(state) = &mut host.state {
-                    state.remove_first(*handle);
-                }
-                if let Some(mut connection) = endpoint.connection_mut(*handle) {
-                    connection.close(now);
-                }
-            }
-            ended.iter().filter(|(_, connected)| *connected).count()
-        })
+        }
+        count
     }
 }
 
@@ -52,9 +49,19 @@ impl ServerHost {
         of_list.or(of_source)
     }
 
+    /// Closes an association, with which nobody may go on.
+    fn revoke(&mut self, endpoint: &mut Endpoint, now: Instant, handle: Handle) {
+        if let Some(state) = self.common.state().as_mut() {
+            state.remove_first(handle);
+        }
+        if let Some(mut connection) = endpoint.connection_mut(handle) {
+            connection.close(now);
+        }
+    }
+
     /// Why the proxy cannot go on, if it cannot.
     pub(super) fn why_ended(&self) -> Option<String> {
-        let of_state = self.state.as_ref().and_then(State::why_ended);
+        let of_state = self.common.state().as_ref().and_then(State::why_ended);
         of_state.or_else(|| self.options.keys.as_ref()?.why_ended())
     }
 
@@ -69,35 +76,26 @@ impl ServerHost {
     }
 }
 
-struct User {
-    outer: Weak<Outer>,
-    runtime: runtime::Handle,
-}
-
-impl User {
-    fn call(&self, act: impl FnOnce(&mut Endpoint, &mut ServerHost, Instant)) {
-        let Some(outer) = self.outer.upgrade() else { return };
-        // Associations that begin need tasks.
-        let _entered = self.runtime.enter();
-        outer.call(act);
-    }
-}
+struct User(Outers);
 
 impl KeyUser for User {
     fn answered(&self) {
-        self.call(|endpoint, _, now| endpoint.lookups_answered(now));
+        let Some(outers) = self.0.upgrade() else { return };
+        for outer in &*outers {
+            outer.call(|endpoint, _, now| endpoint.lookups_answered(now));
+        }
     }
 
     fn revoked(&self, handles: &[Handle]) {
-        self.call(|endpoint, host, now| {
-            for handle in handles {
-                if let Some(state) = &mut host.state {
-                    state.remove_first(*handle);
-                }
-                if let Some(mut connection) = endpoint.connection_mut(*handle) {
-                    connection.close(now);
-                }
+        let Some(outers) = self.0.upgrade() else { return };
+        for (worker, outer) in outers.iter().enumerate() {
+            let own = handles.iter().filter(|handle| Workers::of_handle(**handle) == worker);
+            let mut own = own.peekable();
+            if own.peek().is_some() {
+                outer.call(|endpoint, host, now| {
+                    own.for_each(|handle| host.revoke(endpoint, now, *handle));
+                });
             }
-        });
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! The sockets towards the service, one for each association.
 
-use super::{Association, Outer, ServerHost, ServerProxyOptions};
+use super::associations::Association;
+use super::common::Common;
+use super::host::ServerHost;
+use super::{Outer, ServerProxyOptions};
 use crate::credential;
-use crate::proxy::counters::Totals;
 use crate::proxy::destination::Destination;
 use crate::proxy::loops::PortResidues;
 use crate::proxy::proxy_protocol::{self, ClientFacts};
@@ -27,7 +29,7 @@ pub(super) struct Service {
     /// What each datagram begins with.
     pub(super) header: Vec<u8>,
     task: AbortHandle,
-    totals: Arc<Totals>,
+    common: Arc<Common>,
 }
 
 /// What each datagram towards the service begins with.
@@ -57,8 +59,8 @@ pub(super) fn named(AddressPair { peer, .. }: AddressPair) -> String {
 impl Drop for Service {
     fn drop(&mut self) {
         self.task.abort();
-        self.totals.overruns_local.add(overruns(self.socket.get_ref()));
-        self.totals.unread.add(unread(self.socket.get_ref()));
+        self.common.totals.overruns_local.add(overruns(self.socket.get_ref()));
+        self.common.totals.unread.add(unread(self.socket.get_ref()));
     }
 }
 
@@ -73,13 +75,15 @@ impl ServerHost {
         former: Option<u16>,
     ) -> io::Result<()> {
         // The association may have ended meanwhile.
-        let Some(association) = self.associations.get_mut(&handle) else { return Ok(()) };
+        let Some(association) = self.associations.get_mut(handle) else { return Ok(()) };
+        // Whoever calls this, the socket belongs to the worker's thread.
+        let _entered = self.runtime.enter();
         let to = self.options.service.address()?;
         let mut ports = residues.map(|residues| self.ports.leaving(residues)).unwrap_or_default();
         if let Some(port) = former.filter(|port| *port > 0) {
             ports.insert(0, port);
         }
-        let socket = match &mut self.sources {
+        let socket = match self.common.sources().as_mut() {
             Some(sources) => {
                 let identity = &association.identity;
                 let from = match sources.of(identity) {
@@ -104,7 +108,7 @@ impl ServerHost {
             None => socket::connect_from(&ports, to)?,
         };
         let socket = Arc::new(AddressedSocket::new(socket));
-        let totals = Arc::clone(&self.totals);
+        let common = Arc::clone(&self.common);
         let answers = Answers {
             outer: self.outer.clone(),
             handle,
@@ -112,15 +116,15 @@ impl ServerHost {
             from: to,
             destination: Arc::clone(&self.options.service),
             longest: self.longest,
-            totals: Arc::clone(&totals),
+            common: Arc::clone(&common),
         };
         let task = tokio::spawn(answers.carry()).abort_handle();
         let header = header(&self.options, self.listen, association);
-        let service = Service { address: to, socket, header, task, totals };
+        let service = Service { address: to, socket, header, task, common };
         let service = association.service.insert(service);
         for payload in association.early.drain(..) {
             let parts = [&service.header[..], &payload];
-            self.deliveries.add(&service.socket, AddressPair::to(to), parts, &self.totals);
+            self.deliveries.add(&service.socket, AddressPair::to(to), parts, &self.common.totals);
         }
         Ok(())
     }
@@ -134,7 +138,7 @@ struct Answers {
     from: SocketAddr,
     destination: Arc<Destination>,
     longest: usize,
-    totals: Arc<Totals>,
+    common: Arc<Common>,
 }
 
 impl Answers {
@@ -157,7 +161,7 @@ impl Answers {
 
     /// The service does not listen yet, or no longer. It may come back.
     fn bounced(&self, error: &io::Error) {
-        self.totals.count_bounced(&named(AddressPair::to(self.from)), error);
+        self.common.totals.count_bounced(&named(AddressPair::to(self.from)), error);
         self.destination.silent(self.from);
     }
 
@@ -174,7 +178,7 @@ impl Answers {
         outer.batch(|sending| {
             for at in 0..batch.len() {
                 if self.send(sending, batch.payload(at)) == Err(SendError::Closed) {
-                    self.totals.refused_messages.add((batch.len() - at) as u64);
+                    self.common.totals.refused_messages.add((batch.len() - at) as u64);
                     return false;
                 }
             }
@@ -188,7 +192,7 @@ impl Answers {
         payload: &[u8],
     ) -> Result<(), SendError> {
         if payload.is_empty() {
-            self.totals.empty.one();
+            self.common.totals.empty.one();
             return Ok(());
         }
         let sent = sending.send(|endpoint, host, now, datagram| {
@@ -199,11 +203,11 @@ impl Answers {
                 true => Err(SendError::TooLong),
                 false => connection.send(now, payload, datagram),
             };
-            if let (Ok(_), Some(association)) = (&sent, host.associations.get_mut(&self.handle)) {
+            if let (Ok(_), Some(association)) = (&sent, host.associations.get_mut(self.handle)) {
                 association.active_at = now;
             }
             sent.map_err(|error| (error, connection.max_payload().min(self.longest)))
         });
-        self.totals.count_outward(payload, sent)
+        self.common.totals.count_outward(payload, sent)
     }
 }

@@ -1,21 +1,25 @@
 //! How a server proxy stores its associations, and takes them over.
 
-use super::{Association, Outer, ServerHost, ServerProxy};
+use super::associations::Association;
+use super::common::Common;
+use super::host::ServerHost;
+use super::{Outers, ServerProxy};
 use crate::credential;
+use crate::credential::lookup::KeyLookup;
 use crate::failure::Failure;
 use crate::proxy::fleet::slots::SlotMap;
 use crate::proxy::routing::router::{Passed, Router};
 use crate::proxy::state::{
     Adopted, Attempt, FleetTickets, Flushed, Host, OpenState, Refused, Row, State, Written,
 };
+use crate::proxy::workers::Workers;
 use lightseal_core::Instant;
 use lightseal_dtls::{Endpoint, Engine, Handle, RestoreError, SavedAssociation};
 use lightseal_net::address::Named;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
-use tokio::runtime;
 
 /// How long the associations of slots that move may take to be written.
 const HAND_OVER: Duration = Duration::from_secs(5);
@@ -33,29 +37,35 @@ const COOKIE_GENERATION: Duration = Duration::from_secs(60);
 impl ServerProxy {
     /// Takes over the associations of a store, and stores those of this proxy from now on. The
     /// settings ask for it ([`write_ahead`](lightseal_dtls::Settings::write_ahead)). To be called by a
-    /// thread that may wait, with a runtime entered.
+    /// thread that may wait.
     ///
     /// # Errors
     ///
     /// If the store cannot be read.
     pub(crate) fn take_over(&self, open: OpenState) -> Result<(), Failure> {
-        let (outer, runtime) = (Arc::downgrade(&self.outer), runtime::Handle::current());
+        let place = Place { outers: Arc::downgrade(&self.outers), workers: self.workers.clone() };
         let node = self.options.router.as_ref().map(|router| {
-            let (outer, router) = (Weak::clone(&outer), Arc::clone(router));
-            Box::new(Node { outer, router, runtime: runtime.clone() }) as Box<dyn Host>
+            let (common, keys) = (Arc::downgrade(&self.common), self.options.keys.clone());
+            let (place, router) = (place.clone(), Arc::clone(router));
+            Box::new(Node { place, common, router, keys }) as Box<dyn Host>
         });
+        let outers = Arc::downgrade(&self.outers);
         let confirm = move |written: &[Written]| {
-            let Some(outer) = outer.upgrade() else { return };
-            // What waited for the confirmation may need tasks.
-            let _entered = runtime.enter();
-            outer.call(|endpoint, host, now| {
-                for written in written {
-                    match *written {
-                        Written::Saved(handle, version) => endpoint.saved(now, handle, version),
-                        Written::Lost(handle) => host.leave(endpoint, handle),
-                    }
+            let Some(outers) = outers.upgrade() else { return };
+            for (worker, outer) in outers.iter().enumerate() {
+                let own = written.iter().filter(|of| Workers::of_handle(of.handle()) == worker);
+                let mut own = own.peekable();
+                if own.peek().is_some() {
+                    outer.call(|endpoint, host, now| {
+                        own.for_each(|written| match *written {
+                            Written::Saved(handle, version) => {
+                                endpoint.saved(now, handle, version);
+                            }
+                            Written::Lost(handle) => host.leave(endpoint, handle),
+                        });
+                    });
                 }
-            });
+            }
         };
         let keys = self.options.keys.as_ref();
         let wait_for_keys = || {
@@ -63,24 +73,29 @@ impl ServerProxy {
                 keys.wait_for_stored(KEYS_AT_START);
             }
         };
-        self.outer.call(|endpoint, host, now| {
-            let restore = |saved: &SavedAssociation, service_port| {
-                host.restore(endpoint, now, saved, service_port)
-            };
-            let state = open.take_over(Box::new(confirm), node, restore, wait_for_keys)?;
-            host.state = Some(state);
+        // Sockets are opened when all associations are there: the ports from which the service has
+        // seen some of them are not given to others.
+        self.each(|_, host, _| host.is_restoring = true);
+        let restore = |saved: &SavedAssociation, port| place.restore(saved, port);
+        let state = open.take_over(Box::new(confirm), node, restore, wait_for_keys)?;
+        *self.common.state() = Some(state);
+        self.each(|endpoint, host, now| {
             host.share_secrets(endpoint, now);
-            Ok(())
-        })
+            host.is_restoring = false;
+        });
+        Ok(())
     }
 
     /// Takes what other nodes pass on.
     pub(super) async fn take_from_nodes(&self) -> Infallible {
         let Some(router) = &self.options.router else { return std::future::pending().await };
         let take = |passed: Passed<'_>| {
-            self.outer.call(|endpoint, _, now| {
+            let Some(first) = self.outers.first() else { return };
+            first.call(|endpoint, host, now| {
                 passed.for_each(|addresses, datagram| {
-                    endpoint.handle_datagram_on(now, addresses, datagram);
+                    if !host.is_passed_on(addresses, datagram) {
+                        endpoint.handle_datagram_on(now, addresses, datagram);
+                    }
                 });
             });
         };
@@ -89,13 +104,13 @@ impl ServerProxy {
 
     /// Why this node of a fleet can take no clients because of the database, if that is so.
     pub(crate) fn cut_off(&self) -> Option<String> {
-        self.outer.call(|_, host, _| host.state.as_ref()?.cut_off())
+        self.common.state().as_ref()?.cut_off()
     }
 
     /// Gives all slots of a node of a fleet to the others, with their associations. It waits for that.
     pub(crate) fn leave_fleet(&self) {
-        let member = self.outer.call(|_, host, _| host.state.as_mut()?.take_member());
-        // Not under the engine's lock, which the thread takes.
+        let member = self.common.state().as_mut().and_then(State::take_member);
+        // Not under the state's lock, which the thread takes.
         if let Some(member) = member {
             member.leave();
         }
@@ -104,13 +119,12 @@ impl ServerProxy {
     /// Stores all associations for the next run, and closes those that are not stored. Without a store
     /// nothing happens, and `false` is returned.
     pub(crate) fn save_all(&self) -> bool {
-        let state = self.outer.call(|endpoint, host, now| {
-            let mut state = host.state.take()?;
+        self.each(|endpoint, host, now| {
             let handles: Vec<_> = endpoint.connections().map(|(handle, _)| handle).collect();
-            host.save_some(&mut state, endpoint, now, &handles);
-            Some(state)
+            host.save_some(endpoint, now, &handles);
         });
-        // Not under the engine's lock, which confirmations of writes take.
+        let state = self.common.state().take();
+        // Not under a lock that confirmations of writes take.
         if let Some(state) = &state {
             state.flush();
         }
@@ -118,50 +132,91 @@ impl ServerProxy {
     }
 }
 
-/// This proxy as a node of a fleet.
-struct Node {
-    outer: Weak<Outer>,
-    router: Arc<Router>,
-    runtime: runtime::Handle,
+/// Where stored associations are restored: at the workers that their peers' records come to.
+#[derive(Clone)]
+struct Place {
+    outers: Outers,
+    workers: Arc<Workers>,
 }
 
-impl Node {
-    /// Calls `act` under the engine's lock; `None` if the proxy has ended.
-    fn call<T>(
-        &self,
-        act: impl FnOnce(&mut State, &mut ServerHost, &mut Endpoint, Instant) -> T,
-    ) -> Option<T> {
-        let outer = self.outer.upgrade()?;
-        // Associations may need tasks.
-        let _entered = self.runtime.enter();
-        outer.call(|endpoint, host, now| {
-            let mut state = host.state.take()?;
-            let acted = act(&mut state, host, endpoint, now);
-            host.state = Some(state);
-            Some(acted)
-        })
+impl Place {
+    /// The worker to which the records of a stored association come.
+    fn worker_of(&self, saved: &SavedAssociation) -> Result<usize, RestoreError> {
+        let (peer, id) = saved.route()?;
+        let by_id = id.and_then(|id| self.workers.of_id(&id));
+        Ok(by_id.unwrap_or_else(|| self.workers.of_restored(peer)))
+    }
+
+    fn restore(&self, saved: &SavedAssociation, service_port: u16) -> Result<Handle, Refused> {
+        let worker = self.worker_of(saved)?;
+        let outers = self.outers.upgrade();
+        let outer = outers.as_ref().and_then(|outers| outers.get(worker));
+        let outer = outer.ok_or_else(|| Refused::for_now("the proxy ends"))?;
+        outer.call(|endpoint, host, now| host.restore(endpoint, now, saved, service_port))
     }
 }
 
+/// This proxy as a node of a fleet.
+struct Node {
+    place: Place,
+    common: Weak<Common>,
+    router: Arc<Router>,
+    keys: Option<Arc<KeyLookup>>,
+}
+
 impl Node {
+    /// Calls `act` with the stored associations; `None` if the proxy has ended.
+    fn call<T>(&self, act: impl FnOnce(&mut State) -> T) -> Option<T> {
+        self.common.upgrade()?.state().as_mut().map(act)
+    }
+
+    /// Calls `act` for each worker under its engine's lock, with the stored associations.
+    fn each(&self, mut act: impl FnMut(&mut State, &mut ServerHost, &mut Endpoint)) {
+        let (Some(outers), Some(common)) = (self.place.outers.upgrade(), self.common.upgrade())
+        else {
+            return;
+        };
+        for outer in &*outers {
+            outer.call(|endpoint, host, _| {
+                if let Some(state) = common.state().as_mut() {
+                    act(state, host, endpoint);
+                }
+            });
+        }
+    }
+
     /// Goes on with the associations in these rows. Returns how many there are, and the rows that wait
     /// for keys.
     fn adopt_some(&self, rows: Vec<Row>, attempt: Attempt) -> (u64, Vec<Row>) {
-        let adopted = self.call(|state, host, endpoint, now| {
-            let (mut adopted, mut waiting) = (0, Vec::new());
-            for row in rows {
-                let restore = |saved: &SavedAssociation, service_port| {
-                    host.restore(endpoint, now, saved, service_port)
-                };
-                match state.adopt(row, attempt, restore) {
-                    Adopted::Now => adopted += 1,
-                    Adopted::Waits(row) => waiting.push(*row),
-                    Adopted::Later | Adopted::Never => {}
+        let (mut adopted, mut waiting) = (0, Vec::new());
+        let mut by_worker = BTreeMap::<usize, Vec<Row>>::new();
+        for row in rows {
+            // Whoever gets a damaged row finds that it is.
+            let worker = row.saved().and_then(|saved| self.place.worker_of(saved).ok());
+            by_worker.entry(worker.unwrap_or(0)).or_default().push(row);
+        }
+        let (Some(outers), Some(common)) = (self.place.outers.upgrade(), self.common.upgrade())
+        else {
+            return (adopted, waiting);
+        };
+        for (worker, rows) in by_worker {
+            let Some(outer) = outers.get(worker) else { continue };
+            outer.call(|endpoint, host, now| {
+                let mut state = common.state();
+                let Some(state) = state.as_mut() else { return };
+                for row in rows {
+                    let restore = |saved: &SavedAssociation, service_port| {
+                        host.restore(endpoint, now, saved, service_port)
+                    };
+                    match state.adopt(row, attempt, restore) {
+                        Adopted::Now => adopted += 1,
+                        Adopted::Waits(row) => waiting.push(*row),
+                        Adopted::Later | Adopted::Never => {}
+                    }
                 }
-            }
-            (adopted, waiting)
-        });
-        adopted.unwrap_or_default()
+            });
+        }
+        (adopted, waiting)
     }
 }
 
@@ -184,14 +239,14 @@ impl Host for Node {
             return adopted;
         }
         // Not under the engine's lock, which answers take.
-        if let Some(keys) = self.call(|_, host, _, _| host.options.keys.clone()).flatten() {
+        if let Some(keys) = &self.keys {
             keys.wait_for_stored(KEYS_OF_OTHERS);
         }
         adopted + self.adopt_some(waiting, Attempt::Last).0
     }
 
     fn leave(&self, slots: &BTreeSet<u8>) {
-        self.call(|state, host, endpoint, _| {
+        self.each(|state, host, endpoint| {
             for handle in in_slots(state, endpoint, slots) {
                 endpoint.forget(handle);
                 state.lost(handle, None);
@@ -201,20 +256,26 @@ impl Host for Node {
     }
 
     fn hand_over(&self, slots: &BTreeSet<u8>) -> bool {
-        let flushed = self.call(|state, host, endpoint, now| {
-            let handles = in_slots(state, endpoint, slots);
-            host.save_some(state, endpoint, now, &handles);
-            state.flushed()
-        });
+        let Some(outers) = self.place.outers.upgrade() else { return false };
+        for outer in &*outers {
+            outer.call(|endpoint, host, now| {
+                let handles = match host.common.state().as_ref() {
+                    Some(state) => in_slots(state, endpoint, slots),
+                    None => Vec::new(),
+                };
+                host.save_some(endpoint, now, &handles);
+            });
+        }
+        let flushed = self.call(|state| state.flushed());
         flushed.is_some_and(|flushed| flushed.wait(HAND_OVER))
     }
 
     fn lost_slots(&self) -> BTreeSet<u8> {
-        self.call(|state, _, _, _| state.take_lost_slots()).unwrap_or_default()
+        self.call(State::take_lost_slots).unwrap_or_default()
     }
 
     fn flushed(&self) -> Option<Flushed> {
-        self.call(|state, _, _, _| state.flushed())
+        self.call(|state| state.flushed())
     }
 }
 
@@ -227,8 +288,8 @@ impl ServerHost {
         saved: &SavedAssociation,
         service_port: u16,
     ) -> Result<Handle, Refused> {
-        let max = self.options.max_flows;
-        if self.associations.len() >= max {
+        let max = self.common.max_flows();
+        if self.common.flows.get() >= max {
             let why = format_args!("{max} flows are open (--max-flows)");
             return Err(Refused::for_now(why));
         }
@@ -244,7 +305,7 @@ impl ServerHost {
                 endpoint.forget(handle);
                 return Err(Refused::for_now(RestoreError::UnknownKey));
             };
-            self.ledger.restored(handle, peer, &owner);
+            self.common.ledger().restored(handle, peer, &owner);
             let association = Association::new(peer, owner, agreed.version, now, key);
             self.associations.insert(handle, association);
             self.opening.push((handle, Some(service_port)));
@@ -253,14 +314,14 @@ impl ServerHost {
     }
 
     /// Stores these associations, without a word to their peers, and closes those that are not stored.
-    fn save_some(
-        &mut self,
-        state: &mut State,
-        endpoint: &mut Endpoint,
-        now: Instant,
-        handles: &[Handle],
-    ) {
-        let left = state.save_all(now, endpoint, handles, |handle| self.service_port(handle));
+    /// Without a store nothing happens.
+    fn save_some(&mut self, endpoint: &mut Endpoint, now: Instant, handles: &[Handle]) {
+        let left = match self.common.state().as_mut() {
+            Some(state) => {
+                state.save_all(now, endpoint, handles, |handle| self.service_port(handle))
+            }
+            None => return,
+        };
         for handle in handles {
             if !left.contains(handle) {
                 self.ended_elsewhere(*handle);
@@ -272,7 +333,8 @@ impl ServerHost {
 
     /// Has the endpoint make cookies and tickets of the fleet's current generations.
     pub(super) fn share_secrets(&mut self, endpoint: &mut Endpoint, now: Instant) {
-        let Some(state) = &self.state else { return };
+        let state = self.common.state();
+        let Some(state) = state.as_ref() else { return };
         let Some(keys) = state.keys() else { return };
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let generation = time.as_secs() / COOKIE_GENERATION.as_secs();
@@ -282,7 +344,8 @@ impl ServerHost {
         let generation = FleetTickets::generation(time);
         if self.ticket_generation.replace(generation) != Some(generation) {
             let secrets = Arc::new(FleetTickets::new(Arc::clone(keys)));
-            let shared = endpoint.share_tickets(secrets, generation as u8, state.incarnation());
+            let process = process(state.incarnation(), self.number);
+            let shared = endpoint.share_tickets(secrets, generation as u8, process);
             if let Err(error) = shared {
                 tracing::warn!("tickets are this node's alone: {error}");
             }
@@ -291,7 +354,7 @@ impl ServerHost {
 
     /// Forgets an association with which another process goes on, without a word to anybody.
     fn leave(&mut self, endpoint: &mut Endpoint, handle: Handle) {
-        if let Some(state) = &mut self.state {
+        if let Some(state) = self.common.state().as_mut() {
             let slot = endpoint.connection(handle).and_then(|of| state.slot_of(of.own_ids()));
             state.lost(handle, slot);
         }
@@ -301,8 +364,8 @@ impl ServerHost {
 
     /// The endpoint no longer has an association, with which another process goes on.
     fn ended_elsewhere(&mut self, handle: Handle) {
-        self.ledger.ended(handle);
-        if let Some(ended) = self.associations.remove(&handle) {
+        self.common.ledger().ended(handle);
+        if let Some(ended) = self.associations.remove(handle) {
             tracing::debug!(
                 peer.address = %Named(ended.peer),
                 peer.identity = &*ended.identity,
@@ -315,10 +378,16 @@ impl ServerHost {
 
     /// Stores what the engine wants to be stored. Returns whether the endpoint was called.
     pub(super) fn save(&mut self, endpoint: &mut Endpoint, now: Instant) -> bool {
+        // While associations are being restored there is no store yet to which they belong.
+        if self.is_restoring || self.saves.is_empty() {
+            return false;
+        }
         let mut called = false;
-        for (handle, saved) in std::mem::take(&mut self.saves) {
+        let saves = std::mem::take(&mut self.saves);
+        let mut state = self.common.state();
+        let Some(state) = state.as_mut() else { return false };
+        for (handle, saved) in saves {
             let (port, version) = (self.service_port(handle), saved.marks.version);
-            let Some(state) = &mut self.state else { continue };
             if !state.save(endpoint, handle, saved, port) {
                 // It ends with this process, and waits for nothing.
                 endpoint.saved(now, handle, version);
@@ -330,7 +399,13 @@ impl ServerHost {
 
     /// The port from which the service sees an association; 0 if it sees none.
     fn service_port(&self, handle: Handle) -> u16 {
-        let service = self.associations.get(&handle).and_then(|of| of.service.as_ref());
+        let service = self.associations.get(handle).and_then(|of| of.service.as_ref());
         service.and_then(|of| of.socket.get_ref().local_addr().ok()).map_or(0, |local| local.port())
     }
+}
+
+/// The number under which a worker makes the fleet's tickets. Runs have 16 bits of it: as many begin
+/// in no week, after which the secret is another one.
+const fn process(incarnation: u32, worker: usize) -> u32 {
+    (incarnation & 0xffff) << 8 | worker as u32
 }

@@ -101,16 +101,19 @@ impl SourceAddresses {
         }
     }
 
-    /// Notes once a day which identities are there. Forgets the others.
-    pub(crate) fn keep(&mut self, identities: impl Iterator<Item = Arc<str>>) {
+    /// Whether the identities that are there are to be noted, which is so once a day.
+    pub(crate) fn is_day_over(&self) -> bool {
+        self.book.as_ref().is_some_and(AddressBook::is_day_over)
+    }
+
+    /// Notes which identities are there. Forgets the others.
+    pub(crate) fn keep(&mut self, present: Vec<Arc<str>>) {
         let Some(book) = &mut self.book else { return };
-        if let Some(present) = book.is_day_over().then(|| identities.collect::<Vec<_>>()) {
-            let mut assigned = std::mem::take(&mut self.assigned);
-            let kept = present.iter().filter_map(|of| assigned.remove_entry(of));
-            let kept = kept.filter(|(_, address)| address.is_some());
-            self.assigned = kept.collect();
-            book.note(present);
-        }
+        let mut assigned = std::mem::take(&mut self.assigned);
+        let kept = present.iter().filter_map(|of| assigned.remove_entry(of));
+        let kept = kept.filter(|(_, address)| address.is_some());
+        self.assigned = kept.collect();
+        book.note(present);
     }
 
     /// How many identities have an address of the book, and how many wait for one.

@@ -40,6 +40,13 @@ pub(crate) struct Row {
     pub(super) bytes: u64,
 }
 
+impl Row {
+    /// The association; `None` if the row is damaged.
+    pub(crate) const fn saved(&self) -> Option<&SavedAssociation> {
+        self.saved.as_ref()
+    }
+}
+
 /// A change of a row.
 #[derive(Debug)]
 pub(super) enum Change {

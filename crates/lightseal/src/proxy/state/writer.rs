@@ -89,6 +89,15 @@ pub(crate) enum Written {
     Lost(Handle),
 }
 
+impl Written {
+    /// The association.
+    pub(crate) const fn handle(&self) -> Handle {
+        match self {
+            Self::Saved(handle, _) | Self::Lost(handle) => *handle,
+        }
+    }
+}
+
 /// Is told what came of changes.
 pub(super) type Confirm = Box<dyn Fn(&[Written]) + Send>;
 

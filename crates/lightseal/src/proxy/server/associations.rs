@@ -1,0 +1,121 @@
+//! The complete associations of a worker.
+
+use super::common::Common;
+use super::service::Service;
+use crate::credential::lookup::KeyUse;
+use lightseal_core::Instant;
+use lightseal_dtls::{Handle, ProtocolVersion};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Maximum number of messages that are kept until an association has its socket. The socket is
+/// opened as soon as the engine has no more events.
+pub(super) const MOST_EARLY: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct Association {
+    pub(super) peer: SocketAddr,
+    /// The identity of the client, as logs show it.
+    pub(super) identity: Arc<str>,
+    /// The DTLS version.
+    pub(super) version: ProtocolVersion,
+    /// The socket towards the service; `None` while there is none yet.
+    pub(super) service: Option<Service>,
+    /// Messages that arrived with the end of the handshake, before there was a socket.
+    pub(super) early: Vec<Vec<u8>>,
+    pub(super) active_at: Instant,
+    /// The association's key, if it was looked up.
+    _key: Option<Box<KeyUse>>,
+}
+
+impl Association {
+    pub(super) fn new(
+        peer: SocketAddr,
+        identity: Arc<str>,
+        version: ProtocolVersion,
+        active_at: Instant,
+        key: Option<Box<KeyUse>>,
+    ) -> Self {
+        let (service, early) = (None, Vec::new());
+        Self { peer, identity, version, service, early, active_at, _key: key }
+    }
+}
+
+/// The associations of a worker. They count among those of all workers.
+#[derive(Debug)]
+pub(super) struct Associations {
+    all: HashMap<Handle, Association>,
+    /// When to look at each association next, whether it was idle. The time may be too early, but never
+    /// too late, so that messages cost nothing here.
+    looks: BinaryHeap<Reverse<(Instant, Handle)>>,
+    idle_timeout: Duration,
+    common: Arc<Common>,
+}
+
+impl Associations {
+    pub(super) fn new(idle_timeout: Duration, common: Arc<Common>) -> Self {
+        Self { all: HashMap::new(), looks: BinaryHeap::new(), idle_timeout, common }
+    }
+
+    pub(super) fn insert(&mut self, handle: Handle, association: Association) {
+        self.looks.push(Reverse((association.active_at + self.idle_timeout, handle)));
+        if self.all.insert(handle, association).is_none() {
+            self.common.flows.add(1);
+        }
+    }
+
+    pub(super) fn remove(&mut self, handle: Handle) -> Option<Association> {
+        let removed = self.all.remove(&handle);
+        if removed.is_some() {
+            self.common.flows.take(1);
+        }
+        removed
+    }
+
+    pub(super) fn get(&self, handle: Handle) -> Option<&Association> {
+        self.all.get(&handle)
+    }
+
+    pub(super) fn get_mut(&mut self, handle: Handle) -> Option<&mut Association> {
+        self.all.get_mut(&handle)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Handle, &Association)> {
+        self.all.iter().map(|(handle, association)| (*handle, association))
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &Association> {
+        self.all.values()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The next association that has carried nothing for too long.
+    pub(super) fn next_idle(&mut self, now: Instant) -> Option<(Handle, &Association)> {
+        while let Some(Reverse((at, handle))) = self.looks.peek().copied()
+            && at <= now
+        {
+            self.looks.pop();
+            let Some(association) = self.all.get(&handle) else { continue };
+            let idle_at = association.active_at + self.idle_timeout;
+            if idle_at <= now {
+                // It is asked about again if it cannot be closed.
+                self.looks.push(Reverse((now + self.idle_timeout, handle)));
+                return self.all.get(&handle).map(|association| (handle, association));
+            }
+            self.looks.push(Reverse((idle_at, handle)));
+        }
+        None
+    }
+}
+
+impl Drop for Associations {
+    fn drop(&mut self) {
+        self.common.flows.take(self.all.len());
+    }
+}
