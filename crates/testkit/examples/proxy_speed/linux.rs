@@ -1,5 +1,8 @@
 //! The measurement, on Linux.
 
+#[path = "workers.rs"]
+mod workers;
+
 use lightseal_measure::Spread;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -353,7 +356,7 @@ fn memory(program: &str, client: &[&str], flows: usize) -> Value {
 pub(crate) fn main() {
     let mut args = std::env::args().skip(1);
     let mut program = None;
-    let (mut flows, mut turns, mut only_memory) = (1, 5, false);
+    let (mut flows, mut turns, mut only_memory, mut only_workers) = (1, 5, false, false);
     let mut client = Vec::new();
     while let Some(arg) = args.next() {
         let mut number = || args.next().and_then(|text| text.parse().ok()).expect("a number");
@@ -361,17 +364,21 @@ pub(crate) fn main() {
             "--flows" => flows = number(),
             "--turns" => turns = number(),
             "--memory" => only_memory = true,
+            "--workers" => only_workers = true,
             "--socket-per-flow" => client.push("--socket-per-flow"),
             other if other.starts_with("--") => {
-                panic!("{other} is none of --flows, --turns, --memory, --socket-per-flow")
+                panic!(
+                    "{other} is none of --flows, --turns, --memory, --workers, --socket-per-flow"
+                )
             }
             _ => program = Some(arg),
         }
     }
     let program = program.expect("the path of the program lightseal");
-    let report = match only_memory {
-        true => memory(&program, &client, flows),
-        false => speed(&program, &client, flows, turns),
+    let report = match (only_memory, only_workers) {
+        (true, _) => memory(&program, &client, flows),
+        (_, true) => workers::compare(&program, turns),
+        _ => speed(&program, &client, flows, turns),
     };
     println!("{report}");
 }
