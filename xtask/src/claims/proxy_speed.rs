@@ -25,6 +25,10 @@ pub(super) fn claims() -> Vec<Claim> {
         "As proxy-memory-a-flow, with a socket for each flow at either proxy. Bar: our own target"
             .claim("proxy-memory-socket-per-flow", AtMost(4096.0), Seconds(20))
             .by(memory("--memory --flows 1000 --socket-per-flow")),
+        "Records of 64 B a second that a server proxy with two workers carries, over those of one with \
+            one worker: records sealed beforehand, and a service that discards them. Bar: our own target"
+            .claim("proxy-workers", AtLeast(1.5), Seconds(90))
+            .by(workers()),
     ]
 }
 
@@ -37,6 +41,17 @@ fn memory(how: &'static str) -> Reading {
     read(move || measured(how))
         .line("client proxy {client_bytes:.0} B, server proxy {server_bytes:.0} B")
         .reduced(greatest, "", "client_bytes, server_bytes")
+}
+
+fn workers() -> Reading {
+    read(move || measured("--workers --turns 5"))
+        .each(
+            "rows[]",
+            "{workers} workers: {rate/median:.0} records/s, half of the turns within \
+             {rate/low:.0}..{rate/high:.0}; {proxy/median:.2} processors for the proxy, \
+             {generator/median:.2} for what sends; {dropped:.0} dropped",
+        )
+        .figure("ratio/median")
 }
 
 /// The rows of both lengths, at full rate and at a tenth of it, beside those of nginx.

@@ -139,8 +139,8 @@ pub(crate) struct Totals {
     pub(crate) unread: Count,
     /// Empty records exchanged to keep flows alive.
     pub(crate) keepalives: Count,
-    /// Datagrams that were received by another worker than the one that they are for, which had so many
-    /// waiting that they were dropped.
+    /// Datagrams that were received by another worker than the one that they are for, and were dropped
+    /// because its mailbox was full.
     pub(crate) worker_overflows: Count,
     /// Flows refused because their datagrams came from this proxy's own flows.
     pub(crate) loops: Count,

@@ -176,6 +176,7 @@ pub(crate) const REASONS: &[Reason] = &[
     reason("network_refused", "/socket/refused", "the system could not send: no route, no room"),
     reason("unread", "/unread", "not read before the flow or the proxy ended"),
     reason("overrun_outer", "/overruns/outer", "the proxy read the network too slowly"),
+    reason("worker_full", "/worker_overflows", "a thread of the proxy had too many waiting"),
     reason("malformed", "/dtls/malformed", "not a valid DTLS record"),
     reason("replayed", "/dtls/replayed", "the record came twice, or far too late"),
     reason("unauthentic", "/dtls/unauthentic", "the record's tag is wrong"),

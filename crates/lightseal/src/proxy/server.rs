@@ -7,7 +7,7 @@
 //! - [`admission`]: which clients get an association;
 //! - [`keys`]: which associations end because a key or certificate counts no more;
 //! - [`addresses`]: the addresses of identities;
-//! - [`service`]: the sockets towards the service;
+//! - [`service`], [`opening`]: the sockets towards the service, and what opens them;
 //! - [`stored`]: how it stores its associations and takes them over;
 //! - [`statistics`]: what it says of itself.
 
@@ -17,6 +17,7 @@ mod associations;
 mod common;
 mod host;
 mod keys;
+mod opening;
 mod service;
 mod statistics;
 mod stored;

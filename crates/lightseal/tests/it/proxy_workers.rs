@@ -69,7 +69,7 @@ fn associations_go_on_with_another_number_of_workers_with_connection_ids_and_wit
     }
 }
 
-/// Only DTLS 1.2 has sessions beside pre-shared keys. Those of DTLS 1.3 are sealed in the same way.
+/// Only DTLS 1.2 has sessions beside pre-shared keys. Tickets of DTLS 1.3 are sealed in the same way.
 #[test]
 fn a_client_that_comes_again_is_resumed_by_whichever_worker_it_meets() {
     let (place, service) = (Place::new(1), Service::start());

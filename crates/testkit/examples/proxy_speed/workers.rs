@@ -135,7 +135,7 @@ fn carried(id: u32, file: &Path) -> (u64, u64) {
     }
 }
 
-/// Records a second of a proxy with so many workers, the processors that the generator took, those that
+/// Records a second of a proxy with this number of workers, the processors that the generator took, those that
 /// the proxy took, and how many records the kernel dropped.
 fn run(program: &str, workers: usize) -> [f64; 4] {
     let dir = TempDir::new();

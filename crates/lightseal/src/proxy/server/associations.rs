@@ -1,8 +1,11 @@
 //! The complete associations of a worker.
 
+use super::ServerProxyOptions;
 use super::common::Common;
 use super::service::Service;
+use crate::credential;
 use crate::credential::lookup::KeyUse;
+use crate::proxy::proxy_protocol::{self, ClientFacts};
 use lightseal_core::Instant;
 use lightseal_dtls::{Handle, ProtocolVersion};
 use std::cmp::Reverse;
@@ -41,6 +44,21 @@ impl Association {
     ) -> Self {
         let (service, early) = (None, Vec::new());
         Self { peer, identity, version, service, early, active_at, _key: key }
+    }
+
+    /// What each datagram towards the service begins with.
+    pub(super) fn header(&self, options: &ServerProxyOptions, listen: SocketAddr) -> Vec<u8> {
+        if !options.proxy_protocol {
+            return Vec::new();
+        }
+        let identity = Some(&*self.identity).filter(|identity| *identity != credential::ANONYMOUS);
+        let version = self.version.to_string();
+        proxy_protocol::header(&ClientFacts {
+            client: self.peer,
+            proxy: listen,
+            identity,
+            version: &version,
+        })
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::associations::{Association, Associations, MOST_EARLY};
 use super::common::Common;
-use super::service::header;
 use super::{Outer, ServerProxyOptions};
 use crate::credential;
 use crate::proxy::deliveries::Deliveries;
@@ -155,7 +154,7 @@ impl EngineHost<Endpoint> for ServerHost {
                 self.common.ledger().moved(handle, to);
                 let header = self.associations.get_mut(handle).map(|association| {
                     association.peer = to;
-                    header(&self.options, self.listen, association)
+                    association.header(&self.options, self.listen)
                 });
                 let service = self.associations.get_mut(handle).and_then(|of| of.service.as_mut());
                 if let (Some(service), Some(header)) = (service, header) {

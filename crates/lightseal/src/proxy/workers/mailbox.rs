@@ -13,7 +13,7 @@ const MOST_DATAGRAMS: usize = 1024;
 /// The most bytes of datagrams that wait for a worker.
 const MOST_BYTES: usize = 512 * 1024;
 
-/// A worker has so many datagrams waiting that another one is dropped.
+/// A datagram was dropped because the mailbox was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overflow;
 
