@@ -27,6 +27,8 @@ pub(crate) const FLOOD: Program = Program::bin("attacks", "flood");
 pub(crate) const GROUPS: Program = Program::example("lightseal-lab", "groups");
 /// Idle associations of a server, with a counting allocator.
 pub(crate) const ASSOCIATIONS: Program = Program::example("testkit", "associations");
+/// A million associations of a server, few of which are used, with a counting allocator.
+pub(crate) const MANY_ASSOCIATIONS: Program = Program::example("testkit", "many_associations");
 /// Exchanges and streams with shared tags in virtual time.
 pub(crate) const PACE: Program = Program::example("testkit", "pace");
 /// Two proxies under load, beside nginx.

@@ -114,8 +114,9 @@ mod prelude {
     pub(super) use crate::claims::Bar::{AtLeast, AtMost, Exactly};
     pub(super) use crate::claims::{Claim, Measure, Measured};
     pub(super) use crate::program::{
-        ASSOCIATIONS, CAMPAIGN, FLOOD, GROUPS, LAB, LIGHTSEAL, LIVENESS, LongTest, PACE,
-        PROXY_SPEED, Program, RECORDS, Run, beside_lightseal, parsed, python,
+        ASSOCIATIONS, CAMPAIGN, FLOOD, GROUPS, LAB, LIGHTSEAL, LIVENESS, LongTest,
+        MANY_ASSOCIATIONS, PACE, PROXY_SPEED, Program, RECORDS, Run, beside_lightseal, parsed,
+        python,
     };
     pub(super) use serde_json::{Value, json};
 }

@@ -45,6 +45,7 @@ pub(super) fn claims() -> Vec<Claim> {
     ]
     .into_iter()
     .chain(memory())
+    .chain(many())
     .collect()
 }
 
@@ -82,6 +83,58 @@ fn memory() -> impl Iterator<Item = Claim> {
             )
             .needs("+rows[]/queued == 0")
             .figure(format!("rows[credential={credential}][suite={suite}]/settled")))
+    })
+}
+
+/// A server with a million associations, as one endpoint without sockets.
+fn many() -> impl Iterator<Item = Claim> {
+    let of = "on an endpoint with a million associations (PSK, AES-128-GCM, connection IDs of 8 B), of \
+              which 10 000 are active";
+    let rows = [
+        (
+            "dormant",
+            "Heap in bytes of an association that sleeps,",
+            AtMost(1024.0),
+            "dormant_bytes",
+        ),
+        ("active", "Heap in bytes of an active association,", AtMost(4096.0), "active_bytes"),
+        ("mean", "Heap in bytes of an association in the mean,", AtMost(1536.0), "mean_bytes"),
+        (
+            "handshakes",
+            "Handshakes a second of the server alone, over those with a thousand associations,",
+            AtLeast(0.8),
+            "many_rate / few_rate",
+        ),
+        (
+            "message",
+            "Time in which a message of 64 B to an active association, one after the other at random, is \
+             opened and delivered, over the time with a thousand associations, all active,",
+            AtMost(1.5),
+            "many_us / few_us",
+        ),
+        (
+            "wake",
+            "Time in microseconds that the message takes longer that wakes an association,",
+            AtMost(15.0),
+            "wake_us - many_us",
+        ),
+    ];
+    rows.into_iter().map(move |(name, what, bar, figure)| {
+        format!("{what} {of}. Bar: our own target")
+            .claim(format!("million-{name}"), bar, Seconds(90))
+            .by(read(MANY_ASSOCIATIONS.run(""))
+                .line(
+                    "{associations} associations, {sleeping} slept, {active} active: {dormant_bytes:.0} B \
+                     dormant, {active_bytes:.0} B active, {mean_bytes:.0} B in the mean",
+                )
+                .line(
+                    "{few_rate:.0} handshakes a second with {few}, {many_rate:.0} with all; a message \
+                     {few_us:.2} µs with {few}, {many_us:.2} µs with all, {wake_us:.2} µs if it wakes",
+                )
+                .needs("associations == 1000000")
+                .needs("sleeping == associations")
+                .needs("active == 10000")
+                .figure(figure))
     })
 }
 
