@@ -98,6 +98,9 @@ counters! {
         unknown_epoch,
         /// Payloads dropped because the receive buffer was full.
         buffer_full,
+        /// Payloads among [`delivered`](Self::delivered) that the application was not given: what must
+        /// be saved before their delivery was not saved for too long, or too many waited for that.
+        unsaved,
         /// Records dropped because their key had reached its limit of failed authentications.
         exhausted,
         /// Changes of the peer's address.

@@ -29,11 +29,15 @@ pub(crate) enum Timer {
     PathMtu,
     /// What may be saved later is saved, unless it was saved meanwhile.
     Save,
+    /// A restored association asks for new keys.
+    Renewal,
+    /// Payloads have waited too long for the write that must come before their delivery.
+    Unsaved,
 }
 
 impl Timer {
     /// All timers, in the order in which those that are due at once act.
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Retransmit,
         Self::Acknowledge,
         Self::HandshakeDeadline,
@@ -43,6 +47,8 @@ impl Timer {
         Self::Liveness,
         Self::PathMtu,
         Self::Save,
+        Self::Renewal,
+        Self::Unsaved,
     ];
 
     /// Whether the build contains the part that has this timer.
@@ -52,7 +58,7 @@ impl Timer {
             Self::PathChallenge => parts::ConnectionIds::IS_INCLUDED,
             Self::Liveness => parts::Liveness::IS_INCLUDED,
             Self::PathMtu => parts::PathMtu::IS_INCLUDED,
-            Self::Save => parts::Persistence::IS_INCLUDED,
+            Self::Save | Self::Renewal | Self::Unsaved => parts::Persistence::IS_INCLUDED,
             Self::Retransmit | Self::Acknowledge | Self::HandshakeDeadline | Self::OldEpoch => true,
         }
     }

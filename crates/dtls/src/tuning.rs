@@ -320,3 +320,12 @@ pub(crate) const FAREWELL_PATIENCE: Duration = Duration::from_secs(5);
 /// How often an association that was restored sends a flight again before it waits for the peer to be
 /// heard: most peers sleep.
 pub const MOST_UNHEARD_TRIES: u8 = 5;
+/// How many restored associations of an endpoint ask their peers for new keys in a second. What a node
+/// takes over from another one keeps its keys until its turn comes; messages do not wait for that.
+pub const MOST_RENEWALS: u32 = 1000;
+/// How long a received payload waits for the write that must come before its delivery. Then it is dropped:
+/// an application has given it up by then.
+pub const UNSAVED_PATIENCE: Duration = Duration::from_secs(120);
+/// How many bytes of such payloads all associations of an endpoint hold together, with overhead, unless
+/// [`Endpoint::limit_unsaved`](crate::Endpoint::limit_unsaved) says otherwise.
+pub const MOST_UNSAVED_BYTES: usize = 64 << 20;

@@ -80,6 +80,8 @@ impl Connection {
                 Timer::Liveness => self.liveness_due(),
                 Timer::PathMtu => self.probe_lost(),
                 Timer::Save => self.saving_due(),
+                Timer::Renewal => self.renew_keys(),
+                Timer::Unsaved => self.unsaved_too_long(),
             }
         }
     }

@@ -567,6 +567,7 @@ impl Connection {
 
     fn next_deadline(&mut self) -> Option<Instant> {
         self.schedule_saving();
+        self.watch_unsaved();
         self.timers.next()
     }
 

@@ -19,6 +19,7 @@ mod replace;
 mod saved;
 mod slots;
 mod stats;
+mod unsaved;
 
 use crate::codepoints::ContentType;
 use crate::config::ServerConfig;
@@ -29,7 +30,7 @@ use crate::handshake::cookie::CookieJar;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
 use crate::handshake::hello_decision::{self, HelloDecision, fingerprint};
 use crate::handshake::session::Sessions;
-use crate::record::{ConnectionId, Header12, cid};
+use crate::record::{ConnectionId, cid};
 use crate::stats::Stats;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -51,6 +52,7 @@ use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lookups::Lookups;
 use slots::{ClientProof, SlotSource, Slots};
 pub use stats::EndpointStats;
+use unsaved::{Renewals, Unsaved};
 
 /// Identifies an association of an endpoint. An endpoint never uses a handle twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,12 +96,6 @@ fn id_len(config: &ServerConfig) -> usize {
     config.settings.connection_ids.own_bytes().into()
 }
 
-/// Whether a datagram's first record is plaintext.
-fn begins_in_clear(datagram: &[u8]) -> bool {
-    Header12::read(datagram, 0)
-        .is_ok_and(|header| header.epoch == 0 && header.kind != ContentType::TLS12_CID)
-}
-
 /// Many associations over one socket: those of clients that it accepts, and those that it begins.
 #[derive(Debug)]
 pub struct Endpoint {
@@ -130,6 +126,9 @@ pub struct Endpoint {
     queues: Queues,
     /// ClientHellos that wait for the answer to a lookup.
     lookups: Lookups,
+    /// When restored associations may ask for new keys.
+    renewals: Renewals,
+    unsaved: Unsaved,
     /// Fingerprints of the ClientHellos of complete associations, oldest first. While its cookie is
     /// valid, a recorded hello must neither begin a handshake nor end one, even if its association
     /// has ended. Only clients with a key complete handshakes, so nobody else can displace entries.
@@ -164,6 +163,8 @@ impl Endpoint {
             incoming: Waiting::default(),
             queues: Queues::default(),
             lookups: Lookups::default(),
+            renewals: Renewals::default(),
+            unsaved: Unsaved::default(),
             past: VecDeque::new(),
             stats: EndpointStats::default(),
             ended: Stats::default(),
@@ -477,6 +478,7 @@ impl Endpoint {
     fn take_out(&mut self, handle: Handle) -> Option<SocketAddr> {
         self.set_deadline(handle, None);
         self.slots.release(handle);
+        self.unsaved.note(handle, 0);
         let entry = self.entries.remove(&handle)?;
         let connection = entry.connection.view();
         self.ended += connection.stats();

@@ -49,6 +49,10 @@ impl Endpoint {
             };
             let connection = entry.connection.wake();
             connection.switch_if_closed();
+            if connection.awaits_renewal() {
+                connection.renew_at(self.renewals.turn(self.now));
+                continue;
+            }
             if let Some(count) = connection.ids_wanted() {
                 self.supply_ids(handle, count);
                 continue;
@@ -63,6 +67,7 @@ impl Endpoint {
             };
             entry.ready = false;
             self.ready.pop_front();
+            self.unsaved.bound(handle, connection);
             if connection.is_closed() {
                 self.remove(handle);
             } else {

@@ -3,12 +3,20 @@
 //! handshake, or delayed it.
 
 use super::slots::ClientProof;
-use super::{Endpoint, Entry, Handle, begins_in_clear};
+use super::{Endpoint, Entry, Handle};
+use crate::codepoints::ContentType;
 use crate::connection::Connection;
 use crate::error::CloseReason;
+use crate::record::Header12;
 use crate::tuning::MAX_PAST_HELLOS;
 use core::net::SocketAddr;
 use lightseal_core::Instant;
+
+/// Whether a datagram's first record is plaintext.
+fn begins_in_clear(datagram: &[u8]) -> bool {
+    Header12::read(datagram, 0)
+        .is_ok_and(|header| header.epoch == 0 && header.kind != ContentType::TLS12_CID)
+}
 
 impl Endpoint {
     /// Whether a hello, whose cookie was made at this time, is older than the hello of the

@@ -13,7 +13,8 @@ use lightseal_core::Instant;
 impl Endpoint {
     /// Restores an association that this endpoint, or another one with the same PSKs, has accepted and
     /// [saved](SavedAssociation). [`Connection::restore`] tells what it does then. It takes a session
-    /// slot.
+    /// slot. At most [`MOST_RENEWALS`](crate::tuning::MOST_RENEWALS) of the restored associations ask their peers for new keys in a
+    /// second.
     ///
     /// A PSK is looked up again, so an association whose key was removed or changed is not restored.
     /// The verifier is asked whether it [still accepts](crate::CertificateVerifier::still_accepts) a
@@ -53,9 +54,10 @@ impl Endpoint {
     /// Makes a restored association one of the endpoint's.
     fn adopt(
         &mut self,
-        connection: Connection,
+        mut connection: Connection,
         part: AssociationRole,
     ) -> Result<Handle, RestoreError> {
+        connection.renew_in_turn();
         let peer = connection.peer();
         let ids: Vec<_> = connection.own_ids().collect();
         if ids.iter().any(|id| id.len() != self.id_len()) {

@@ -383,6 +383,20 @@ impl ReceiveBuffer {
         Some(slot)
     }
 
+    /// The number of payloads for the application, where none comes before it is verified.
+    pub fn ready_len(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Drops the oldest or the newest payload for the application. Returns whether there was one.
+    pub fn drop_ready(&mut self, is_newest: bool) -> bool {
+        let dropped = if is_newest { self.ready.pop_back() } else { self.ready.pop_front() };
+        if let Some(Ready::Data(slot)) = dropped {
+            self.release(slot);
+        }
+        dropped.is_some()
+    }
+
     /// The next report for the application.
     pub fn next_ready(&mut self) -> Option<Received> {
         let received = self.ready.pop_front()?.received();

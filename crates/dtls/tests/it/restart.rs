@@ -1,15 +1,19 @@
 //! Associations that outlive their processes: two ends that end at any point, in virtual time.
 
-use lightseal_core::{DecodeError, Random};
+use lightseal_core::{DecodeError, Instant, Output, Random};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::CipherSuiteId;
+use lightseal_dtls::tuning::MOST_RENEWALS;
 use lightseal_dtls::{
-    Connection, ConnectionIds, Endpoint, Marks, ProtocolVersion, Psk, RestoreError, SaveError,
-    SavedAssociation,
+    Connection, ConnectionIds, Endpoint, Engine, Event, Handle, Marks, ProtocolVersion, Psk,
+    RestoreError, SaveError, SavedAssociation,
 };
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use testkit::pair::{Configs, Pair};
+use testkit::drain;
+use testkit::pair::{Configs, Pair, server_address};
 use testkit::restart::{ENDS, Plan, Report, World};
 
 /// The kinds of associations that are saved, by name.
@@ -266,4 +270,185 @@ fn the_form_of_a_saved_association_stays() {
         read += 1;
     }
     assert_eq!(read, KINDS.len());
+}
+
+/// A server that stores what it is asked to at once, and its clients, without a network between them.
+struct Crowd {
+    now: Instant,
+    server: Endpoint,
+    clients: Vec<Connection>,
+    stored: BTreeMap<Handle, SavedAssociation>,
+    /// The epoch of the newest record for each client, as its header shows it.
+    epochs: Vec<u8>,
+    /// Whether the server is told that it is stored, and what it was not told.
+    confirms: bool,
+    owed: Vec<(u64, Handle)>,
+    /// The payloads that the server has delivered.
+    delivered: u64,
+}
+
+impl Crowd {
+    /// Clients whose handshakes are complete.
+    fn new(kind: &str, clients: usize) -> Self {
+        let (config, now) = (configs(kind).client.config(), Instant::from_micros(1));
+        let connect = |number| {
+            Connection::client(Arc::clone(&config), server_address(), now, Random::insecure(number))
+        };
+        let mut crowd = Self {
+            now,
+            server: Self::server(kind, 90),
+            clients: (0..clients as u64).map(connect).collect(),
+            stored: BTreeMap::new(),
+            epochs: vec![0; clients],
+            confirms: true,
+            owed: Vec::new(),
+            delivered: 0,
+        };
+        crowd.settle();
+        assert_eq!(crowd.stored.len(), clients);
+        crowd
+    }
+
+    fn server(kind: &str, seed: u64) -> Endpoint {
+        let mut configs = configs(kind);
+        configs.server.settings.write_ahead = true;
+        Endpoint::server(configs.server.config(), Random::insecure(seed))
+    }
+
+    fn address(client: usize) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, 1], 1000 + client as u16))
+    }
+
+    /// Carries datagrams until nobody has any.
+    fn settle(&mut self) {
+        let mut buf = vec![0; 2048];
+        let mut is_quiet = false;
+        while !is_quiet {
+            is_quiet = true;
+            for (number, client) in self.clients.iter_mut().enumerate() {
+                for mut payload in drain(client, |_| {}).payloads() {
+                    self.server.handle_datagram(self.now, Self::address(number), &mut payload);
+                    is_quiet = false;
+                }
+            }
+            loop {
+                match self.server.poll_output(&mut buf) {
+                    Output::Datagram { to, payload } => {
+                        let number = usize::from(to.port() - 1000);
+                        if payload[0] >> 5 == 1 {
+                            self.epochs[number] = payload[0] & 3;
+                        }
+                        let mut payload = payload.to_vec();
+                        let client = &mut self.clients[number];
+                        client.handle_datagram(self.now, server_address(), &mut payload);
+                        is_quiet = false;
+                    }
+                    Output::Event(event) => {
+                        let handle = event.handle;
+                        let saved = match event.event {
+                            Event::Save(saved) => saved,
+                            Event::Data(_) => {
+                                self.delivered += 1;
+                                continue;
+                            }
+                            _ => continue,
+                        };
+                        let version = saved.marks.version;
+                        let former = self.stored.remove(&handle);
+                        let saved = match (saved.state(), former) {
+                            (None, Some(former)) => former.with(saved.marks),
+                            _ => *saved,
+                        };
+                        self.stored.insert(handle, saved);
+                        match self.confirms {
+                            true => self.server.saved(self.now, handle, version),
+                            false => self.owed.push((version, handle)),
+                        }
+                        is_quiet = false;
+                    }
+                    Output::BufferTooSmall { needed } => panic!("{needed} bytes are needed"),
+                    Output::WakeAt(_) | Output::Idle => break,
+                }
+            }
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.server.handle_timeout(self.now);
+        self.settle();
+    }
+}
+
+#[test]
+fn associations_that_are_taken_over_ask_for_new_keys_one_after_another() {
+    const CLIENTS: usize = 20;
+    let mut crowd = Crowd::new("1.3", CLIENTS);
+    let now = crowd.now;
+    // The server dies, and another one goes on.
+    let stored = std::mem::take(&mut crowd.stored);
+    crowd.server = Crowd::server("1.3", 91);
+    for saved in stored.values() {
+        let handle = crowd.server.restore(now, saved).unwrap();
+        crowd.stored.insert(handle, saved.clone());
+    }
+    for client in &mut crowd.clients {
+        let _ = client.send(now, b"here", &mut []).unwrap();
+    }
+    crowd.settle();
+    // New keys begin with the epoch 4, which shows as 0.
+    let turn = Duration::from_secs(1) / MOST_RENEWALS;
+    for turns in 1..=CLIENTS {
+        for handle in crowd.stored.keys().copied().collect::<Vec<_>>() {
+            let mut connection = crowd.server.connection_mut(handle).unwrap();
+            let _ = connection.send(crowd.now, b"answer", &mut []).unwrap();
+        }
+        crowd.settle();
+        let renewed = crowd.epochs.iter().filter(|epoch| **epoch == 0).count();
+        assert_eq!(renewed, turns, "messages do not wait for that");
+        crowd.pass(turn);
+    }
+}
+
+/// Payloads that wait for their write are given up after two minutes, and beyond the endpoint's limit
+/// at once.
+#[test]
+fn payloads_that_no_write_permits_are_bounded_and_counted() {
+    for kind in KINDS {
+        let mut crowd = Crowd::new(kind, 1);
+        let handle = *crowd.stored.keys().next().unwrap();
+        // What an association that falls idle has reserved is given back.
+        (0..5).for_each(|_| crowd.pass(Duration::from_secs(1)));
+        crowd.confirms = false;
+        let unsaved =
+            |crowd: &Crowd| crowd.server.connection(handle).unwrap().stats().received.unsaved;
+        let send = |crowd: &mut Crowd, count| {
+            for _ in 0..count {
+                let now = crowd.now;
+                let _ = crowd.clients[0].send(now, &[7; 100], &mut []).unwrap();
+            }
+            crowd.settle();
+        };
+        send(&mut crowd, 10);
+        crowd.pass(Duration::from_secs(60));
+        send(&mut crowd, 1);
+        crowd.pass(Duration::from_secs(59));
+        assert_eq!((crowd.delivered, unsaved(&crowd)), (0, 0), "{kind}");
+        crowd.pass(Duration::from_secs(2));
+        assert_eq!(unsaved(&crowd), 10, "{kind}: the last one came later");
+        crowd.pass(Duration::from_secs(60));
+        assert_eq!((crowd.delivered, unsaved(&crowd)), (0, 11), "{kind}");
+        crowd.server.limit_unsaved(1000);
+        send(&mut crowd, 20);
+        assert!(crowd.server.buffered_bytes() <= 1000, "{kind}");
+        let dropped = unsaved(&crowd) - 11;
+        assert!((13..20).contains(&dropped), "{kind}: {dropped}");
+        // What remains is delivered when the store is there again.
+        crowd.confirms = true;
+        for (version, handle) in std::mem::take(&mut crowd.owed) {
+            crowd.server.saved(crowd.now, handle, version);
+        }
+        crowd.settle();
+        assert_eq!(crowd.delivered, 20 - dropped, "{kind}");
+    }
 }

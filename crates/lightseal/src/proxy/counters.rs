@@ -420,7 +420,7 @@ mod tests {
         path_challenges probe_bytes probes provisional received_bytes \
         received_closing_tags received_datagrams received_handshake_bytes records \
         refused refuted replayed retransmissions sent_bytes sent_datagrams \
-        sent_handshake_bytes silences stale too_long unauthentic unknown_epoch unsent \
+        sent_handshake_bytes silences stale too_long unauthentic unknown_epoch unsaved unsent \
         unverified";
         let names: Vec<_> = counters.as_object().expect("an object").keys().collect();
         assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());

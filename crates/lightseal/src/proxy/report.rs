@@ -188,6 +188,7 @@ pub(crate) const REASONS: &[Reason] = &[
         "/dtls/unknown_epoch",
         "the record's keys are no longer or not yet known",
     ),
+    reason("unsaved", "/dtls/unsaved", "the store did not answer for too long (--state, --store)"),
     reason("no_room", "/dtls/buffer_full", "no memory was left for it (receive buffer)"),
     reason("key_exhausted", "/dtls/exhausted", "the key had been used up to its limit"),
     reason("not_taken", "/undelivered", "the application or service did not accept it"),

@@ -292,6 +292,7 @@ impl Worker<'_> {
         let rng = Random::from_os().map_err(io::Error::other)?;
         let mut endpoint = Endpoint::server(Arc::clone(config), rng);
         endpoint.count_from(Workers::first_handle(number));
+        workers.share_limits(&mut endpoint);
         if options.limits.limit_networks() {
             endpoint.hold_incoming();
         }

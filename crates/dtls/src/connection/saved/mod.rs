@@ -21,8 +21,11 @@
 
 mod marks;
 mod state;
+mod successor;
+mod unsaved;
 
 pub use marks::{Marks, RestoreError, SaveError, SavedAssociation};
+use successor::{Adopted, Renewal};
 
 use super::stage::Stage;
 use super::{Connection, Ending, Role};
@@ -35,10 +38,11 @@ use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12};
 use crate::record::{ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::{
-    DELIVERIES_12, LEAST_DELIVERIES_12, LEAST_RESERVE, MOST_RESERVE, MOST_UNHEARD_TRIES,
-    RECORDS_OF_DATAGRAM, SAVE_INTERVAL, SEARCHES,
+    DELIVERIES_12, LEAST_DELIVERIES_12, LEAST_RESERVE, MOST_RESERVE, RECORDS_OF_DATAGRAM,
+    SAVE_INTERVAL,
 };
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use lightseal_core::{AddressPair, Instant};
 
 /// The version of the format of [`SavedAssociation::state`]. A change of any field is another version.
@@ -75,22 +79,9 @@ pub(super) struct Persistence {
     idle: bool,
     /// `None` unless the association was restored.
     adopted: Option<Adopted>,
-}
-
-/// How a successor stands to its peer.
-#[derive(Clone, Copy, Debug)]
-struct Adopted {
-    /// Neither was the peer heard, nor has the application sent anything.
-    dormant: bool,
-    /// New keys are needed: the predecessor did not end in an orderly way.
-    renews: bool,
-    /// How often a flight was sent again since the peer was heard last.
-    tries: u8,
-    /// The flight waits until the peer is heard.
-    waits: bool,
-    /// From when further records may be searched for larger numbers; `None` once one was
-    /// authentic.
-    search_from: Option<Instant>,
+    /// Payloads that wait for the write that must come before their delivery: since when, and how many.
+    #[expect(clippy::box_collection, reason = "hardly any association has such payloads")]
+    unsaved: Option<Box<VecDeque<(Instant, usize)>>>,
 }
 
 /// What was written.
@@ -174,6 +165,7 @@ impl Persistence {
             look: false,
             idle: false,
             adopted: None,
+            unsaved: None,
         }
     }
 
@@ -469,7 +461,7 @@ impl Connection {
         persistence.version += 1;
         let (deliver_epoch, deliver_below) = heard.max(persistence.top).max(persistence.floor);
         let (version, skipped) = (persistence.version, persistence.skipped);
-        let renews = persistence.adopted.is_some_and(|adopted| adopted.dormant && adopted.renews);
+        let renews = persistence.adopted.is_some_and(|of| of.renewal != Renewal::Done);
         let marks = Marks {
             version,
             send_epoch: revision.send_epoch,
@@ -482,72 +474,6 @@ impl Connection {
         self.end(crate::error::CloseReason::Local);
         self.notices.clear();
         Ok(SavedAssociation::of(marks, Some(state)))
-    }
-
-    /// The peer was heard: an authentic record came.
-    pub(super) fn heard_successor(&mut self) {
-        let Some(adopted) = self.adopted() else { return };
-        adopted.tries = 0;
-        adopted.search_from = None;
-        if core::mem::take(&mut adopted.waits) && !self.channel.flight.is_done() {
-            self.channel.flight.resend();
-        }
-        self.awaken();
-    }
-
-    fn adopted(&mut self) -> Option<&mut Adopted> {
-        self.persistence.get_mut()?.adopted.as_mut()
-    }
-
-    /// Lets a successor act that has something to send.
-    pub(super) fn awaken_to_send(&mut self) {
-        let dormant = self.persistence.get().is_some_and(Persistence::is_dormant);
-        if dormant && (!self.queue.is_empty() || self.is_probe_due()) {
-            self.awaken();
-        }
-    }
-
-    /// The peer was heard, or the application sends: a successor begins to act.
-    pub(super) fn awaken(&mut self) {
-        let Some(adopted) = self.adopted() else { return };
-        if !core::mem::take(&mut adopted.dormant) {
-            return;
-        }
-        let renews = adopted.renews;
-        if self.is_12() {
-            // The last flight of a handshake is sent again only when the peer asks for it.
-            return;
-        }
-        self.channel.flight.resend();
-        if renews {
-            self.key_update.request();
-            self.want_key_update();
-        }
-    }
-
-    /// Whether the flight of a successor waits until the peer is heard.
-    pub(super) fn waits_for_a_silent_peer(&mut self) -> bool {
-        let Some(adopted) = self.adopted() else { return false };
-        adopted.tries = adopted.tries.saturating_add(1);
-        adopted.waits = adopted.tries > MOST_UNHEARD_TRIES;
-        adopted.waits
-    }
-
-    /// Lets the epochs of a successor search for the numbers of further records.
-    pub(super) fn search_numbers(&mut self) {
-        let now = self.now;
-        let Some(persistence) = self.persistence.get_mut() else { return };
-        let part = persistence.part;
-        let Some(from) = persistence.adopted.as_mut().and_then(|a| a.search_from.as_mut()) else {
-            return;
-        };
-        if now < *from {
-            return;
-        }
-        *from = now + SAVE_INTERVAL;
-        for epoch in self.channel.receive.all_mut() {
-            epoch.search_number(part, SEARCHES);
-        }
     }
 
     /// Whether a payload may be handed to the receive buffer.

@@ -13,7 +13,7 @@
 //! the same way.
 
 use super::marks::{RestoreError, SavedAssociation};
-use super::{Adopted, FORMAT, Persistence, Reserve};
+use super::{Adopted, FORMAT, Persistence, Renewal, Reserve};
 use crate::codepoints::{MAX_CONTENT, MAX_RECORD_NUMBER};
 use crate::config::{ClientConfig, Lookup, ProtocolVersion, ServerConfig};
 use crate::connection::form::{read_addresses, read_negotiated, write_addresses, write_negotiated};
@@ -237,7 +237,7 @@ impl Connection {
         persistence.began_at = marks.send_below;
         persistence.adopted = Some(Adopted {
             dormant: true,
-            renews: !clean,
+            renewal: if clean { Renewal::Done } else { Renewal::AtOnce },
             tries: 0,
             waits: false,
             search_from: Some(now),

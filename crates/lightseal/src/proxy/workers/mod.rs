@@ -17,14 +17,15 @@ mod tickets;
 use super::routing::ids::IdForm;
 use ids::{IdPlace, WorkerIds};
 use lightseal_core::AddressPair;
-use lightseal_dtls::{ConnectionId, ConnectionIdGenerator, Handle, TicketSecrets};
+use lightseal_dtls::tuning::{MOST_RENEWALS, MOST_UNSAVED_BYTES};
+use lightseal_dtls::{ConnectionId, ConnectionIdGenerator, Endpoint, Handle, TicketSecrets};
 use lightseal_net::socket_group::{self, SocketGroup, WorkerByte};
 use mailbox::Mailbox;
 pub(crate) use mailbox::{Mail, Overflow};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{SocketAddr, UdpSocket};
-use std::num::NonZeroU8;
+use std::num::{NonZeroU8, NonZeroU32};
 use std::sync::{Arc, PoisonError, RwLock};
 use tickets::WorkerTickets;
 
@@ -105,6 +106,14 @@ impl Workers {
     /// The number of workers.
     pub(crate) const fn count(&self) -> usize {
         self.mailboxes.len()
+    }
+
+    /// Gives a worker's endpoint its part of what the workers of a proxy may do together.
+    pub(crate) fn share_limits(&self, endpoint: &mut Endpoint) {
+        let count = self.count().max(1);
+        let renewals = MOST_RENEWALS / u32::try_from(count).unwrap_or(u32::MAX);
+        endpoint.limit_renewals(NonZeroU32::new(renewals).unwrap_or(NonZeroU32::MIN));
+        endpoint.limit_unsaved(MOST_UNSAVED_BYTES / count);
     }
 
     /// Draws the connection IDs of a worker; `None` if any will do.
