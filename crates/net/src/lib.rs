@@ -8,7 +8,8 @@
 //! - `tokio` (feature `tokio`): one engine over one asynchronous UDP socket; `batch`: datagrams that
 //!   are received or sent in one system call;
 //! - `socket` (feature `tokio`): sockets with room for bursts, which answer from the address at
-//!   which a datagram arrived; `socket_group`: several of them at one address; `multicast`: the sockets of a group's members; `address` and
+//!   which a datagram arrived; `socket_group`: several of them at one address; `socket_set`: many of
+//!   them for one task; `multicast`: the sockets of a group's members; `address` and
 //!   `interface`: addresses as users write them, and interfaces by name; `names`: hosts whose
 //!   addresses change; `path_mtu`: the longest datagram that an interface carries;
 //! - `relay` (feature `tokio`): the impairments between real sockets, with
@@ -72,6 +73,8 @@ pub mod relay;
 pub mod socket;
 #[cfg(feature = "tokio")]
 pub mod socket_group;
+#[cfg(feature = "tokio")]
+pub mod socket_set;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 pub mod virtual_time;

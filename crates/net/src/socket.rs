@@ -4,10 +4,10 @@ use crate::batch::{ReceiveBatch, SendBatch};
 use crate::blocking::is_loss;
 use lightseal_core::AddressPair;
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
-use socket2::{Domain, Protocol, Socket as RawSocket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket as StdSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
@@ -52,7 +52,7 @@ pub fn receive_batch<A>(
 ///
 /// Errors of the operating system, for example that the address is in use.
 pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
-    bound(open(address)?, address)
+    UdpSocket::from_std(bound(open(address)?, address)?)
 }
 
 /// A UDP socket with large buffers that does not block, and is not bound yet.
@@ -65,9 +65,9 @@ pub(crate) fn open(address: SocketAddr) -> io::Result<RawSocket> {
     Ok(socket)
 }
 
-fn bound(socket: RawSocket, address: SocketAddr) -> io::Result<UdpSocket> {
+fn bound(socket: RawSocket, address: SocketAddr) -> io::Result<StdSocket> {
     socket.bind(&address.into())?;
-    UdpSocket::from_std(socket.into())
+    Ok(socket.into())
 }
 
 /// A UDP socket on a free port that is connected to `peer`.
@@ -78,23 +78,32 @@ fn bound(socket: RawSocket, address: SocketAddr) -> io::Result<UdpSocket> {
 ///
 /// Errors of the operating system, for example that there is no route to the peer.
 pub fn connect(peer: SocketAddr) -> io::Result<UdpSocket> {
-    connect_from(&[], peer)
+    UdpSocket::from_std(connect_from(&[], peer)?)
 }
 
-/// Does what [`connect`] does, from the first of `ports` that is free, or from any free port if
-/// none of them is.
+/// A socket as of [`connect`], from the first of `ports` that is free, or from any free port if none of
+/// them is. It does not block, and is in no runtime.
 ///
 /// # Errors
 ///
 /// The errors of [`connect`].
-pub fn connect_from(ports: &[u16], peer: SocketAddr) -> io::Result<UdpSocket> {
+pub fn connect_from(ports: &[u16], peer: SocketAddr) -> io::Result<StdSocket> {
     let any = any_address(peer);
-    let bound = ports.iter().find_map(|port| bind((any, *port).into()).ok());
-    let socket = match bound {
-        Some(socket) => socket,
-        None => bind((any, 0).into())?,
-    };
-    socket2::SockRef::from(&socket).connect(&peer.into())?;
+    connect_by(ports, peer, |port| {
+        let local = SocketAddr::from((any, port));
+        bound(open(local)?, local)
+    })
+}
+
+/// Binds a socket to the first of `ports` that is free, or to any, and connects it.
+fn connect_by(
+    ports: &[u16],
+    peer: SocketAddr,
+    bind: impl Fn(u16) -> io::Result<StdSocket>,
+) -> io::Result<StdSocket> {
+    let chosen = ports.iter().find_map(|port| bind(*port).ok());
+    let socket = chosen.map_or_else(|| bind(0), Ok)?;
+    socket.connect(peer)?;
     Ok(socket)
 }
 
@@ -109,8 +118,8 @@ pub fn connect_from_address(
     local: IpAddr,
     ports: &[u16],
     peer: SocketAddr,
-) -> io::Result<UdpSocket> {
-    let bind = |port| {
+) -> io::Result<StdSocket> {
+    connect_by(ports, peer, |port| {
         let local = SocketAddr::from((local, port));
         let socket = open(local)?;
         #[cfg(target_os = "linux")]
@@ -119,11 +128,7 @@ pub fn connect_from_address(
             SocketAddr::V6(_) => rustix::net::sockopt::set_ipv6_freebind(&socket, true)?,
         }
         bound(socket, local)
-    };
-    let chosen = ports.iter().find_map(|port| bind(*port).ok());
-    let socket = chosen.map_or_else(|| bind(0), Ok)?;
-    socket2::SockRef::from(&socket).connect(&peer.into())?;
-    Ok(socket)
+    })
 }
 
 /// Has the system keep the ICMP reports about datagrams of this socket that did not arrive,
@@ -176,8 +181,8 @@ fn any_address(peer: SocketAddr) -> IpAddr {
 /// would choose the source address of each answer, and a client that asked another address drops
 /// it.
 #[derive(Debug)]
-pub struct AddressedSocket {
-    socket: UdpSocket,
+pub struct AddressedSocket<S = UdpSocket> {
+    socket: S,
     /// State for batches, and for reading and setting addresses; `None` if the system does not
     /// support them.
     state: Option<UdpSocketState>,
@@ -189,6 +194,66 @@ pub struct AddressedSocket {
     receives_batches: AtomicBool,
 }
 
+/// A UDP socket that does not block: one of the runtime, for which a task can wait, or one of the
+/// standard library, of which a [`SocketSet`](crate::socket_set::SocketSet) tells when it can be read.
+pub trait NonBlocking: std::fmt::Debug + Send + Sync {
+    /// The socket for other options than those of the standard library.
+    fn raw(&self) -> SockRef<'_>;
+
+    /// The socket for calls with batches.
+    fn udp(&self) -> UdpSockRef<'_>;
+
+    /// Receives a datagram and its source.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the socket, above all [`io::ErrorKind::WouldBlock`].
+    fn receive_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)>;
+
+    /// Has `call` use the socket, unless it is known that it would have to wait.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `call`, or that it would have to wait.
+    fn try_io<R>(&self, interest: Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R>;
+}
+
+impl NonBlocking for UdpSocket {
+    fn raw(&self) -> SockRef<'_> {
+        self.into()
+    }
+
+    fn udp(&self) -> UdpSockRef<'_> {
+        self.into()
+    }
+
+    fn receive_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.try_recv_from(buf)
+    }
+
+    fn try_io<R>(&self, interest: Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        Self::try_io(self, interest, call)
+    }
+}
+
+impl NonBlocking for StdSocket {
+    fn raw(&self) -> SockRef<'_> {
+        self.into()
+    }
+
+    fn udp(&self) -> UdpSockRef<'_> {
+        self.into()
+    }
+
+    fn receive_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.recv_from(buf)
+    }
+
+    fn try_io<R>(&self, _: Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        call()
+    }
+}
+
 /// What became of a [`SendBatch`].
 #[derive(Debug)]
 pub struct BatchSent {
@@ -198,16 +263,17 @@ pub struct BatchSent {
     pub error: Option<io::Error>,
 }
 
-impl AddressedSocket {
+impl<S: NonBlocking> AddressedSocket<S> {
     /// Wraps a bound socket.
-    pub fn new(socket: UdpSocket) -> Self {
-        let has_all = socket.local_addr().is_ok_and(|local| local.ip().is_unspecified());
+    pub fn new(socket: S) -> Self {
+        let local = socket.raw().local_addr().ok().and_then(|local| local.as_socket());
+        let has_all = local.is_some_and(|local| local.ip().is_unspecified());
         // On a system without support, answers leave from the address that the routing table
         // chooses.
         // Elsewhere the state forbids fragments, and has no batches that would be worth it.
         let useful = has_all || cfg!(target_os = "linux");
         let state = useful.then(|| tell_addresses(&socket).ok()).flatten();
-        let connected = socket.peer_addr().is_ok();
+        let connected = socket.raw().peer_addr().is_ok();
         Self { socket, state, has_all, connected, receives_batches: AtomicBool::new(true) }
     }
 
@@ -217,7 +283,7 @@ impl AddressedSocket {
     }
 
     /// The socket itself.
-    pub const fn get_ref(&self) -> &UdpSocket {
+    pub const fn get_ref(&self) -> &S {
         &self.socket
     }
 
@@ -228,13 +294,12 @@ impl AddressedSocket {
     /// Errors of the socket, above all [`io::ErrorKind::WouldBlock`].
     pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, AddressPair)> {
         let Some(state) = self.state.as_ref().filter(|_| self.has_all) else {
-            let (len, peer) = self.socket.try_recv_from(buf)?;
+            let (len, peer) = self.socket.receive_from(buf)?;
             return Ok((len, AddressPair::to(peer)));
         };
         let meta = self.socket.try_io(Interest::READABLE, || {
             let mut meta = [RecvMeta::default()];
-            let socket = UdpSockRef::from(&self.socket);
-            state.recv(socket, &mut [IoSliceMut::new(buf)], &mut meta)?;
+            state.recv(self.socket.udp(), &mut [IoSliceMut::new(buf)], &mut meta)?;
             Ok(meta)
         })?;
         let [RecvMeta { addr: peer, len, dst_ip, .. }] = meta;
@@ -256,7 +321,7 @@ impl AddressedSocket {
             let (Some(room), Some(meta)) = (rooms.first_mut(), meta.first_mut()) else {
                 return Ok((0, false));
             };
-            let (len, from) = self.socket.try_recv_from(room)?;
+            let (len, from) = self.socket.receive_from(room)?;
             (meta.addr, meta.len, meta.stride, meta.dst_ip) = (from, len, len, None);
             Ok((1, true))
         };
@@ -267,7 +332,7 @@ impl AddressedSocket {
             };
             let (mut count, mut more) = (0, true);
             let received = self.socket.try_io(Interest::READABLE, || {
-                count = state.recv(UdpSockRef::from(&self.socket), rooms, meta)?;
+                count = state.recv(self.socket.udp(), rooms, meta)?;
                 // If there were fewer than fit, the next call would only say that it would have to
                 // wait. This notes it without that call. The runtime ignores it if another datagram
                 // has arrived meanwhile. Other systems may receive one at a time.
@@ -334,7 +399,7 @@ impl AddressedSocket {
             segment_size: Some(segment),
             src_ip: local.filter(|_| self.has_all),
         };
-        self.try_write(|| state.try_send(UdpSockRef::from(&self.socket), &transmit))
+        self.try_write(|| state.try_send(self.socket.udp(), &transmit))
     }
 
     /// Has `send` send something. The runtime takes a new socket for full until it has looked at it:
@@ -350,6 +415,73 @@ impl AddressedSocket {
         }
     }
 
+    /// The error that a datagram which was sent earlier has caused, if there is one: after
+    /// [`readable`](Self::readable) has returned `true`, for a socket that gets no reports.
+    pub fn take_error(&self) -> Option<io::Error> {
+        let taken =
+            self.socket.try_io(Interest::ERROR, || match self.socket.raw().take_error()? {
+                Some(error) => Err(error),
+                // This ends the readiness.
+                None => Err::<(), _>(io::ErrorKind::WouldBlock.into()),
+            });
+        taken.err().filter(|error| error.kind() != io::ErrorKind::WouldBlock)
+    }
+
+    /// Sends a datagram from `way.local`. If that is not known, or is no longer an address of this
+    /// host, the routing table chooses the source.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the socket, above all [`io::ErrorKind::WouldBlock`].
+    pub fn try_send_to(&self, payload: &[u8], way: AddressPair) -> io::Result<()> {
+        let unaddressed = || {
+            let socket = self.socket.raw();
+            self.try_write(|| {
+                let sent = match self.connected {
+                    true => socket.send(payload),
+                    false => socket.send_to(payload, &way.peer.into()),
+                };
+                sent.map(drop)
+            })
+        };
+        let (Some(state), Some(local), true) = (&self.state, way.local, self.has_all) else {
+            return unaddressed();
+        };
+        let transmit = Transmit {
+            destination: way.peer,
+            ecn: None,
+            contents: payload,
+            segment_size: None,
+            src_ip: Some(local),
+        };
+        let sent = self.try_write(|| state.try_send(self.socket.udp(), &transmit));
+        match sent {
+            Err(error) if is_about_source(&error) => unaddressed(),
+            sent => sent,
+        }
+    }
+}
+
+/// Whether a datagram may leave from the address at which another one arrived. A multicast or
+/// broadcast address cannot be a source.
+fn may_be_source(local: &IpAddr) -> bool {
+    let local = local.to_canonical();
+    !local.is_multicast() && !local.is_unspecified() && local != Ipv4Addr::BROADCAST
+}
+
+/// Whether an error says that the source address is not one of this host's, or that no route leads
+/// from it to the destination.
+fn is_about_source(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        AddrNotAvailable, HostUnreachable, InvalidInput, NetworkUnreachable, NotFound,
+    };
+    matches!(
+        error.kind(),
+        AddrNotAvailable | HostUnreachable | InvalidInput | NetworkUnreachable | NotFound
+    ) || matches!(error.raw_os_error(), Some(ENODEV) if cfg!(unix))
+}
+
+impl AddressedSocket {
     /// Does what [`try_recv_from`](Self::try_recv_from) does, for a task that is woken when a
     /// datagram arrives.
     ///
@@ -393,17 +525,6 @@ impl AddressedSocket {
         self.socket.readable().await.map(|()| false)
     }
 
-    /// The error that a datagram which was sent earlier has caused, if there is one: after
-    /// [`readable`](Self::readable) has returned `true`, for a socket that gets no reports.
-    pub fn take_error(&self) -> Option<io::Error> {
-        let taken = self.socket.try_io(Interest::ERROR, || match self.socket.take_error()? {
-            Some(error) => Err(error),
-            // This ends the readiness.
-            None => Err::<(), _>(io::ErrorKind::WouldBlock.into()),
-        });
-        taken.err().filter(|error| error.kind() != io::ErrorKind::WouldBlock)
-    }
-
     /// Reads the network's reports about datagrams that did not arrive, if [`report_unreachable`]
     /// has turned them on. Returns their number. Anybody can forge such reports.
     pub fn take_reports(&self) -> usize {
@@ -428,59 +549,6 @@ impl AddressedSocket {
             count
         }
     }
-
-    /// Sends a datagram from `way.local`. If that is not known, or is no longer an address of this
-    /// host, the routing table chooses the source.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the socket, above all [`io::ErrorKind::WouldBlock`].
-    pub fn try_send_to(&self, payload: &[u8], way: AddressPair) -> io::Result<()> {
-        let unaddressed = || {
-            let socket = socket2::SockRef::from(&self.socket);
-            self.try_write(|| {
-                let sent = match self.connected {
-                    true => socket.send(payload),
-                    false => socket.send_to(payload, &way.peer.into()),
-                };
-                sent.map(drop)
-            })
-        };
-        let (Some(state), Some(local), true) = (&self.state, way.local, self.has_all) else {
-            return unaddressed();
-        };
-        let transmit = Transmit {
-            destination: way.peer,
-            ecn: None,
-            contents: payload,
-            segment_size: None,
-            src_ip: Some(local),
-        };
-        let sent = self.try_write(|| state.try_send(UdpSockRef::from(&self.socket), &transmit));
-        match sent {
-            Err(error) if is_about_source(&error) => unaddressed(),
-            sent => sent,
-        }
-    }
-}
-
-/// Whether a datagram may leave from the address at which another one arrived. A multicast or
-/// broadcast address cannot be a source.
-fn may_be_source(local: &IpAddr) -> bool {
-    let local = local.to_canonical();
-    !local.is_multicast() && !local.is_unspecified() && local != Ipv4Addr::BROADCAST
-}
-
-/// Whether an error says that the source address is not one of this host's, or that no route leads
-/// from it to the destination.
-fn is_about_source(error: &io::Error) -> bool {
-    use io::ErrorKind::{
-        AddrNotAvailable, HostUnreachable, InvalidInput, NetworkUnreachable, NotFound,
-    };
-    matches!(
-        error.kind(),
-        AddrNotAvailable | HostUnreachable | InvalidInput | NetworkUnreachable | NotFound
-    ) || matches!(error.raw_os_error(), Some(ENODEV) if cfg!(unix))
 }
 
 /// Whether an error says that a system call does not exist or is forbidden.
@@ -493,27 +561,28 @@ const ENODEV: i32 = 19;
 
 /// Has the system tell at which address each datagram arrives, and leaves all other options of the
 /// socket unchanged.
-fn tell_addresses(socket: &UdpSocket) -> io::Result<UdpSocketState> {
+fn tell_addresses<S: NonBlocking>(socket: &S) -> io::Result<UdpSocketState> {
+    let raw = socket.raw();
     #[cfg(target_os = "linux")]
-    let discovery = path_mtu::discovery(socket)?;
-    let state = UdpSocketState::new(UdpSockRef::from(socket));
+    let discovery = path_mtu::discovery(&raw)?;
+    let state = UdpSocketState::new(socket.udp());
     // quinn-udp prepares sockets for QUIC, which discovers the path MTU itself and receives several
     // datagrams in one buffer.
     #[cfg(target_os = "linux")]
     {
         use nix::sys::socket::{setsockopt, sockopt};
         // Kernels before 5.0 lack this option.
-        let _ = setsockopt(socket, sockopt::UdpGroSegment, &false);
-        let _ = setsockopt(socket, sockopt::ReceiveTimestampns, &false);
-        path_mtu::set(socket, discovery)?;
+        let _ = setsockopt(&*raw, sockopt::UdpGroSegment, &false);
+        let _ = setsockopt(&*raw, sockopt::ReceiveTimestampns, &false);
+        path_mtu::set(&raw, discovery)?;
     }
     #[cfg(target_vendor = "apple")]
-    if socket.local_addr()?.is_ipv4() {
-        nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::IpDontFrag, &false)?;
+    if raw.local_addr()?.is_ipv4() {
+        nix::sys::socket::setsockopt(&*raw, nix::sys::socket::sockopt::IpDontFrag, &false)?;
     }
     #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-    if socket.local_addr()?.is_ipv6() {
-        nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::Ipv6DontFrag, &false)?;
+    if raw.local_addr()?.is_ipv6() {
+        nix::sys::socket::setsockopt(&*raw, nix::sys::socket::sockopt::Ipv6DontFrag, &false)?;
     }
     state
 }
@@ -526,17 +595,17 @@ mod path_mtu {
         Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu_discover, ipv6_mtu_discover,
         set_ip_mtu_discover, set_ipv6_mtu_discover,
     };
+    use socket2::Socket;
     use std::io;
-    use tokio::net::UdpSocket;
 
     type Discovery = (Ipv4PathMtuDiscovery, Option<Ipv6PathMtuDiscovery>);
 
-    pub(super) fn discovery(socket: &UdpSocket) -> io::Result<Discovery> {
+    pub(super) fn discovery(socket: &Socket) -> io::Result<Discovery> {
         let v6 = socket.local_addr()?.is_ipv6().then(|| ipv6_mtu_discover(socket)).transpose()?;
         Ok((ip_mtu_discover(socket)?, v6))
     }
 
-    pub(super) fn set(socket: &UdpSocket, (v4, v6): Discovery) -> io::Result<()> {
+    pub(super) fn set(socket: &Socket, (v4, v6): Discovery) -> io::Result<()> {
         set_ip_mtu_discover(socket, v4)?;
         Ok(v6.map_or(Ok(()), |v6| set_ipv6_mtu_discover(socket, v6))?)
     }

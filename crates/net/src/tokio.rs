@@ -317,6 +317,11 @@ pub struct Batch<'a, E, H> {
 }
 
 impl<E: Engine, H: EngineHost<E>> Batch<'_, E, H> {
+    /// The host.
+    pub const fn host(&mut self) -> &mut H {
+        &mut self.inner.host
+    }
+
     /// Does what [`Driver::send`] does; what results from it is sent with the batch.
     ///
     /// # Errors

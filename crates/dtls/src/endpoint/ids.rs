@@ -26,6 +26,11 @@ impl Handle {
     pub const fn number(self) -> u64 {
         self.0
     }
+
+    /// The handle with this number. It is not valid if no association has it.
+    pub const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
 }
 
 impl Endpoint {

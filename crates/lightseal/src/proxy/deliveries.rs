@@ -4,23 +4,24 @@
 use super::counters::Totals;
 use lightseal_core::AddressPair;
 use lightseal_net::batch::SendBatch;
-use lightseal_net::socket::AddressedSocket;
+use lightseal_net::socket::{AddressedSocket, NonBlocking};
 use std::io;
 use std::sync::Arc;
+use tokio::net::UdpSocket;
 
 /// Messages that will be sent together.
 #[derive(Debug)]
-pub(crate) struct Deliveries {
+pub(crate) struct Deliveries<S = UdpSocket> {
     batch: SendBatch,
     /// The socket of the messages.
-    socket: Option<Arc<AddressedSocket>>,
+    socket: Option<Arc<AddressedSocket<S>>>,
     /// Length in bytes of what each message begins with that is no part of it.
     header_bytes: usize,
     /// What the log calls the receiver.
     named: fn(AddressPair) -> String,
 }
 
-impl Deliveries {
+impl<S: NonBlocking> Deliveries<S> {
     pub(crate) const fn new(named: fn(AddressPair) -> String) -> Self {
         Self { batch: SendBatch::new(), socket: None, header_bytes: 0, named }
     }
@@ -28,7 +29,7 @@ impl Deliveries {
     /// Adds a message. If it does not go the way of those that wait, they are sent before.
     pub(crate) fn add(
         &mut self,
-        socket: &Arc<AddressedSocket>,
+        socket: &Arc<AddressedSocket<S>>,
         to: AddressPair,
         [header, payload]: [&[u8]; 2],
         totals: &Totals,

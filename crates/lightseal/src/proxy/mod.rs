@@ -66,6 +66,8 @@ pub(crate) mod workers;
 /// other proxy may be configured to send larger datagrams than this one.
 const ARRIVAL_BYTES: usize = 9_216;
 
+use lightseal_net::socket::NonBlocking;
+
 /// The settings from which both proxies start. The provider is tested once in the life of the
 /// process.
 ///
@@ -139,19 +141,22 @@ fn log_batches(has_batches: bool) {
 }
 
 /// The number of datagrams that the kernel dropped at a socket because this program was too slow.
-pub(crate) fn overruns(socket: &tokio::net::UdpSocket) -> u64 {
+pub(crate) fn overruns(socket: &impl NonBlocking) -> u64 {
     #[cfg(target_os = "linux")]
-    return lightseal_packet_io::udp::overruns(std::os::fd::AsFd::as_fd(socket));
+    return lightseal_packet_io::udp::overruns(std::os::fd::AsFd::as_fd(&*socket.raw()));
     #[cfg(not(target_os = "linux"))]
-    0
+    {
+        let _ = socket;
+        0
+    }
 }
 
 /// Reads everything that waits at a socket that is about to be closed, and returns the number of
 /// datagrams.
-pub(crate) fn unread(socket: &tokio::net::UdpSocket) -> u64 {
+pub(crate) fn unread(socket: &impl NonBlocking) -> u64 {
     /// A limit that is higher than what the largest receive buffer holds.
     const MOST: u64 = 1_000_000;
-    let socket = socket2::SockRef::from(socket);
+    let socket = socket.raw();
     let mut count = 0;
     while count < MOST {
         match socket.recv(&mut [std::mem::MaybeUninit::uninit(); 1]) {

@@ -8,11 +8,13 @@
 //! - [`keys`]: which associations end because a key or certificate counts no more;
 //! - [`addresses`]: the addresses of identities;
 //! - [`service`], [`opening`]: the sockets towards the service, and what opens them;
+//! - [`answers`]: what carries the service's answers;
 //! - [`stored`]: how it stores its associations and takes them over;
 //! - [`statistics`]: what it says of itself.
 
 mod addresses;
 mod admission;
+mod answers;
 mod associations;
 mod common;
 mod host;
@@ -36,11 +38,13 @@ use super::workers::threads::{Threads, WorkerRuntime};
 use super::workers::{Mail, Workers};
 use crate::credential::allow::AccessList;
 use crate::credential::lookup::KeyLookup;
+use answers::Answers;
 use associations::Associations;
 use common::Common;
 use host::ServerHost;
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{Endpoint, Engine, ServerConfig};
+use lightseal_net::socket_set::SocketSet;
 use lightseal_net::tokio::Driver;
 use lightseal_net::{Clock, path_mtu};
 use service::named;
@@ -245,8 +249,10 @@ impl ServerProxy {
 /// Carries the datagrams of a worker.
 async fn work(outers: Arc<[Arc<Outer>]>, workers: Arc<Workers>, number: usize) -> io::Result<()> {
     let outer = outers.get(number).ok_or(io::ErrorKind::NotFound)?;
+    let answers = outer.call(|_, host, _| Answers::of(host));
     tokio::select! {
         ended = outer.run() => ended,
+        failed = answers.carry(outer) => failed.map(|never| match never {}),
         never = take_mail(outer, &workers, number) => match never {},
     }
 }
@@ -284,6 +290,7 @@ impl Worker<'_> {
         let Worker { number, runtime, clock, common, workers } = self;
         let entered = runtime.enter();
         let socket = UdpSocket::from_std(socket)?;
+        let services = Arc::new(SocketSet::new()?);
         drop(entered);
         let settings = config.settings();
         if settings.path_mtu.is_some() {
@@ -306,36 +313,34 @@ impl Worker<'_> {
             shared.map_err(io::Error::other)?;
         }
         let listen = socket.local_addr()?;
-        Ok(Arc::new_cyclic(|outer| {
-            let host = ServerHost {
-                options: options.clone(),
-                common: Arc::clone(common),
-                workers: Arc::clone(workers),
-                number,
-                outer: Weak::clone(outer),
-                runtime,
-                listen,
-                ports: EphemeralPorts::of_this_host(),
-                policy: settings.aggregation.clone(),
-                longest: settings.longest_first_payload(),
-                associations: Associations::new(options.idle_timeout, Arc::clone(common)),
-                opening: Vec::new(),
-                is_restoring: false,
-                waiting: Vec::new(),
-                misses_service: false,
-                saves: Vec::new(),
-                cookie_generation: None,
-                ticket_generation: None,
-                answers: Vec::new(),
-                deliveries: Deliveries::new(named),
-                refused: Vec::new(),
-                shares: Shares::default(),
-                addressless: HashMap::new(),
-                passed_on: 0,
-                refusals: 0,
-            };
-            Driver::new(socket, clock, endpoint, host)
-        }))
+        let host = ServerHost {
+            options: options.clone(),
+            common: Arc::clone(common),
+            workers: Arc::clone(workers),
+            number,
+            runtime,
+            services,
+            listen,
+            ports: EphemeralPorts::of_this_host(),
+            policy: settings.aggregation.clone(),
+            longest: settings.longest_first_payload(),
+            associations: Associations::new(options.idle_timeout, Arc::clone(common)),
+            opening: Vec::new(),
+            is_restoring: false,
+            waiting: Vec::new(),
+            misses_service: false,
+            saves: Vec::new(),
+            cookie_generation: None,
+            ticket_generation: None,
+            answers: Vec::new(),
+            deliveries: Deliveries::new(named),
+            refused: Vec::new(),
+            shares: Shares::default(),
+            addressless: HashMap::new(),
+            passed_on: 0,
+            refusals: 0,
+        };
+        Ok(Arc::new(Driver::new(socket, clock, endpoint, host)))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The host of a worker's engine: it connects the associations of the worker with the service.
 
+use super::ServerProxyOptions;
 use super::associations::{Association, Associations, MOST_EARLY};
 use super::common::Common;
-use super::{Outer, ServerProxyOptions};
 use crate::credential;
 use crate::proxy::deliveries::Deliveries;
 use crate::proxy::limits::Refusal;
@@ -16,11 +16,12 @@ use lightseal_dtls::{
     SavedAssociation,
 };
 use lightseal_net::address::Named;
+use lightseal_net::socket_set::SocketSet;
 use lightseal_net::tokio::EngineHost;
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use tokio::runtime;
 
 #[derive(Debug)]
@@ -30,9 +31,10 @@ pub(super) struct ServerHost {
     pub(super) workers: Arc<Workers>,
     /// The number of this worker.
     pub(super) number: usize,
-    pub(super) outer: Weak<Outer>,
-    /// The runtime of this worker, which has the sockets towards the service.
+    /// The runtime of this worker.
     pub(super) runtime: runtime::Handle,
+    /// The sockets towards the service.
+    pub(super) services: Arc<SocketSet>,
     /// The address that client proxies send to.
     pub(super) listen: SocketAddr,
     /// The ephemeral ports, from which the sockets towards the service get their ports.
@@ -58,7 +60,7 @@ pub(super) struct ServerHost {
     /// Associations whose keepalive is to be answered.
     pub(super) answers: Vec<Handle>,
     /// Messages for the service.
-    pub(super) deliveries: Deliveries,
+    pub(super) deliveries: Deliveries<UdpSocket>,
     /// Associations that are to be closed because there is no room for them.
     pub(super) refused: Vec<Handle>,
     pub(super) shares: Shares,

@@ -1,6 +1,7 @@
 //! What a server proxy says of itself: statistics, metrics and states.
 
 use super::ServerProxy;
+use super::service::Service;
 use crate::proxy::counters::by_class;
 use crate::proxy::metrics::{self, ASLEEP, CONNECTED, HANDSHAKING, ProcessFacts};
 use crate::proxy::overruns;
@@ -103,7 +104,7 @@ impl ServerProxy {
                 let idle = association.map(|of| now.saturating_since(of.active_at));
                 let mut peer = Peer::of(&connection, idle.unwrap_or_default());
                 let service = association.and_then(|of| of.service.as_ref());
-                let local = service.and_then(|service| service.socket.get_ref().local_addr().ok());
+                let local = service.and_then(Service::local_addr);
                 peer.service_port = local.map(|local| local.port());
                 let source = local.filter(|_| self.options.source_prefix.is_some());
                 peer.source_address = source.map(|local| local.ip().to_string());

@@ -3,6 +3,7 @@
 use super::associations::Association;
 use super::common::Common;
 use super::host::ServerHost;
+use super::service::Service;
 use super::{Outers, ServerProxy};
 use crate::credential;
 use crate::credential::lookup::KeyLookup;
@@ -400,7 +401,7 @@ impl ServerHost {
     /// The port from which the service sees an association; 0 if it sees none.
     fn service_port(&self, handle: Handle) -> u16 {
         let service = self.associations.get(handle).and_then(|of| of.service.as_ref());
-        service.and_then(|of| of.socket.get_ref().local_addr().ok()).map_or(0, |local| local.port())
+        service.and_then(Service::local_addr).map_or(0, |local| local.port())
     }
 }
 
