@@ -332,6 +332,7 @@ impl Worker<'_> {
             saves: Vec::new(),
             cookie_generation: None,
             ticket_generation: None,
+            secrets: None,
             answers: Vec::new(),
             deliveries: Deliveries::new(named),
             refused: Vec::new(),

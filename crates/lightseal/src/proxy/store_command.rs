@@ -12,6 +12,7 @@ use lightseal_dtls::{CertificateVerifier, ConnectionIds, Settings};
 use lightseal_pki::RecordingVerifier;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// A store, and how a node of a fleet is reached by others.
 pub(super) struct Opened {
@@ -63,7 +64,8 @@ pub(super) async fn open(
     let mut router = None;
     if let (Some((member, keys)), Some(socket)) = (state.fleet(), between) {
         let form = Arc::clone(keys.form());
-        let made = Router::new(args.node, form, &keys.envelopes(), socket);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let made = Router::new(args.node, form, &keys.envelopes(now), socket);
         let made = made.context("--fleet-listen")?;
         made.set_map(member.map());
         router = Some(Arc::new(made));

@@ -4,6 +4,7 @@ use crate::dtls_clients::{Client, Service, VERSIONS};
 use crate::program::{fails, keygen, lightseal};
 use crate::proxy_state::{Place, connected, judge};
 use lightseal_dtls::ProtocolVersion;
+use std::time::Duration;
 use testkit::postgres::{Durability, Postgres};
 
 /// A proxy's place whose associations are in a database; `None` if there is no PostgreSQL here.
@@ -128,7 +129,7 @@ fn a_database_that_is_not_this_proxys_or_was_rolled_back_is_left_as_it_is() {
     refused(&key, "mysql://host", &["--store"]);
     database.query("UPDATE lightseal.meta SET format = 99").unwrap();
     refused(&key, &url, &["another version of this program"]);
-    database.query("UPDATE lightseal.meta SET format = 2").unwrap();
+    database.query("UPDATE lightseal.meta SET format = 3").unwrap();
     database.stop();
     database.back_up("current");
     database.restore("copy");
@@ -165,7 +166,7 @@ fn a_database_that_is_not_this_proxys_or_was_rolled_back_is_left_as_it_is() {
 
 #[test]
 fn a_fleet_gets_another_key_while_it_runs() {
-    let Some((database, place)) = stored(4) else { return };
+    let Some((database, place)) = stored(5) else { return };
     let service = Service::start();
     let mut proxy = place.start(&service.address(), &[]);
     let mut clients = connected(&place, ProtocolVersion::Dtls13, 4);
@@ -193,8 +194,36 @@ fn a_fleet_gets_another_key_while_it_runs() {
     let both = ["--former-state-key", &former];
     let mut proxy = place.start(&service.address(), &both);
     judge("under two keys", &place, &proxy, &service, &mut clients);
+    // A ticket that was made under the fleet's first secret.
+    let mut sent = 0;
+    let mut resumes = |session| {
+        let server = place.listen.parse().unwrap();
+        let mut client = Client::with_session(4, server, ProtocolVersion::Dtls12, session);
+        client.sent = sent;
+        client.connect();
+        client.echo();
+        sent = client.sent;
+        let found = client.driver.call(|connection, now| {
+            let found = (connection.session(), connection.negotiated().unwrap().resumed);
+            connection.close(now);
+            found
+        });
+        client.until(|client| client.closed == 1);
+        found
+    };
+    let (session, resumed) = resumes(None);
+    assert!(session.is_some() && !resumed);
     let said = reseal();
-    assert!(said.contains("not needed any more"), "{said}");
+    assert!(said.contains("not needed any more") && said.contains("a new secret"), "{said}");
+    proxy.wait_for("the fleet has a new secret");
+    let secrets = || database.query("SELECT count(*), max(number) FROM lightseal.secret").unwrap();
+    assert_eq!((secrets(), reseal().contains("not needed")), ("2|1".to_owned(), true));
+    assert_eq!(secrets(), "2|1", "one for each former key");
+    // Its time comes at once, and the ticket is still taken.
+    database.query("UPDATE lightseal.secret SET begins = 0").unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let (session, resumed) = resumes(session);
+    assert!(resumed && resumes(session).1);
     clients.iter_mut().for_each(Client::echo);
     proxy.signal("KILL");
     proxy.wait();

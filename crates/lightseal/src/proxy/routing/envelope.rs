@@ -46,6 +46,12 @@ impl Envelope {
         out.extend_from_slice(tag.as_bytes());
     }
 
+    /// Whether a node has wrapped this with the secret of this envelope.
+    pub(crate) fn has_wrapped(&self, passed: &[u8]) -> bool {
+        let parts = passed.len().checked_sub(TAG).and_then(|at| passed.split_at_checked(at));
+        parts.is_some_and(|(wrapped, tag)| self.0.verify(&[wrapped], tag).is_ok())
+    }
+
     /// What was wrapped; `None` if another node of the fleet has not wrapped it.
     pub(crate) fn open<'a>(&self, passed: &'a mut [u8]) -> Option<(AddressPair, &'a mut [u8])> {
         let at = passed.len().checked_sub(TAG).filter(|at| *at >= HEAD)?;

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::net::UdpSocket;
+use zeroize::Zeroizing;
 
 /// How long the node waits after the socket could not be read.
 const RETRY: Duration = Duration::from_millis(100);
@@ -56,7 +57,8 @@ pub(crate) struct Router {
     form: Arc<IdForm>,
     ids: Ids,
     map: RwLock<SlotMap>,
-    envelope: Envelope,
+    /// The first wraps datagrams, and each of them unwraps them.
+    envelopes: RwLock<Vec<Envelope>>,
     socket: AddressedSocket,
     /// A copy of the socket that sends at once. The runtime's socket refuses to send until the runtime
     /// has been told that the system has room.
@@ -70,7 +72,8 @@ pub(crate) struct Router {
 }
 
 impl Router {
-    /// A router of the node `node`, whose `socket` other nodes send to.
+    /// A router of the node `node`, whose `socket` other nodes send to. The first secret wraps what is
+    /// passed on, and what comes may be wrapped with any of them.
     ///
     /// # Errors
     ///
@@ -78,7 +81,7 @@ impl Router {
     pub(crate) fn new(
         node: NodeNumber,
         form: Arc<IdForm>,
-        secret: &[u8; 32],
+        secrets: &[Zeroizing<[u8; 32]>],
         socket: StdSocket,
     ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
@@ -88,7 +91,7 @@ impl Router {
             ids: Ids::new(Arc::clone(&form)),
             form,
             map: RwLock::default(),
-            envelope: Envelope::new(secret),
+            envelopes: RwLock::new(secrets.iter().map(|secret| Envelope::new(secret)).collect()),
             socket: AddressedSocket::new(UdpSocket::from_std(socket)?),
             sending,
             wrapped: Mutex::default(),
@@ -107,6 +110,12 @@ impl Router {
     /// What connection IDs look like.
     pub(crate) const fn form(&self) -> &Arc<IdForm> {
         &self.form
+    }
+
+    /// Wraps with the first of these secrets, and takes what is wrapped with any of them.
+    pub(crate) fn set_secrets(&self, secrets: &[Zeroizing<[u8; 32]>]) {
+        let envelopes = secrets.iter().map(|secret| Envelope::new(secret)).collect();
+        *self.envelopes.write().unwrap_or_else(PoisonError::into_inner) = envelopes;
     }
 
     /// Goes by this map from now on.
@@ -131,7 +140,11 @@ impl Router {
         }
         let Some(owner) = self.other_owner(datagram) else { return false };
         let mut wrapped = self.wrapped.lock().unwrap_or_else(PoisonError::into_inner);
-        self.envelope.seal(addresses, datagram, &mut wrapped);
+        let envelopes = self.envelopes.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(envelope) = envelopes.first() {
+            envelope.seal(addresses, datagram, &mut wrapped);
+        }
+        drop(envelopes);
         match self.sending.send_to(&wrapped, owner) {
             Ok(_) => self.counters.passed_on.fetch_add(1, Relaxed),
             Err(error) => {
@@ -200,7 +213,11 @@ impl Passed<'_> {
         let Self { router, batch } = self;
         for at in 0..batch.len() {
             let from = batch.addresses(at).map(|addresses| addresses.peer);
-            if let Some((addresses, datagram)) = router.envelope.open(batch.payload(at)) {
+            let envelopes = router.envelopes.read().unwrap_or_else(PoisonError::into_inner);
+            let wraps = envelopes.iter().find(|envelope| envelope.has_wrapped(batch.payload(at)));
+            let opened = wraps.and_then(|envelope| envelope.open(batch.payload(at)));
+            if let Some((addresses, datagram)) = opened {
+                drop(envelopes);
                 router.counters.taken.fetch_add(1, Relaxed);
                 deliver(addresses, datagram);
                 continue;
@@ -243,7 +260,12 @@ mod tests {
     fn node(number: u8, secret: u8, form: &Arc<IdForm>) -> (Arc<Router>, SocketAddr) {
         let socket = StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = socket.local_addr().unwrap();
-        let router = Router::new(NodeNumber(number), Arc::clone(form), &[secret; 32], socket);
+        let router = Router::new(
+            NodeNumber(number),
+            Arc::clone(form),
+            &[Zeroizing::new([secret; 32])],
+            socket,
+        );
         (Arc::new(router.unwrap()), address)
     }
 

@@ -8,6 +8,7 @@ use crate::proxy::deliveries::Deliveries;
 use crate::proxy::limits::Refusal;
 use crate::proxy::loops::{self, EphemeralPorts};
 use crate::proxy::shares::Shares;
+use crate::proxy::state::InUse;
 use crate::proxy::workers::{Overflow, Workers};
 use crate::proxy::{described, unshared};
 use lightseal_core::{AddressPair, Instant};
@@ -56,7 +57,9 @@ pub(super) struct ServerHost {
     pub(super) saves: Vec<(Handle, Box<SavedAssociation>)>,
     /// The generations of cookies and tickets that the fleet shares, in a fleet.
     pub(super) cookie_generation: Option<u64>,
-    pub(super) ticket_generation: Option<u64>,
+    pub(super) ticket_generation: Option<u8>,
+    /// Which secrets of the fleet are in use.
+    pub(super) secrets: Option<InUse>,
     /// Associations whose keepalive is to be answered.
     pub(super) answers: Vec<Handle>,
     /// Messages for the service.

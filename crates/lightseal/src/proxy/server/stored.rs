@@ -11,7 +11,8 @@ use crate::failure::Failure;
 use crate::proxy::fleet::slots::SlotMap;
 use crate::proxy::routing::router::{Passed, Router};
 use crate::proxy::state::{
-    Adopted, Attempt, FleetTickets, Flushed, Host, OpenState, Refused, Row, State, Written,
+    Adopted, Attempt, COOKIE_GENERATION, FleetTickets, Flushed, Host, OpenState, Refused, Row,
+    State, Written,
 };
 use crate::proxy::workers::Workers;
 use lightseal_core::Instant;
@@ -31,9 +32,6 @@ const KEYS_AT_START: Duration = Duration::from_secs(10);
 
 /// As [`KEYS_AT_START`], for associations of other nodes: their peers wait.
 const KEYS_OF_OTHERS: Duration = Duration::from_secs(2);
-
-/// How long a generation of cookies lasts that all nodes of a fleet make.
-const COOKIE_GENERATION: Duration = Duration::from_secs(60);
 
 impl ServerProxy {
     /// Takes over the associations of a store, and stores those of this proxy from now on. The
@@ -338,15 +336,22 @@ impl ServerHost {
         let Some(state) = state.as_ref() else { return };
         let Some(keys) = state.keys() else { return };
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let in_use = keys.in_use(time);
+        if self.secrets.replace(in_use) != Some(in_use) {
+            (self.cookie_generation, self.ticket_generation) = (None, None);
+            if let Some(router) = &self.options.router {
+                router.set_secrets(&keys.envelopes(time));
+            }
+        }
         let generation = time.as_secs() / COOKIE_GENERATION.as_secs();
         if self.cookie_generation.replace(generation) != Some(generation) {
             endpoint.share_cookies(now, generation, |of, secret| keys.cookies(of, secret));
         }
-        let generation = FleetTickets::generation(time);
+        let secrets = FleetTickets::new(Arc::clone(keys));
+        let generation = secrets.generation(time);
         if self.ticket_generation.replace(generation) != Some(generation) {
-            let secrets = Arc::new(FleetTickets::new(Arc::clone(keys)));
             let process = process(state.incarnation(), self.number);
-            let shared = endpoint.share_tickets(secrets, generation as u8, process);
+            let shared = endpoint.share_tickets(Arc::new(secrets), generation, process);
             if let Err(error) = shared {
                 tracing::warn!("tickets are this node's alone: {error}");
             }

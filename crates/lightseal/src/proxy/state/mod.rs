@@ -22,7 +22,7 @@ mod row;
 mod store;
 mod writer;
 
-pub(crate) use fleet_keys::{FleetKeys, FleetTickets};
+pub(crate) use fleet_keys::{COOKIE_GENERATION, FleetKeys, FleetTickets, InUse};
 pub(crate) use key::StateKey;
 pub(crate) use postgres::DatabaseArgs;
 pub(crate) use postgres::member::{Host, MemberHandle};
@@ -96,7 +96,7 @@ impl OpenState {
             None => (Box::new(Store::open(&directory, key, forget)?), None),
             Some(database) => {
                 let (store, member, keys) = Postgres::open(&database, &directory, key, forget)?;
-                (Box::new(store), Some((member, Arc::new(keys))))
+                (Box::new(store), Some((member, keys)))
             }
         };
         Ok(Self { store, fleet, verifier })

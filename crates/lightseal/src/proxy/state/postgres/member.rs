@@ -5,12 +5,14 @@
 
 use super::SLOTS_AT_ONCE;
 use super::beat::{BEAT, Beating, Pulse};
+use super::schema;
 use super::session::{self, Session};
 use super::witness::Witness;
 use crate::database::{DatabaseError, OwnRuntime, StoreUrl};
 use crate::proxy::fleet::death::DeathWatch;
 use crate::proxy::fleet::plan::{Roster, RosterNode, SlotMove};
 use crate::proxy::fleet::slots::{NodeNumber, SlotMap};
+use crate::proxy::state::fleet_keys::FleetKeys;
 use crate::proxy::state::key::StateKey;
 use crate::proxy::state::row::Row;
 use crate::proxy::state::writer::Flushed;
@@ -24,6 +26,9 @@ use std::time::{Duration, Instant};
 
 /// How often a node writes down how far the database has come.
 const REMEMBER: Duration = Duration::from_secs(1);
+
+/// How often a node looks whether the fleet has a new secret.
+const SECRETS: Duration = Duration::from_secs(1);
 
 /// How often chains are removed that no association needs.
 const TIDY: Duration = Duration::from_secs(3600);
@@ -108,6 +113,8 @@ pub(crate) struct Member {
     pub(super) name: String,
     pub(super) url: StoreUrl,
     pub(super) key: Arc<StateKey>,
+    pub(super) keys: Arc<FleetKeys>,
+    pub(super) scrambles_ids: bool,
     pub(super) node: NodeNumber,
     pub(super) address: String,
     pub(super) witness: Arc<Witness>,
@@ -152,6 +159,7 @@ impl Member {
             flushed: None,
             remembered_at: Instant::now(),
             tidied_at: None,
+            secrets_read_at: Instant::now(),
             leaves: false,
             member: self,
         };
@@ -195,6 +203,7 @@ struct Thread {
     remembered_at: Instant,
     /// When unused chains were last removed.
     tidied_at: Option<Instant>,
+    secrets_read_at: Instant,
     leaves: bool,
 }
 
@@ -317,6 +326,7 @@ impl Thread {
                 roster.moved(&plan.take, &taken);
             }
         }
+        self.read_secrets()?;
         let has_more = self.follow(&roster, &dead)?;
         let given = self.give(&mut roster, &plan.give)?;
         let waits_for_none = plan.give.len() <= given;
@@ -329,6 +339,25 @@ impl Thread {
             _ if has_more => Turn::AtOnce,
             _ => Turn::Later,
         })
+    }
+
+    /// Reads the fleet's secrets, if there are others than this node knows.
+    fn read_secrets(&mut self) -> Result<(), DatabaseError> {
+        if self.secrets_read_at.elapsed() < SECRETS {
+            return Ok(());
+        }
+        self.secrets_read_at = Instant::now();
+        let key = Arc::clone(&self.member.key);
+        let read = self.ask(async |session| schema::open_secrets(session.client(), &key).await)?;
+        // Whoever made a secret that does not open here has a key that this node lacks.
+        if let Some(secrets) = read {
+            let former = self.member.keys.numbers();
+            self.member.keys.learn(secrets);
+            if self.member.keys.numbers().last() > former.last() {
+                tracing::info!("{}: the fleet has a new secret", self.member.name);
+            }
+        }
+        Ok(())
     }
 
     /// Takes nodes out of the fleet that have been dead for long, and removes chains that no association
@@ -344,12 +373,13 @@ impl Thread {
         }
         self.tidied_at = Some(Instant::now());
         let (url, node) = (self.member.url.clone(), self.member.node);
-        let name = self.member.name.clone();
+        let (name, scrambles_ids) = (self.member.name.clone(), self.member.scrambles_ids);
         // It may take a while in a large fleet. If it fails, the next one may succeed.
         let tidying = std::thread::Builder::new().name("tidy".into()).spawn(move || {
             let Ok(runtime) = OwnRuntime::new() else { return };
             let removed = runtime.block_on(async {
                 let session = Session::begin(&url, node).await?;
+                schema::remove_secrets(session.client(), scrambles_ids).await?;
                 session.remove_chains().await
             });
             match removed {

@@ -97,7 +97,7 @@ impl Postgres {
         directory: &Path,
         key: StateKey,
         forget: bool,
-    ) -> Result<(Self, Member, FleetKeys), Failure> {
+    ) -> Result<(Self, Member, Arc<FleetKeys>), Failure> {
         let DatabaseArgs { url, node, address, scrambles_ids, synchronous_failover } = database;
         let (node, address) = (*node, address.to_string());
         let place = format!("--state {}", directory.display());
@@ -117,9 +117,9 @@ impl Postgres {
         let runtime = OwnRuntime::new().context(&name)?;
         let former = memory.remembered().map(|remembered| remembered.incarnation);
         let newcomer = Newcomer { node, former, forgets: forget };
-        let (session, incarnation, roster, secret, witness) = runtime.block_on(async {
+        let (session, incarnation, roster, secrets, witness) = runtime.block_on(async {
             let mut session = Session::begin(url, node).await.context(&name)?;
-            let secret = session::bounded(schema::prepare(session.client(), &key, &newcomer))
+            let secrets = session::bounded(schema::prepare(session.client(), &key, &newcomer))
                 .await
                 .context(&name)?
                 .context(&name)?
@@ -141,7 +141,7 @@ impl Postgres {
                 Ok::<_, DatabaseError>(roster)
             });
             let roster = joined.await.context(&name)?.context(&name)?;
-            Ok::<_, Failure>((session, incarnation, roster, secret, Arc::new(witness)))
+            Ok::<_, Failure>((session, incarnation, roster, secrets, Arc::new(witness)))
         })?;
         let mut drawn = [0; 8];
         getrandom::fill(&mut drawn).context("no randomness")?;
@@ -168,9 +168,21 @@ impl Postgres {
             pulse: Arc::clone(&pulse),
         };
         let beating = heart.start().context(&name)?;
-        let member =
-            Member { name, url: url.clone(), key, node, address, roster, witness, pulse, beating };
-        Ok((store, member, FleetKeys::new(secret, *scrambles_ids)))
+        let keys = Arc::new(FleetKeys::new(secrets, *scrambles_ids));
+        let member = Member {
+            name,
+            url: url.clone(),
+            key,
+            keys: Arc::clone(&keys),
+            scrambles_ids: *scrambles_ids,
+            node,
+            address,
+            roster,
+            witness,
+            pulse,
+            beating,
+        };
+        Ok((store, member, keys))
     }
 }
 

@@ -86,13 +86,12 @@ pub(crate) fn run(args: &ResealArgs) -> Result<(), Failure> {
             println!("the former key may still be needed: run this again.");
             return Ok(());
         }
-        let former = key.former_check_value().unwrap_or_default();
-        let forgotten =
-            client.execute("DELETE FROM key WHERE check_value = $1", &[&&former[..]]).await;
-        forgotten.map_err(DatabaseError::from).context(&name)?;
+        let renewed = bounded(schema::give_up_former_key(client, &key)).await.context(&name)?;
+        renewed.context(&name)?;
         println!(
             "the former key is not needed any more: remove it from the nodes' settings, and destroy it. \
-             Backups and logs of the database that are older need it."
+             Backups and logs of the database that are older need it. In a minute or two the nodes \
+             make cookies and tickets under a new secret."
         );
         Ok(())
     })
