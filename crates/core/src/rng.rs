@@ -57,6 +57,15 @@ impl Random {
         Self::from_seed(self.array())
     }
 
+    /// `N` random bytes that are not part of the output, and are the same in each call: for the keys of
+    /// hash tables, which change nothing that an engine does. They are the key stream under the
+    /// seed with another nonce.
+    pub fn table_keys<const N: usize>(&self) -> [u8; N] {
+        let mut keys = [0; N];
+        ChaCha20Legacy::new((&*self.seed).into(), &[1; 8].into()).apply_keystream(&mut keys);
+        keys
+    }
+
     /// Fills `out` with random bytes.
     pub fn fill(&mut self, out: &mut [u8]) {
         let mut stream = ChaCha20Legacy::new((&*self.seed).into(), &[0; 8].into());
@@ -149,6 +158,17 @@ mod tests {
             assert_eq!(ours.try_next_u32(), theirs.try_next_u32());
             assert_eq!(ours.try_next_u64(), theirs.try_next_u64());
         }
+    }
+
+    #[test]
+    fn keys_of_tables_are_no_part_of_the_output() {
+        let (mut a, mut b) = (Random::insecure(7), Random::insecure(7));
+        let keys = a.table_keys::<40>();
+        let output = a.array::<400>();
+        assert_eq!(output, b.array());
+        assert_eq!(keys, b.table_keys());
+        assert_ne!(keys, Random::insecure(8).table_keys());
+        assert!(output.windows(8).all(|window| window != &keys[..8]));
     }
 
     #[test]

@@ -31,55 +31,80 @@ pub(super) struct Path {
     check: PartState<parts::ConnectionIds, PathCheck>,
 }
 
-/// The check of the peer's new address, and what the peer checks itself.
+/// What the peer is asked by path challenges, and what the peer asks itself.
 #[derive(Debug, Default)]
 struct PathCheck {
-    /// The address where the peer seems to be now, which is being checked. A newer record replaces
-    /// it.
-    candidate: Option<Candidate>,
+    asked: Option<Asked>,
     /// Cookies of path challenges to be answered, and the addresses to answer to.
     responses: VecDeque<(AddressPair, [u8; 8])>,
 }
 
-impl Candidate {
-    /// A check that is to begin.
-    const fn at(way: AddressPair) -> Self {
-        Self {
-            way,
-            cookies: Vec::new(),
-            tries: 0,
-            challenge_due: true,
-            received: 0,
-            sent: 0,
-            is_own: false,
+/// What the peer's answer to our challenges decides.
+#[derive(Debug)]
+enum Asked {
+    /// Where the peer is.
+    Candidate(Candidate),
+    /// Whether the peer still has this association, at the address that is known: it has begun another
+    /// one there. If it does not answer, this association ends.
+    WhetherKept(Challenges),
+}
+
+/// An address that is being checked. Data is sent to the old one meanwhile. A newer record from
+/// elsewhere replaces it.
+#[derive(Debug)]
+struct Candidate {
+    /// The address, and the local address at which its first record arrived.
+    way: AddressPair,
+    challenges: Challenges,
+    /// Bytes of datagrams from this address that contained an authentic record.
+    received: usize,
+    /// Bytes of challenges sent to this address.
+    sent: usize,
+}
+
+/// The challenges of one question.
+#[derive(Debug)]
+struct Challenges {
+    /// The cookies of those sent so far.
+    cookies: Vec<[u8; 8]>,
+    tries: u8,
+    is_due: bool,
+}
+
+impl Challenges {
+    /// The first one is due.
+    const fn new() -> Self {
+        Self { cookies: Vec::new(), tries: 0, is_due: true }
+    }
+
+    /// Whether this is the answer to one of them.
+    fn are_answered_by(&self, cookie: &[u8; 8]) -> bool {
+        self.cookies.iter().any(|sent| sent.ct_eq(cookie).into())
+    }
+}
+
+impl Asked {
+    const fn challenges(&self) -> &Challenges {
+        match self {
+            Self::Candidate(candidate) => &candidate.challenges,
+            Self::WhetherKept(challenges) => challenges,
+        }
+    }
+
+    const fn challenges_mut(&mut self) -> &mut Challenges {
+        match self {
+            Self::Candidate(candidate) => &mut candidate.challenges,
+            Self::WhetherKept(challenges) => challenges,
         }
     }
 
     /// The number of challenges.
     const fn most_tries(&self) -> u8 {
-        if self.is_own { MAX_QUESTIONS } else { MAX_PATH_CHALLENGES }
+        match self {
+            Self::Candidate(_) => MAX_PATH_CHALLENGES,
+            Self::WhetherKept(_) => MAX_QUESTIONS,
+        }
     }
-}
-
-/// What challenges to the peer's own address may take; see [`AMPLIFICATION`].
-const KNOWN_ADDRESS_BYTES: usize = 1 << 12;
-
-/// An address that is being checked. Data is sent to the old one meanwhile.
-#[derive(Debug)]
-struct Candidate {
-    /// The address, and the local address at which its first record arrived.
-    way: AddressPair,
-    /// The cookies of the challenges sent so far.
-    cookies: Vec<[u8; 8]>,
-    tries: u8,
-    challenge_due: bool,
-    /// Bytes of datagrams from this address that contained an authentic record.
-    received: usize,
-    /// Bytes of challenges sent to this address.
-    sent: usize,
-    /// Whether this is the peer's address already, and the peer is asked whether it still has this
-    /// association: if it does not answer, the association ends.
-    is_own: bool,
 }
 
 impl Path {
@@ -100,9 +125,9 @@ impl Path {
 
     /// Whether no path message is due.
     pub(super) fn is_quiet(&self) -> bool {
-        let is_due = |candidate: &Candidate| candidate.challenge_due;
+        let is_due = |asked: &Asked| asked.challenges().is_due;
         self.check.get().is_none_or(|check| {
-            check.responses.is_empty() && !check.candidate.as_ref().is_some_and(is_due)
+            check.responses.is_empty() && !check.asked.as_ref().is_some_and(is_due)
         })
     }
 
@@ -133,20 +158,27 @@ impl Path {
         }
     }
 
-    fn candidate(&mut self) -> Option<&mut Candidate> {
-        self.check.get_mut()?.candidate.as_mut()
+    fn asked(&mut self) -> Option<&mut Asked> {
+        self.check.get_mut()?.asked.as_mut()
     }
 
-    fn forget_candidate(&mut self) {
+    fn candidate(&mut self) -> Option<&mut Candidate> {
+        match self.asked()? {
+            Asked::Candidate(candidate) => Some(candidate),
+            Asked::WhetherKept(_) => None,
+        }
+    }
+
+    fn forget_question(&mut self) {
         if let Some(check) = self.check.get_mut() {
-            check.candidate = None;
+            check.asked = None;
         }
         self.tidy();
     }
 
     /// Gives the memory of checks back when there are none.
     fn tidy(&mut self) {
-        let is_over = |check: &PathCheck| check.candidate.is_none() && check.responses.is_empty();
+        let is_over = |check: &PathCheck| check.asked.is_none() && check.responses.is_empty();
         if self.check.get().is_some_and(is_over) {
             self.check.clear();
         }
@@ -223,12 +255,14 @@ impl Connection {
         let from = way.peer;
         if from == self.path.to.peer {
             // The old path works: the record from elsewhere may have been a copy.
-            self.give_up_candidate();
+            self.end_question();
         } else if self.path.candidate().is_some_and(|known| known.way.peer == from) {
         } else if self.checks_paths() {
             self.timers.stop(Timer::PathChallenge);
             let check = self.path.check.get_or_insert_with(part, PathCheck::default);
-            check.candidate = Some(Candidate::at(way));
+            let challenges = Challenges::new();
+            let candidate = Candidate { way, challenges, received: 0, sent: 0 };
+            check.asked = Some(Asked::Candidate(candidate));
         } else if self.settings().unchecked_address_change
             && !self.held.has_newer_from(self.path.to.peer, record)
         {
@@ -242,8 +276,8 @@ impl Connection {
             && self.negotiated().is_some_and(|agreed| agreed.return_routability)
     }
 
-    fn give_up_candidate(&mut self) {
-        self.path.forget_candidate();
+    fn end_question(&mut self) {
+        self.path.forget_question();
         self.timers.stop(Timer::PathChallenge);
     }
 
@@ -259,18 +293,15 @@ impl Connection {
             return false;
         }
         // A peer that is on its way to another address was just heard.
-        if self.path.candidate().is_none() {
-            let way = self.path.to;
+        if self.path.asked().is_none() {
             let check = self.path.check.get_or_insert_with(part, PathCheck::default);
-            // The peer has proved this address.
-            let received = KNOWN_ADDRESS_BYTES;
-            check.candidate = Some(Candidate { is_own: true, received, ..Candidate::at(way) });
+            check.asked = Some(Asked::WhetherKept(Challenges::new()));
         }
         true
     }
 
     fn move_peer(&mut self, way: AddressPair) {
-        self.give_up_candidate();
+        self.end_question();
         let to = way.peer;
         let from = core::mem::replace(&mut self.path.to.peer, to);
         self.path.to.local = way.local;
@@ -287,12 +318,12 @@ impl Connection {
 
     /// A challenge was not answered in time.
     pub(super) fn path_challenge_lost(&mut self) {
-        match self.path.candidate() {
-            Some(candidate) if candidate.tries < candidate.most_tries() => {
-                candidate.challenge_due = true;
+        match self.path.asked() {
+            Some(asked) if asked.challenges().tries < asked.most_tries() => {
+                asked.challenges_mut().is_due = true;
             }
-            Some(candidate) if candidate.is_own => self.abandon(CloseReason::Replaced),
-            _ => self.give_up_candidate(),
+            Some(Asked::WhetherKept(_)) => self.abandon(CloseReason::Replaced),
+            _ => self.end_question(),
         }
     }
 
@@ -321,16 +352,21 @@ impl Connection {
                 }
             }
             PathMessageKind::PathResponse => {
-                let right = self.path.candidate().is_some_and(|candidate| {
-                    candidate.way.peer == from.peer
-                        && candidate.cookies.iter().any(|c| c.ct_eq(&message.cookie).into())
-                });
-                if right && from.peer == self.path.to.peer {
-                    self.give_up_candidate();
-                } else if right {
-                    self.move_peer(from);
-                } else if from.peer == self.path.to.peer {
-                    self.probe_answered(&message.cookie);
+                let known = from.peer == self.path.to.peer;
+                match self.path.asked() {
+                    Some(Asked::Candidate(candidate))
+                        if candidate.way.peer == from.peer
+                            && candidate.challenges.are_answered_by(&message.cookie) =>
+                    {
+                        self.move_peer(from);
+                    }
+                    Some(Asked::WhetherKept(challenges))
+                        if known && challenges.are_answered_by(&message.cookie) =>
+                    {
+                        self.end_question();
+                    }
+                    _ if known => self.probe_answered(&message.cookie),
+                    _ => {}
                 }
             }
             // A path_drop answers a challenge over the old path, which is never sent in basic mode.
@@ -355,24 +391,32 @@ impl Connection {
             .send
             .peek()?
             .overhead(ContentType::RETURN_ROUTABILITY_CHECK, self.last_control());
-        let candidate = self.path.candidate().filter(|candidate| candidate.challenge_due)?;
-        candidate.challenge_due = false;
-        let doublings = if candidate.is_own { 1 << candidate.tries.min(MAX_QUESTIONS) } else { 1 };
-        candidate.tries += 1;
-        let to = candidate.way;
+        let to = match self.path.asked()? {
+            Asked::Candidate(candidate) => candidate.way,
+            Asked::WhetherKept(_) => self.path.to,
+        };
+        let asked = self.path.asked().filter(|asked| asked.challenges().is_due)?;
+        let doublings = match asked {
+            Asked::Candidate(_) => 1,
+            Asked::WhetherKept(challenges) => 1 << challenges.tries.min(MAX_QUESTIONS),
+        };
+        let challenges = asked.challenges_mut();
+        challenges.is_due = false;
+        challenges.tries += 1;
         // An attacker that sends a copy with a third party's source address cannot make us send
         // more than that there.
-        let much =
-            candidate.sent + overhead + PathMessage::LEN > AMPLIFICATION * candidate.received;
+        let is_much = self.path.candidate().is_some_and(|candidate| {
+            candidate.sent + overhead + PathMessage::LEN > AMPLIFICATION * candidate.received
+        });
         // What went to the old address was not answered, which says nothing about the new one.
         let timeout = self.retransmission.timeout().min(self.settings().initial_timeout);
         let interval = PATH_CHALLENGE_INTERVAL.max(timeout * 2) * doublings;
         self.timers.set(Timer::PathChallenge, self.now + interval);
-        if much {
+        if is_much {
             return None;
         }
         let cookie = self.channel.rng.array();
-        self.path.candidate()?.cookies.push(cookie);
+        self.path.asked()?.challenges_mut().cookies.push(cookie);
         let kind = PathMessageKind::PathChallenge;
         let len = self.seal_path_message(buf, PathMessage { kind, cookie })?;
         self.stats.sent(|sent| sent.path_challenges += 1);

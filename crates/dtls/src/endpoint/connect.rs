@@ -129,7 +129,7 @@ impl Endpoint {
         for _ in 0..MAX_ID_DRAWS {
             let (config, rng) = (Arc::clone(&config), self.rng.fork());
             let connection = Connection::client(config, peer, self.now, rng);
-            if !self.by_id.contains_key(&connection.offered_id()) {
+            if !self.by_id.contains(&connection.offered_id()) {
                 return Ok(connection);
             }
         }
@@ -144,7 +144,7 @@ impl Endpoint {
     }
 
     fn place(&self, peer: SocketAddr) -> AddressUse {
-        let there = self.by_peer.get(&peer).and_then(|handle| self.entries.get(handle));
+        let there = self.by_peer.get(&peer).and_then(|handle| self.entries.get(&handle));
         match there {
             None => AddressUse::Free,
             Some(Entry { connection, .. }) if !connection.is_connected() => AddressUse::Busy,

@@ -3,7 +3,9 @@
 use super::Handle;
 use super::association::Association;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::fmt;
+use hashbrown::HashTable;
 use lightseal_core::Instant;
 
 /// This endpoint's part in an association.
@@ -56,34 +58,59 @@ impl Entry {
     }
 }
 
-/// All associations of an endpoint. They are in boxes, because handles only grow, which leaves the
-/// nodes of the map half empty.
-#[derive(Debug, Default)]
-pub(super) struct Entries(BTreeMap<Handle, Box<Entry>>);
+/// All associations of an endpoint.
+#[derive(Default)]
+pub(super) struct Entries(HashTable<(Handle, Box<Entry>)>);
+
+/// Handles follow each other: multiplied by an odd number, no two of 2^n in a row have the same lowest n
+/// bits.
+fn hash(handle: Handle) -> u64 {
+    handle.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
 
 impl Entries {
+    /// Adds an association with a handle that no other one has.
     pub(super) fn insert(&mut self, handle: Handle, entry: Entry) {
-        self.0.insert(handle, Box::new(entry));
+        let entry = (handle, Box::new(entry));
+        self.0.insert_unique(hash(handle), entry, |(handle, _)| hash(*handle));
     }
 
+    #[inline]
     pub(super) fn get(&self, handle: &Handle) -> Option<&Entry> {
-        self.0.get(handle).map(|entry| &**entry)
+        let found = self.0.find(hash(*handle), |(other, _)| other == handle);
+        found.map(|(_, entry)| &**entry)
     }
 
+    #[inline]
     pub(super) fn get_mut(&mut self, handle: &Handle) -> Option<&mut Entry> {
-        self.0.get_mut(handle).map(|entry| &mut **entry)
+        let found = self.0.find_mut(hash(*handle), |(other, _)| other == handle);
+        found.map(|(_, entry)| &mut **entry)
     }
 
     pub(super) fn remove(&mut self, handle: &Handle) -> Option<Box<Entry>> {
-        self.0.remove(handle)
+        let found = self.0.find_entry(hash(*handle), |(other, _)| other == handle);
+        found.ok().map(|found| found.remove().0.1)
     }
 
     /// In order of acceptance.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Handle, &Entry)> {
-        self.0.iter().map(|(handle, entry)| (*handle, &**entry))
+        let mut all: Vec<_> = self.0.iter().map(|(handle, entry)| (*handle, &**entry)).collect();
+        all.sort_unstable_by_key(|(handle, _)| *handle);
+        all.into_iter()
+    }
+
+    /// In no particular order, for sums.
+    pub(super) fn in_any_order(&self) -> impl Iterator<Item = &Entry> {
+        self.0.iter().map(|(_, entry)| &**entry)
     }
 
     pub(super) fn len(&self) -> usize {
         self.0.len()
+    }
+}
+
+impl fmt::Debug for Entries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
     }
 }

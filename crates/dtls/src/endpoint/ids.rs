@@ -102,7 +102,7 @@ impl Endpoint {
                     generator.generate(&mut self.rng, former.map(|former| &**former), id);
                 }),
             })
-            .find(|cid| !self.by_id.contains_key(cid))
+            .find(|cid| !self.by_id.contains(cid))
     }
 
     /// The length in bytes of this endpoint's connection IDs.

@@ -12,6 +12,7 @@ mod hello;
 mod hints;
 mod ids;
 mod incoming;
+mod index;
 mod lookups;
 mod output;
 mod replace;
@@ -33,7 +34,7 @@ use crate::handshake::session::Sessions;
 use crate::record::{ConnectionId, cid};
 use crate::stats::Stats;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use association::Association;
@@ -48,6 +49,7 @@ use hints::Hints;
 pub use ids::{ConnectionIdGenerator, ProcessOutOfRange, TicketSecrets};
 pub use incoming::Incoming;
 use incoming::Waiting;
+use index::Index;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lookups::Lookups;
 use slots::{ClientProof, SlotSource, Slots};
@@ -108,8 +110,8 @@ pub struct Endpoint {
     sessions: Sessions,
     next_handle: u64,
     entries: Entries,
-    by_peer: BTreeMap<SocketAddr, Handle>,
-    by_id: BTreeMap<ConnectionId, Handle>,
+    by_peer: Index<SocketAddr>,
+    by_id: Index<ConnectionId>,
     deadlines: BTreeSet<(Instant, Handle)>,
     slots: Slots,
     /// Associations that may have output.
@@ -142,6 +144,7 @@ impl Endpoint {
     /// An endpoint that accepts associations.
     pub fn server(config: Arc<ServerConfig>, mut rng: Random) -> Self {
         let jar = CookieJar::new(&mut rng);
+        let (by_peer, by_id) = (Index::new(&rng), Index::new(&rng));
         Self {
             config,
             rng,
@@ -151,8 +154,8 @@ impl Endpoint {
             sessions: Sessions::new(),
             next_handle: 0,
             entries: Entries::default(),
-            by_peer: BTreeMap::new(),
-            by_id: BTreeMap::new(),
+            by_peer,
+            by_id,
             deadlines: BTreeSet::new(),
             slots: Slots::default(),
             ready: VecDeque::new(),
@@ -213,7 +216,7 @@ impl Endpoint {
 
     /// The number of associations that sleep ([`Settings::sleep_after`](crate::Settings::sleep_after)).
     pub fn sleeping_connections(&self) -> usize {
-        self.entries.iter().filter(|(_, entry)| entry.connection.awake().is_none()).count()
+        self.entries.in_any_order().filter(|entry| entry.connection.awake().is_none()).count()
     }
 
     /// The number of associations, complete or not.
@@ -223,7 +226,7 @@ impl Endpoint {
 
     /// The size of payloads held in memory by all associations, in bytes.
     pub fn buffered_bytes(&self) -> usize {
-        self.entries.iter().map(|(_, entry)| entry.connection.buffered_bytes()).sum()
+        self.entries.in_any_order().map(|entry| entry.connection.buffered_bytes()).sum()
     }
 
     /// Counters of datagrams and clients that belong to no association, or not yet.
@@ -234,7 +237,7 @@ impl Endpoint {
     /// The sum of all associations' counters, including those that have ended.
     pub fn totals(&self) -> Stats {
         let mut totals = self.ended;
-        self.entries.iter().for_each(|(_, entry)| totals += &entry.connection.stats());
+        self.entries.in_any_order().for_each(|entry| totals += &entry.connection.stats());
         totals
     }
 
@@ -279,7 +282,7 @@ impl Endpoint {
         fingerprint: [u8; 32],
         gate: Admission,
     ) -> Option<Handle> {
-        let there = self.by_peer.get(&from).and_then(|handle| self.entries.get(handle));
+        let there = self.by_peer.get(&from).and_then(|handle| self.entries.get(&handle));
         if there.is_some_and(|entry| entry.part != AssociationRole::Server) {
             // The peer is a server for this endpoint.
             self.stats.ignored += 1;
@@ -380,7 +383,7 @@ impl Endpoint {
             entry.heard = self.now;
         }
         if new != old {
-            if self.by_peer.get(&old) == Some(&handle) {
+            if self.by_peer.get(&old) == Some(handle) {
                 self.by_peer.remove(&old);
             } else {
                 // A handshake at the old address was to replace this association and take over its
@@ -389,7 +392,7 @@ impl Endpoint {
             }
             // This association is found by its connection ID. It must not hide another one at the
             // new address, which may have no ID.
-            self.by_peer.entry(new).or_insert(handle);
+            self.by_peer.insert_if_absent(new, handle);
         }
         if completed {
             self.handshake_complete(handle);
@@ -421,7 +424,7 @@ impl Endpoint {
     ) -> Handle {
         connection.set_local(self.local);
         self.stats.accepted += 1;
-        let old = self.by_peer.get(&from).copied();
+        let old = self.by_peer.get(&from);
         let replaces = old.and_then(|old| self.superseded_by_hello(old));
         let handle = Handle(self.next_handle);
         self.next_handle += 1;
@@ -430,7 +433,7 @@ impl Endpoint {
         if replaces.is_none() {
             self.enter(handle, room, proof);
         }
-        self.by_id.extend(connection.own_ids().map(|cid| (cid, handle)));
+        connection.own_ids().for_each(|cid| self.by_id.insert(cid, handle));
         let (connection, part) = (Association::Awake(connection), AssociationRole::Server);
         let (now, deadline, ready) = (self.now, None, false);
         let (began, heard, used, look) = (now, now, now, Instant::MAX);
@@ -487,11 +490,11 @@ impl Endpoint {
         }
         // The ID that a server was offered may not be among them.
         let offered = connection.offered_id();
-        if self.by_id.get(&offered) == Some(&handle) {
+        if self.by_id.get(&offered) == Some(handle) {
             self.by_id.remove(&offered);
         }
         let peer = connection.peer();
-        if self.by_peer.get(&peer) != Some(&handle) {
+        if self.by_peer.get(&peer) != Some(handle) {
             self.adopt_slot(peer, handle);
             return Some(peer);
         }
@@ -517,8 +520,10 @@ impl Engine for Endpoint {
         self.now = self.now.max(now);
         let AddressPair { peer: from, local } = way;
         self.local = local;
-        let known = self.by_peer.get(&from).copied();
         let looks_like_hello = datagram.first() == Some(&ContentType::HANDSHAKE.0);
+        let id = cid::of_datagram(datagram, self.id_len()).map(ConnectionId::new);
+        let by_address = looks_like_hello || id.is_none();
+        let known = if by_address { self.by_peer.get(&from) } else { None };
         if looks_like_hello
             && let Some(hellos) = &mut self.hellos
             && let Some(hello) = hellos.take(from, datagram, &mut self.rng)
@@ -538,8 +543,7 @@ impl Engine for Endpoint {
         }
         // A connection ID that is not known belongs to an association that has ended, whatever else is
         // at the address.
-        let id = cid::of_datagram(datagram, self.id_len());
-        let by_id = id.and_then(|cid| self.by_id.get(&ConnectionId::new(cid)?)).copied();
+        let by_id = id.flatten().and_then(|cid| self.by_id.get(&cid));
         let handle = if id.is_some() { by_id } else { known };
         match handle {
             Some(handle) if by_id.is_none() && self.deliver_to_older(handle, from, datagram) => {}

@@ -63,8 +63,8 @@ impl Endpoint {
         if ids.iter().any(|id| id.len() != self.id_len()) {
             return Err(RestoreError::ConnectionIdLength);
         }
-        let taken = ids.iter().any(|id| self.by_id.contains_key(id));
-        if taken || ids.is_empty() && self.by_peer.contains_key(&peer) {
+        let taken = ids.iter().any(|id| self.by_id.contains(id));
+        if taken || ids.is_empty() && self.by_peer.contains(&peer) {
             return Err(RestoreError::InUse);
         }
         let room = self.room(ClientProof::Complete).ok_or(RestoreError::Full)?;
@@ -90,9 +90,9 @@ impl Endpoint {
             self.forget(handle);
             return Err(RestoreError::Full);
         }
-        self.by_id.extend(ids.into_iter().map(|id| (id, handle)));
+        ids.into_iter().for_each(|id| self.by_id.insert(id, handle));
         // One without connection IDs is found by its address alone.
-        self.by_peer.entry(peer).or_insert(handle);
+        self.by_peer.insert_if_absent(peer, handle);
         self.touch(handle);
         Ok(handle)
     }

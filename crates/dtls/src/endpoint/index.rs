@@ -1,0 +1,213 @@
+//! How an endpoint finds the association of a datagram: hash tables, because with many associations
+//! each step of a search waits for memory.
+//!
+//! Strangers choose what is looked up, and with their addresses even what is found. So the hash has
+//! random keys. It is multilinear over words of 32 bits, with which two keys that were chosen without
+//! knowledge of the random ones have the same 32 bits with a probability of 2^-32 (Lemire and Kaser,
+//! "Strongly universal string hashing is fast", section 3).
+
+use super::Handle;
+use crate::record::ConnectionId;
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+use hashbrown::HashTable;
+use lightseal_core::Random;
+
+/// The number of words that are hashed: the longest connection ID and its length.
+const WORDS: usize = ConnectionId::MAX_LEN.div_ceil(4) + 1;
+/// The words of an address: those of an IPv6 address, its scope, and the port.
+const ADDRESS_WORDS: usize = 6;
+
+/// What associations are found by.
+pub(super) trait Key: Copy + PartialEq {
+    /// Calls `add` with the words of the key.
+    fn words(&self, add: impl FnMut(u32));
+}
+
+impl Key for SocketAddr {
+    #[inline]
+    fn words(&self, mut add: impl FnMut(u32)) {
+        match self.ip() {
+            IpAddr::V4(ip) => add(ip.to_bits()),
+            IpAddr::V6(ip) => {
+                let bits = ip.to_bits();
+                [0, 32, 64, 96].into_iter().for_each(|shift| add((bits >> shift) as u32));
+            }
+        }
+        add(self.port().into());
+        if let Self::V6(address) = self {
+            add(address.scope_id());
+        }
+    }
+}
+
+impl Key for ConnectionId {
+    #[inline]
+    fn words(&self, mut add: impl FnMut(u32)) {
+        for part in self.chunks(4) {
+            add(part.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)));
+        }
+        add(self.len() as u32);
+    }
+}
+
+/// The random keys of the hash.
+struct HashKeys([u64; KEYS]);
+
+/// One key for each word, and one that is always added.
+const KEYS: usize = if WORDS > ADDRESS_WORDS { WORDS } else { ADDRESS_WORDS } + 1;
+
+impl HashKeys {
+    #[inline]
+    fn hash(&self, key: &impl Key) -> u64 {
+        let [first, keys @ ..] = &self.0;
+        let (mut sum, mut keys) = (*first, keys.iter());
+        key.words(|word| {
+            let key = keys.next().expect("there is a key for each word");
+            sum = sum.wrapping_add(key.wrapping_mul(word.into()));
+        });
+        // The upper half of the sum is universal. What follows loses nothing of it, and spreads sums of
+        // keys that follow each other.
+        let mixed = (sum ^ sum >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 32
+    }
+}
+
+/// The associations that are found by keys of one kind.
+pub(super) struct Index<K> {
+    hash: HashKeys,
+    table: HashTable<(K, Handle)>,
+}
+
+impl<K: Key> Index<K> {
+    /// An empty index for the endpoint with this generator.
+    pub(super) fn new(rng: &Random) -> Self {
+        let mut hash = HashKeys([0; KEYS]);
+        let random = rng.table_keys::<{ 8 * KEYS }>();
+        for (key, bytes) in hash.0.iter_mut().zip(random.as_chunks().0) {
+            *key = u64::from_le_bytes(*bytes);
+        }
+        Self { hash, table: HashTable::new() }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: &K) -> Option<Handle> {
+        let found = self.table.find(self.hash.hash(key), |(other, _)| other == key);
+        found.map(|(_, handle)| *handle)
+    }
+
+    pub(super) fn contains(&self, key: &K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Has the key lead to this association, whatever it led to before.
+    pub(super) fn insert(&mut self, key: K, handle: Handle) {
+        let Self { hash, table } = self;
+        match table.find_mut(hash.hash(&key), |(other, _)| *other == key) {
+            Some((_, old)) => *old = handle,
+            None => {
+                table.insert_unique(hash.hash(&key), (key, handle), |(key, _)| hash.hash(key));
+            }
+        }
+    }
+
+    /// Has the key lead to this association unless it leads to another one.
+    pub(super) fn insert_if_absent(&mut self, key: K, handle: Handle) {
+        if !self.contains(&key) {
+            self.insert(key, handle);
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: &K) {
+        let found = self.table.find_entry(self.hash.hash(key), |(other, _)| other == key);
+        if let Ok(entry) = found {
+            entry.remove();
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+}
+
+impl<K> fmt::Debug for Index<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} keys", self.table.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
+
+    fn address(number: u64) -> SocketAddr {
+        let port = (number % 5) as u16;
+        match number % 2 {
+            0 => ([10, 0, 0, (number / 10) as u8], port).into(),
+            _ => ([0x2001, 0xdb8, 0, 0, 0, 0, 0, (number / 10) as u16], port).into(),
+        }
+    }
+
+    /// Against a map, with keys that often meet again.
+    #[test]
+    fn an_index_is_a_map() {
+        let mut rng = Random::insecure(3);
+        let mut index = Index::new(&rng);
+        let mut map = BTreeMap::new();
+        for at in 0..20_000 {
+            let (key, handle) = (address(rng.below(400)), Handle(at));
+            match rng.below(4) {
+                0 => {
+                    index.insert(key, handle);
+                    map.insert(key, handle);
+                }
+                1 => {
+                    index.insert_if_absent(key, handle);
+                    map.entry(key).or_insert(handle);
+                }
+                2 => {
+                    index.remove(&key);
+                    map.remove(&key);
+                }
+                _ => {
+                    assert_eq!(index.get(&key), map.get(&key).copied());
+                    assert_eq!(index.contains(&key), map.contains_key(&key));
+                }
+            }
+            assert_eq!(index.is_empty(), map.is_empty());
+        }
+    }
+
+    /// Keys that follow each other are spread as evenly as random ones would be.
+    #[test]
+    fn similar_keys_have_different_hashes() {
+        let index = Index::<SocketAddr>::new(&Random::insecure(4));
+        let ids = Index::<ConnectionId>::new(&Random::insecure(4));
+        let of_addresses = (0..1000).map(|number: u32| index.hash.hash(&address(number.into())));
+        let of_ids = (0..1000u32).map(|number| {
+            ids.hash.hash(&ConnectionId::new(&number.to_be_bytes()).expect("a short ID"))
+        });
+        for hashes in [of_addresses.collect::<Vec<_>>(), of_ids.collect()] {
+            let mut places: Vec<_> = hashes.iter().map(|hash| hash % 4096).collect();
+            places.sort_unstable();
+            places.dedup();
+            // 1000 random ones take 887 places in the mean.
+            assert!(places.len() > 800, "{}", places.len());
+        }
+    }
+
+    /// IDs of one content and different lengths, and the longest one.
+    #[test]
+    fn ids_of_all_lengths_are_told_apart() {
+        let mut index = Index::new(&Random::insecure(5));
+        let id = |len| ConnectionId::new(&[0; 32][..len]).expect("not too long");
+        for len in 0..=ConnectionId::MAX_LEN {
+            index.insert(id(len), Handle(len as u64));
+        }
+        for len in 0..=ConnectionId::MAX_LEN {
+            assert_eq!(index.get(&id(len)), Some(Handle(len as u64)));
+        }
+    }
+}
