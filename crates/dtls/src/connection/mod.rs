@@ -522,11 +522,16 @@ impl Connection {
     }
 
     /// Returns the next thing to do, without borrowing from the connection.
-    #[inline(never)]
-    pub(crate) fn step(&mut self, buf: &mut [u8]) -> Step {
-        if let Some(slot) = self.next_payload() {
-            return Step::Received(Received::Data(slot));
+    fn step(&mut self, buf: &mut [u8]) -> Step {
+        match self.next_payload() {
+            Some(slot) => Step::Received(Received::Data(slot)),
+            None => self.other_step(buf),
         }
+    }
+
+    /// As [`step`](Self::step), after [`next_payload`](Self::next_payload) has found none.
+    #[inline(never)]
+    pub(crate) fn other_step(&mut self, buf: &mut [u8]) -> Step {
         // These events come before the data that follows them.
         if self.notices.first().is_some_and(Notice::precedes_data)
             && let Some(notice) = self.next_notice()

@@ -45,14 +45,6 @@ impl Association {
         }
     }
 
-    /// The association to be changed, unless it sleeps.
-    pub(super) fn awake_mut(&mut self) -> Option<&mut Connection> {
-        match self {
-            Self::Awake(connection) => Some(connection),
-            Self::Asleep(..) => None,
-        }
-    }
-
     /// Lets the association sleep, if it can.
     pub(super) fn sleep(&mut self) {
         if let (Self::Awake(connection), Some(part)) = (&mut *self, parts::Sleep::INCLUDED)

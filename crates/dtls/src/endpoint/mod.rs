@@ -52,6 +52,7 @@ use incoming::Waiting;
 use index::Index;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lookups::Lookups;
+use output::Next;
 use slots::{ClientProof, SlotSource, Slots};
 pub use stats::EndpointStats;
 use unsaved::{Renewals, Unsaved};
@@ -456,20 +457,6 @@ impl Endpoint {
         handle
     }
 
-    fn set_deadline(&mut self, handle: Handle, deadline: Option<Instant>) {
-        let Some(entry) = self.entries.get_mut(&handle) else { return };
-        if entry.deadline == deadline {
-            return;
-        }
-        if let Some(old) = entry.deadline {
-            self.deadlines.remove(&(old, handle));
-        }
-        if let Some(new) = deadline {
-            self.deadlines.insert((new, handle));
-        }
-        entry.deadline = deadline;
-    }
-
     /// Removes an association that has ended.
     fn remove(&mut self, handle: Handle) {
         if let Some(peer) = self.take_out(handle) {
@@ -479,7 +466,8 @@ impl Endpoint {
 
     /// Takes out an association; returns its address.
     fn take_out(&mut self, handle: Handle) -> Option<SocketAddr> {
-        self.set_deadline(handle, None);
+        let entry = self.entries.get_mut(&handle)?;
+        entry.set_deadline(handle, None, &mut self.deadlines);
         self.slots.release(handle);
         self.unsaved.note(handle, 0);
         let entry = self.entries.remove(&handle)?;
@@ -564,8 +552,12 @@ impl Engine for Endpoint {
             if at > now {
                 break;
             }
-            self.set_deadline(handle, None);
-            if let Some(entry) = self.entries.get_mut(&handle) {
+            let Some(entry) = self.entries.get_mut(&handle) else {
+                self.deadlines.pop_first();
+                continue;
+            };
+            entry.set_deadline(handle, None, &mut self.deadlines);
+            {
                 entry.connection.wake().handle_timeout(now);
                 self.touch(handle);
                 self.begin_after(handle);
@@ -592,32 +584,28 @@ impl Engine for Endpoint {
             payload.copy_from_slice(&answer);
             return (Output::Datagram { to: to.peer, payload }, to.local);
         }
-        if let Some((handle, slot)) = self.next_payload() {
-            let entry = self.entries.get(&handle);
-            let Some(connection) = entry.and_then(|entry| entry.connection.awake()) else {
-                return (Output::Idle, None);
-            };
-            let (peer, event) = (connection.peer(), Event::Data(connection.payload(slot)));
-            return (Output::Event(EndpointEvent { handle, peer, event }), None);
-        }
         let output = match self.step(buf) {
             None => self
                 .deadlines
                 .first()
                 .map_or(Output::Idle, |(deadline, _)| Output::WakeAt(*deadline)),
-            Some((handle, step)) => {
+            Some((handle, next)) => {
                 let Some(entry) = self.entries.get(&handle) else { return (Output::Idle, None) };
                 let Some(connection) = entry.connection.awake() else {
                     return (Output::Idle, None);
                 };
                 let peer = connection.peer();
-                match step {
-                    Step::Datagram { len, to } => {
+                match next {
+                    Next::Payload(slot) => {
+                        let event = Event::Data(connection.payload(slot));
+                        Output::Event(EndpointEvent { handle, peer, event })
+                    }
+                    Next::Step(Step::Datagram { len, to }) => {
                         let payload = buf.get(..len).unwrap_or_default();
                         return (Output::Datagram { to: to.peer, payload }, to.local);
                     }
-                    Step::BufferTooSmall(needed) => Output::BufferTooSmall { needed },
-                    step => connection.event(step).map_or(Output::Idle, |event| {
+                    Next::Step(Step::BufferTooSmall(needed)) => Output::BufferTooSmall { needed },
+                    Next::Step(step) => connection.event(step).map_or(Output::Idle, |event| {
                         Output::Event(EndpointEvent { handle, peer, event })
                     }),
                 }

@@ -1,53 +1,75 @@
 //! What an endpoint does next.
 
+use super::entries::Entry;
 use super::{Endpoint, Handle};
 use crate::connection::{Connection, Step};
 use crate::record::receive_buffer::Slot;
+use alloc::collections::BTreeSet;
 use lightseal_core::Instant;
 
-impl Endpoint {
+impl Entry {
     /// Lets an association that has nothing to do before `deadline` sleep, if nobody has used it for
     /// long. Returns when the endpoint has to see to it next.
-    fn rest(&mut self, handle: Handle, deadline: Option<Instant>) -> Option<Instant> {
-        let entry = self.entries.get_mut(&handle)?;
-        if entry.look > self.now && entry.look != Instant::MAX {
-            return Some(deadline.map_or(entry.look, |deadline| deadline.min(entry.look)));
+    fn rest(&mut self, now: Instant, deadline: Option<Instant>) -> Option<Instant> {
+        let sooner = |look: Instant| Some(deadline.map_or(look, |deadline| deadline.min(look)));
+        if self.look > now && self.look != Instant::MAX {
+            return sooner(self.look);
         }
-        let Some(after) = entry.connection.awake().and_then(Connection::sleep_after) else {
+        let Some(after) = self.connection.awake().and_then(Connection::sleep_after) else {
             return deadline;
         };
-        let at = entry.used + after;
-        if self.now >= at {
-            entry.look = Instant::MAX;
-            entry.connection.sleep();
+        let at = self.used + after;
+        if now >= at {
+            self.look = Instant::MAX;
+            self.connection.sleep();
             return deadline;
         }
         // A look that is due earlier than necessary comes once in a while; another deadline for each
         // datagram would cost more.
-        if entry.look <= self.now || entry.look == Instant::MAX {
-            entry.look = at;
+        self.look = at;
+        sooner(at)
+    }
+
+    /// Sets when the endpoint sees to the association next.
+    pub(super) fn set_deadline(
+        &mut self,
+        handle: Handle,
+        deadline: Option<Instant>,
+        deadlines: &mut BTreeSet<(Instant, Handle)>,
+    ) {
+        if self.deadline == deadline {
+            return;
         }
-        Some(deadline.map_or(entry.look, |deadline| deadline.min(entry.look)))
+        if let Some(old) = self.deadline {
+            deadlines.remove(&(old, handle));
+        }
+        if let Some(new) = deadline {
+            deadlines.insert((new, handle));
+        }
+        self.deadline = deadline;
     }
+}
 
-    /// The payload that comes next, if one does.
-    #[inline]
-    pub(super) fn next_payload(&mut self) -> Option<(Handle, Slot)> {
-        let handle = *self.ready.front()?;
-        let entry = self.entries.get_mut(&handle)?;
-        let slot = entry.connection.awake_mut()?.next_payload()?;
-        entry.used = self.now;
-        Some((handle, slot))
-    }
+/// What an endpoint has to do next.
+pub(super) enum Next {
+    /// The application gets a payload.
+    Payload(Slot),
+    Step(Step),
+}
 
+impl Endpoint {
     /// The next step of any association; `None` when all are idle.
-    pub(super) fn step(&mut self, buf: &mut [u8]) -> Option<(Handle, Step)> {
+    pub(super) fn step(&mut self, buf: &mut [u8]) -> Option<(Handle, Next)> {
         while let Some(handle) = self.ready.front().copied() {
             let Some(entry) = self.entries.get_mut(&handle) else {
                 self.ready.pop_front();
                 continue;
             };
             let connection = entry.connection.wake();
+            if let Some(slot) = connection.next_payload() {
+                entry.used = self.now;
+                return Some((handle, Next::Payload(slot)));
+            }
             connection.switch_if_closed();
             if connection.awaits_renewal() {
                 connection.renew_at(self.renewals.turn(self.now));
@@ -57,12 +79,12 @@ impl Endpoint {
                 self.supply_ids(handle, count);
                 continue;
             }
-            let deadline = match connection.step(buf) {
+            let deadline = match connection.other_step(buf) {
                 Step::WakeAt(at) => Some(at),
                 Step::Idle => None,
                 step => {
                     entry.used = self.now;
-                    return Some((handle, step));
+                    return Some((handle, Next::Step(step)));
                 }
             };
             entry.ready = false;
@@ -71,8 +93,8 @@ impl Endpoint {
             if connection.is_closed() {
                 self.remove(handle);
             } else {
-                let deadline = self.rest(handle, deadline);
-                self.set_deadline(handle, deadline);
+                let deadline = entry.rest(self.now, deadline);
+                entry.set_deadline(handle, deadline, &mut self.deadlines);
             }
         }
         None
