@@ -322,6 +322,14 @@ impl<E: Engine, H: EngineHost<E>> Batch<'_, E, H> {
         &mut self.inner.host
     }
 
+    /// Has the engine handle a datagram that another socket has received. What results from it is sent
+    /// with the batch, which should have some dozens of datagrams at most: nothing else happens meanwhile.
+    pub fn handle_datagram(&mut self, addresses: AddressPair, datagram: &mut [u8]) {
+        let Self { inner, socket, now } = self;
+        inner.engine.handle_datagram_on(*now, addresses, datagram);
+        inner.drain(socket, *now);
+    }
+
     /// Does what [`Driver::send`] does; what results from it is sent with the batch.
     ///
     /// # Errors

@@ -143,7 +143,9 @@ impl Sessions {
         rng: &mut Random,
         settings: &Settings,
     ) -> Option<Arc<TicketKeys>> {
-        if now >= self.rotate_at || self.tickets.is_none() {
+        // A shared key serves as long as its generation: its owner says when another one begins.
+        let is_old = self.shared.is_none() && now >= self.rotate_at;
+        if is_old || self.tickets.is_none() {
             let keys = match &self.shared {
                 None => TicketKeys::rotated(self.tickets.as_deref(), rng, settings.provider)?,
                 Some(SharedTickets { secrets, name }) => TicketKeys::shared(&SharedKeys {

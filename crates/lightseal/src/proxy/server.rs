@@ -3,12 +3,13 @@
 //!
 //! - [`host`]: what a worker does with its engine's events;
 //! - [`associations`]: the associations of a worker;
-//! - [`common`]: what all workers share;
+//! - [`common`]: what all workers share, and [`flows`]: their flows by identity;
 //! - [`admission`]: which clients get an association;
 //! - [`keys`]: which associations end because a key or certificate counts no more;
 //! - [`addresses`]: the addresses of identities;
 //! - [`service`], [`opening`]: the sockets towards the service, and what opens them;
 //! - [`answers`]: what carries the service's answers;
+//! - [`secrets`]: the secrets of cookies and tickets that workers and nodes share;
 //! - [`stored`]: how it stores its associations and takes them over;
 //! - [`statistics`]: what it says of itself.
 
@@ -17,9 +18,11 @@ mod admission;
 mod answers;
 mod associations;
 mod common;
+mod flows;
 mod host;
 mod keys;
 mod opening;
+mod secrets;
 mod service;
 mod statistics;
 mod stored;
@@ -32,7 +35,6 @@ use super::log_batches;
 use super::loops::EphemeralPorts;
 use super::overruns;
 use super::routing::router::Router;
-use super::shares::Shares;
 use super::source_address::{SourceAddresses, SourcePrefix};
 use super::workers::threads::{Threads, WorkerRuntime};
 use super::workers::{Mail, Workers};
@@ -41,9 +43,9 @@ use crate::credential::lookup::KeyLookup;
 use answers::Answers;
 use associations::Associations;
 use common::Common;
-use host::ServerHost;
+use host::{Generations, ServerHost};
 use lightseal_core::{Instant, Random};
-use lightseal_dtls::{Endpoint, Engine, ServerConfig};
+use lightseal_dtls::{Endpoint, ServerConfig};
 use lightseal_net::socket_set::SocketSet;
 use lightseal_net::tokio::Driver;
 use lightseal_net::{Clock, path_mtu};
@@ -52,6 +54,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, UdpSocket as StdSocket};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::net::UdpSocket;
@@ -59,6 +62,9 @@ use tokio::runtime;
 
 /// How often associations are checked for silence.
 const SWEEP: Duration = Duration::from_millis(500);
+
+/// How many datagrams that others have passed on are handled at a time.
+const AT_ONCE: usize = 32;
 
 /// How a server proxy behaves.
 #[derive(Clone, Debug)]
@@ -98,6 +104,8 @@ pub(crate) struct ServerProxy {
     /// The runtimes of all workers but the first, until they run.
     runtimes: Mutex<Vec<(usize, WorkerRuntime)>>,
     options: ServerProxyOptions,
+    /// The session slots of each worker.
+    slots: Option<NonZeroUsize>,
     /// The length in bytes of the longest message that is carried.
     longest: usize,
     began: Instant,
@@ -160,6 +168,7 @@ impl ServerProxy {
             workers,
             runtimes: Mutex::new(runtimes),
             longest: config.settings().longest_first_payload(),
+            slots: config.slots().most,
             options,
             began: clock.now(),
             known_overruns: Count::default(),
@@ -221,7 +230,7 @@ impl ServerProxy {
 
     /// The number of associations that are complete and open.
     pub(crate) fn open_flows(&self) -> usize {
-        self.common.flows.get()
+        self.common.flows().count()
     }
 
     /// The counters of this proxy.
@@ -262,12 +271,15 @@ async fn take_mail(outer: &Outer, workers: &Workers, number: usize) -> Infallibl
     let mut mail = Mail::default();
     loop {
         workers.mail(number, &mut mail).await;
-        outer.call(|endpoint, host, now| {
-            mail.for_each_datagram(|addresses, datagram| {
-                endpoint.handle_datagram_on(now, addresses, datagram);
-            });
-            mail.ends().for_each(|handle| host.end(handle));
-        });
+        outer.call(|_, host, _| mail.ends().for_each(|handle| host.end(handle)));
+        while outer.batch(|batch| {
+            mail.deliver_some(AT_ONCE, |addresses, datagram| {
+                batch.handle_datagram(addresses, datagram);
+            })
+        }) {
+            // What arrives at the worker's own socket has its turn, too.
+            tokio::task::yield_now().await;
+        }
     }
 }
 
@@ -304,16 +316,12 @@ impl Worker<'_> {
             endpoint.hold_incoming();
         }
         if let Some(router) = &options.router {
-            endpoint.set_connection_id_generator(router.ids(number as u8));
+            endpoint.set_connection_id_generator(router.ids(number, workers.count()));
         } else if let Some(ids) = workers.ids_of(number) {
             endpoint.set_connection_id_generator(ids);
         }
-        if let Some((tickets, generation)) = workers.tickets() {
-            let shared = endpoint.share_tickets(tickets, generation, number as u32);
-            shared.map_err(io::Error::other)?;
-        }
         let listen = socket.local_addr()?;
-        let host = ServerHost {
+        let mut host = ServerHost {
             options: options.clone(),
             common: Arc::clone(common),
             workers: Arc::clone(workers),
@@ -330,17 +338,15 @@ impl Worker<'_> {
             waiting: Vec::new(),
             misses_service: false,
             saves: Vec::new(),
-            cookie_generation: None,
-            ticket_generation: None,
-            secrets: None,
+            generations: Generations::default(),
             answers: Vec::new(),
             deliveries: Deliveries::new(named),
             refused: Vec::new(),
-            shares: Shares::default(),
             addressless: HashMap::new(),
             passed_on: 0,
             refusals: 0,
         };
+        host.share_secrets(&mut endpoint, clock.now());
         Ok(Arc::new(Driver::new(socket, clock, endpoint, host)))
     }
 }

@@ -26,9 +26,9 @@ fn associations_in_a_database_survive_a_kill_and_an_orderly_end() {
     let Some((database, place)) = stored(6) else { return };
     for (name, version) in VERSIONS {
         let service = Service::start();
-        let mut proxy = place.start(&service.address(), &["--forget"]);
+        let mut proxy = place.start(&service.address(), &["--forget", "--workers", "2"]);
         let mut clients = connected(&place, version, 6);
-        for round in 0..2 {
+        for (round, workers) in ["3", "1"].into_iter().enumerate() {
             for turn in 0..40 {
                 for client in &mut clients {
                     client.send();
@@ -39,7 +39,7 @@ fn associations_in_a_database_survive_a_kill_and_an_orderly_end() {
                     proxy.wait();
                 }
             }
-            proxy = place.start(&service.address(), &[]);
+            proxy = place.start(&service.address(), &["--workers", workers]);
             let what = format!("DTLS {name}, round {round}");
             judge(&what, &place, &proxy, &service, &mut clients);
         }
@@ -47,7 +47,7 @@ fn associations_in_a_database_survive_a_kill_and_an_orderly_end() {
         assert_eq!(proxy.wait(), Some(0), "{name}");
         let lines = proxy.rest();
         assert!(!lines.iter().any(|line| line.contains("ERROR")), "{lines:?}");
-        proxy = place.start(&service.address(), &[]);
+        proxy = place.start(&service.address(), &["--workers", "2"]);
         // Nothing is given up after an orderly end.
         clients.iter_mut().for_each(Client::echo_at_once);
         judge(name, &place, &proxy, &service, &mut clients);

@@ -1,7 +1,7 @@
 //! A server proxy with several workers, over loopback.
 
 use crate::dtls_clients::{Client, Service, VERSIONS};
-use crate::program::fails;
+use crate::program::{eventually, fails};
 use crate::proxy_state::{Place, connected, judge};
 use lightseal_dtls::ProtocolVersion;
 use serde_json::Value;
@@ -57,8 +57,10 @@ fn associations_go_on_with_another_number_of_workers_with_connection_ids_and_wit
             let mut clients = connected(&place, version, 12);
             echo_all(&mut clients, &service);
             for workers in ["2", "1", "4"] {
-                proxy.signal("KILL");
-                proxy.wait();
+                let (signal, code) =
+                    if workers == "2" { ("TERM", Some(0)) } else { ("KILL", None) };
+                proxy.signal(signal);
+                assert_eq!(proxy.wait(), code);
                 proxy = start(workers);
                 let what = format!("{name}, IDs {ids}, {workers} workers");
                 judge(&what, &place, &proxy, &service, &mut clients);
@@ -67,6 +69,42 @@ fn associations_go_on_with_another_number_of_workers_with_connection_ids_and_wit
             }
         }
     }
+}
+
+#[test]
+fn limits_count_the_flows_of_all_workers_and_end_them_wherever_they_are() {
+    let (place, service) = (Place::new(2), Service::start());
+    let server = place.listen.parse().unwrap();
+    let client = |identity| {
+        let mut client = Client::new(identity, server, ProtocolVersion::Dtls13);
+        client.connect();
+        client
+    };
+    let start = |limit, count| {
+        place.start(&service.address(), &["--workers", "4", "--forget", limit, count])
+    };
+    let open = |proxy: &_, count: u64| {
+        eventually(|| (place.statistics(proxy)["flows"]["open"] == count).then_some(()));
+        place.statistics(proxy)
+    };
+    {
+        let proxy = start("--flows-per-identity", "2");
+        let _clients: Vec<_> = (0..9).map(|_| client(0)).collect();
+        assert_eq!(open(&proxy, 2)["flows"]["gave_way"], 7);
+    }
+    let proxy = start("--max-flows", "4");
+    let mut all: Vec<_> = (0..4).map(|_| client(0)).collect();
+    for gave_way in 1..=2 {
+        all.push(client(1));
+        assert_eq!(open(&proxy, 4)["flows"]["gave_way"], gave_way);
+    }
+    // Both have two: a further one is refused.
+    all.push(client(1));
+    let report = open(&proxy, 4);
+    assert_eq!(
+        (&report["flows"]["gave_way"], &report["refusals"]["max_flows"]),
+        (&2.into(), &1.into())
+    );
 }
 
 /// Only DTLS 1.2 has sessions beside pre-shared keys. Tickets of DTLS 1.3 are sealed in the same way.

@@ -250,13 +250,13 @@ impl Connection {
 }
 
 impl SavedAssociation {
-    /// How the peer's records are told from those of others: its address, and one of the connection IDs
-    /// that they may have; `None` if they have none. A program with several endpoints restores the
-    /// association where such records arrive.
+    /// How the peer's records are told from those of others: its address, and the connection IDs that
+    /// they may have, oldest first. A program with several endpoints restores the association where
+    /// such records arrive.
     ///
     /// # Errors
     /// If the state is of another format, or is not there.
-    pub fn route(&self) -> Result<(SocketAddr, Option<ConnectionId>), RestoreError> {
+    pub fn route(&self) -> Result<(SocketAddr, Vec<ConnectionId>), RestoreError> {
         let mut r = Reader::new(self.state().ok_or(DecodeError::Short)?);
         match r.u8()? {
             FORMAT => {}
@@ -276,7 +276,7 @@ impl SavedAssociation {
         for _ in ["of the peer", "agreed"] {
             ConnectionId::read(&mut r)?;
         }
-        Ok((to.peer, OwnIds::read(&mut r)?.iter().next()))
+        Ok((to.peer, OwnIds::read(&mut r)?.iter().collect()))
     }
 }
 

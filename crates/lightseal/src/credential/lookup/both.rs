@@ -5,7 +5,7 @@ use super::args::KeySourceArgs;
 use super::known::Told;
 use super::report::KeyReport;
 use super::source::{Entry, Kind};
-use super::threads::{KeyUse, KeyUser, Revoked, SourceLookup};
+use super::threads::{KeyUse, KeyUser, RESTORES, Revoked, SourceLookup};
 use crate::credential::refused::RefusedPeers;
 use crate::failure::Failure;
 use lightseal_dtls::{
@@ -91,9 +91,9 @@ impl KeyLookup {
 
     /// Calls `restore`, in which the engine looks up what stored associations need.
     pub(crate) fn restoring<T>(&self, restore: impl FnOnce() -> T) -> T {
-        self.sources().for_each(|source| source.set_restoring(true));
+        RESTORES.set(true);
         let restored = restore();
-        self.sources().for_each(|source| source.set_restoring(false));
+        RESTORES.set(false);
         restored
     }
 
@@ -142,7 +142,7 @@ impl KeyLookup {
             format!("{} is not let in by {source}", shown.join(" or "))
         };
         // The log names those who are refused in a handshake.
-        if !source.is_restoring() {
+        if !RESTORES.get() {
             self.refused.note(refusal);
         }
         PeerLookup::Refused(NOT_LET_IN)

@@ -11,6 +11,7 @@ use super::source::{Changed, EntryCheck, KeySource, MOST_AT_ONCE, PeerIdentity, 
 use crate::failure::{Context, Failure};
 use crate::units::counted;
 use lightseal_dtls::{Handle, Identity};
+use std::cell::Cell;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,6 +21,11 @@ use std::time::{Duration, Instant};
 
 /// How often the source is asked what has changed.
 const POLL: Duration = Duration::from_millis(250);
+
+thread_local! {
+    /// Whether this thread's engine looks up what a stored association needs, which no client waits for.
+    pub(super) static RESTORES: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Uses keys, and is told of them. Its methods may wait for locks that the engine holds while it looks
 /// keys up.
@@ -48,8 +54,6 @@ struct Shared {
     user: Mutex<Option<Arc<dyn KeyUser>>>,
     checks_now: AtomicBool,
     is_over: AtomicBool,
-    /// Whether the engine looks up keys of stored associations, which no client waits for.
-    is_restoring: AtomicBool,
 }
 
 impl Shared {
@@ -96,7 +100,6 @@ impl SourceLookup {
             user: Mutex::new(None),
             checks_now: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
-            is_restoring: AtomicBool::new(false),
         });
         let (name, rate) = (place.to_string(), args.key_lookups);
         let finder =
@@ -146,18 +149,9 @@ impl SourceLookup {
         Ok(KeyUse { lookup: Arc::clone(self), identity: used.clone(), handle })
     }
 
-    /// Says whether the engine looks up what stored associations need, which no client waits for.
-    pub(super) fn set_restoring(&self, is_restoring: bool) {
-        self.shared.is_restoring.store(is_restoring, Relaxed);
-    }
-
-    pub(super) fn is_restoring(&self) -> bool {
-        self.shared.is_restoring.load(Relaxed)
-    }
-
     /// What is known of an identity. If it is not known, its look-up begins.
     pub(super) fn look_up(&self, identity: &Identity) -> Told {
-        let is_stored = self.is_restoring();
+        let is_stored = RESTORES.get();
         let answer = self.shared.known().look_up(Instant::now(), identity, is_stored);
         if matches!(answer, Told::Later) && !is_stored {
             self.shared.work.notify_one();

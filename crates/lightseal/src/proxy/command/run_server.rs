@@ -12,6 +12,7 @@ use crate::proxy::routing::ids::IdForm;
 use crate::proxy::routing::router::Router;
 use crate::proxy::server::{self, ServerProxy};
 use crate::proxy::settings_reload::{Reread, RunningSettings};
+use crate::proxy::state;
 use crate::proxy::status::Status;
 use crate::proxy::store_command::{self, Opened};
 use crate::proxy::workers::{self, Workers};
@@ -26,7 +27,6 @@ use lightseal_service::lifecycle::Lifecycle;
 use std::cell::RefCell;
 use std::net::UdpSocket;
 use std::num::NonZeroUsize;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -131,7 +131,7 @@ pub(crate) async fn server(args: &ProxyServerArgs, reread: Reread) -> Result<(),
     let socket = status_socket::open(asked, "server", listen)?;
     let snapshot = snapshots(&proxy, &credentials, &lifecycle, ServerProxy::metrics);
     let drain_asked = Notify::new();
-    let mut running = pin!(async {
+    let mut running = Box::pin(async {
         let (report, drain) = (|| proxy.statistics(), || drain_asked.notify_one());
         tokio::select! {
             ended = proxy.run() => ended,
@@ -156,7 +156,7 @@ pub(crate) async fn server(args: &ProxyServerArgs, reread: Reread) -> Result<(),
     let keys_away = || credentials.lookup().and_then(|lookup| lookup.obstacle());
     let cut_off = || proxy.cut_off().or_else(keys_away);
     let around = Around { lifecycle: &lifecycle, destination: &behind, cut_off: &cut_off };
-    until_stopped(&mut signals, &mut running, reports, drains, around).await?;
+    until_stopped(&mut signals, &mut running.as_mut(), reports, drains, around).await?;
     lifecycle.stop();
     let leaving = Arc::clone(&proxy);
     let leaving = tokio::task::spawn_blocking(move || leaving.leave_fleet());
@@ -165,7 +165,10 @@ pub(crate) async fn server(args: &ProxyServerArgs, reread: Reread) -> Result<(),
         left = leaving => left.context("--store")?,
     }
     let last = proxy.statistics();
-    if proxy.save_all() {
+    if proxy.has_store() {
+        // Nobody is answered while associations are left to the next process.
+        drop(running);
+        proxy.save_all();
         return stopped(stats_file, last);
     }
     proxy.close_all();
@@ -209,6 +212,10 @@ fn listen(
         return Err(Failure::new(format_args!(
             "--workers needs --connection-ids {least} or more, or off"
         )));
+    }
+    let most = state::MOST_WORKERS;
+    if router.is_some() && args.workers.get() > most {
+        return Err(Failure::new(format_args!("--store takes at most --workers {most}")));
     }
     let fleet = router.map(|router| Arc::clone(router.form()));
     let bound = workers::listen(address, args.workers, id_bytes, fleet);

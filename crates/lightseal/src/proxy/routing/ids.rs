@@ -88,7 +88,9 @@ impl IdForm {
 #[derive(Debug)]
 pub(crate) struct Ids {
     form: Arc<IdForm>,
-    worker: u8,
+    worker: usize,
+    /// The number of the node's workers.
+    workers: usize,
     /// The slots that are this node's.
     slots: Arc<RwLock<Vec<Slot>>>,
 }
@@ -96,12 +98,13 @@ pub(crate) struct Ids {
 impl Ids {
     /// Draws the IDs of a node's first worker.
     pub(crate) fn new(form: Arc<IdForm>) -> Self {
-        Self { form, worker: 0, slots: Arc::default() }
+        Self { form, worker: 0, workers: 1, slots: Arc::default() }
     }
 
-    /// Draws the IDs of another worker of the node.
-    pub(crate) fn of_worker(&self, worker: u8) -> Self {
-        Self { form: Arc::clone(&self.form), worker, slots: Arc::clone(&self.slots) }
+    /// Draws the IDs of one of several workers of the node.
+    pub(crate) fn of_worker(&self, worker: usize, workers: usize) -> Self {
+        let (form, slots) = (Arc::clone(&self.form), Arc::clone(&self.slots));
+        Self { form, worker, workers, slots }
     }
 
     /// Whether there is a slot for a new association.
@@ -118,8 +121,9 @@ impl Ids {
 impl ConnectionIdGenerator for Ids {
     fn generate(&self, rng: &mut Random, former: Option<&[u8]>, id: &mut [u8]) {
         rng.fill(id);
-        // An association stays in its slot, also if its worker has another number since a restart.
-        let slot = match former.and_then(|former| self.form.place(former)) {
+        // An association stays in its slot.
+        let former = former.and_then(|former| self.form.place(former));
+        let slot = match former {
             Some(place) => place.slot,
             None => {
                 let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
@@ -127,8 +131,16 @@ impl ConnectionIdGenerator for Ids {
                 slots.get(at).copied().unwrap_or_default()
             }
         };
-        self.form.write(Place { slot, worker: self.worker }, id);
+        let worker = byte(former.map(|place| place.worker), self.worker, self.workers);
+        self.form.write(Place { slot, worker }, id);
     }
+}
+
+/// The byte with which an ID names a worker: that of the association's ID before, if it leads to the
+/// same one of `count` workers. It then also does where there are more workers.
+pub(crate) fn byte(former: Option<u8>, worker: usize, count: usize) -> u8 {
+    let same = former.filter(|former| usize::from(*former) % count == worker);
+    same.unwrap_or(worker as u8)
 }
 
 #[cfg(test)]
@@ -146,7 +158,7 @@ mod tests {
         let rng = &mut Random::insecure(1);
         for form in [IdForm::Clear, IdForm::scrambled(&[7; 16])] {
             let form = Arc::new(form);
-            let ids = Ids::new(Arc::clone(&form)).of_worker(3);
+            let ids = Ids::new(Arc::clone(&form)).of_worker(3, 8);
             ids.set_slots(vec![9, 200]);
             let mut slots = Vec::new();
             for _ in 0..50 {
@@ -172,7 +184,7 @@ mod tests {
     #[test]
     fn scrambled_ids_of_one_slot_have_nothing_in_common() {
         let rng = &mut Random::insecure(2);
-        let ids = Ids::new(Arc::new(IdForm::scrambled(&[7; 16]))).of_worker(0);
+        let ids = Ids::new(Arc::new(IdForm::scrambled(&[7; 16]))).of_worker(0, 1);
         ids.set_slots(vec![5]);
         let drawn: Vec<_> = (0..200).map(|_| drawn(&ids, rng, None)).collect();
         for at in 1..8 {

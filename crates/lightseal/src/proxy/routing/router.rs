@@ -102,9 +102,9 @@ impl Router {
         })
     }
 
-    /// Draws the connection IDs of a worker of this node.
-    pub(crate) fn ids(&self, worker: u8) -> Arc<Ids> {
-        Arc::new(self.ids.of_worker(worker))
+    /// Draws the connection IDs of one of the workers of this node.
+    pub(crate) fn ids(&self, worker: usize, workers: usize) -> Arc<Ids> {
+        Arc::new(self.ids.of_worker(worker, workers))
     }
 
     /// What connection IDs look like.
@@ -287,7 +287,7 @@ mod tests {
             }
             // An ID that node 1 has drawn, in a record of DTLS 1.3.
             let mut id = [0; 8];
-            one.ids(0).generate(&mut Random::insecure(1), None, &mut id);
+            one.ids(0, 1).generate(&mut Random::insecure(1), None, &mut id);
             let Some(Place { slot, .. }) = form.place(&id) else { panic!("an ID with a place") };
             assert!(usize::from(slot) < SLOTS / 2);
             let record = [&[0x3e][..], &id, &[9; 40]].concat();

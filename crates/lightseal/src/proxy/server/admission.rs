@@ -1,6 +1,7 @@
 //! Which clients get an association, and when the proxy takes no more of them.
 
 use super::ServerProxy;
+use super::flows::Full;
 use super::host::ServerHost;
 use crate::proxy::limits::{Limits, Refusal};
 use crate::proxy::workers::Workers;
@@ -48,25 +49,37 @@ impl ServerHost {
         client: (Handle, SocketAddr),
         identity: &Arc<str>,
     ) -> bool {
+        let (handle, _) = client;
         let associations = &self.associations;
         // When a flow of another worker was active is not known here: it ends first.
         let quiet = |handle: &Handle| associations.get(*handle).map(|of| of.active_at);
         let place = self.common.ledger().complete(now, client, identity, quiet);
-        match place {
-            Ok(None) => {}
-            Ok(Some(gives_way)) => self.end_for_another(gives_way),
+        let gives_way = match place {
+            Ok(gives_way) => gives_way,
             Err(refusal) => {
                 self.common.totals.count_refused(refusal, &format_args!("{identity}: {refusal}"));
                 return false;
             }
-        }
+        };
         let max = self.common.max_flows();
-        if self.common.flows.get() >= max && !self.make_room(now, identity) {
+        let place = {
+            let mut flows = self.common.flows();
+            // It gives its place to this one.
+            if let Some(handle) = gives_way {
+                flows.remove(handle, identity);
+            }
+            flows.take_place(now, (handle, identity), max, quiet)
+        };
+        let gives_way = gives_way.into_iter().chain(place.unwrap_or_default());
+        for handle in gives_way {
+            self.end(handle);
+            self.common.totals.gave_way.one();
+        }
+        if place == Err(Full) {
             let why = format_args!("{max} flows are open (--max-flows)");
             self.common.totals.count_refused(Refusal::Flows, &why);
-            return false;
         }
-        true
+        place.is_ok()
     }
 
     /// Ends flows beyond the limit of their network that have replaced no other flow.
@@ -77,25 +90,6 @@ impl ServerHost {
             self.end(handle);
             self.common.totals.count_refused_client(Refusal::FlowsOfNetwork, peer);
         }
-    }
-
-    /// Ends an association of the identity that has most of them, to make room for one of
-    /// `newcomer`. Returns `false` if no identity has enough more than `newcomer`.
-    fn make_room(&mut self, now: Instant, newcomer: &Arc<str>) -> bool {
-        let all = self.associations.iter();
-        let owners = all.map(|(handle, association)| (handle, Arc::clone(&association.identity)));
-        let active = |handle: &Handle| self.associations.get(*handle).map(|of| of.active_at);
-        let gives_way = self.shares.who_gives_way(now, newcomer, owners, active);
-        gives_way.is_some_and(|handle| {
-            self.end_for_another(handle);
-            true
-        })
-    }
-
-    /// Ends an association so that another one gets its place.
-    fn end_for_another(&mut self, handle: Handle) {
-        self.end(handle);
-        self.common.totals.gave_way.one();
     }
 
     /// Ends an association, of whichever worker it is.

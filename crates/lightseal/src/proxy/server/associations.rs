@@ -18,6 +18,9 @@ use std::time::Duration;
 /// opened as soon as the engine has no more events.
 pub(super) const MOST_EARLY: usize = 16;
 
+/// How many entries about associations that have ended are kept at least.
+const SPARE_LOOKS: usize = 1024;
+
 #[derive(Debug)]
 pub(super) struct Association {
     pub(super) peer: SocketAddr,
@@ -79,18 +82,20 @@ impl Associations {
     }
 
     pub(super) fn insert(&mut self, handle: Handle, association: Association) {
+        self.common.flows().add(handle, &association.identity);
         self.looks.push(Reverse((association.active_at + self.idle_timeout, handle)));
-        if self.all.insert(handle, association).is_none() {
-            self.common.flows.add(1);
+        self.all.insert(handle, association);
+        // Entries of associations that have ended wait for their time.
+        if self.looks.len() > 2 * self.all.len() + SPARE_LOOKS {
+            let all = &self.all;
+            self.looks.retain(|Reverse((_, handle))| all.contains_key(handle));
         }
     }
 
     pub(super) fn remove(&mut self, handle: Handle) -> Option<Association> {
-        let removed = self.all.remove(&handle);
-        if removed.is_some() {
-            self.common.flows.take(1);
-        }
-        removed
+        let removed = self.all.remove(&handle)?;
+        self.common.flows().remove(handle, &removed.identity);
+        Some(removed)
     }
 
     pub(super) fn get(&self, handle: Handle) -> Option<&Association> {
@@ -129,11 +134,5 @@ impl Associations {
             self.looks.push(Reverse((idle_at, handle)));
         }
         None
-    }
-}
-
-impl Drop for Associations {
-    fn drop(&mut self) {
-        self.common.flows.take(self.all.len());
     }
 }

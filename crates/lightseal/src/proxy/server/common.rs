@@ -1,6 +1,7 @@
 //! What all workers of a server proxy share. A worker takes these locks under its engine's lock, and
-//! never an engine's lock under one of these, but for a short look at [`Common::state`] at the start.
+//! never an engine's lock under one of these.
 
+use super::flows::Flows;
 use crate::proxy::counters::Totals;
 use crate::proxy::limits::{Ledger, Limits};
 use crate::proxy::source_address::SourceAddresses;
@@ -8,35 +9,12 @@ use crate::proxy::state::State;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A number that goes up and down.
-#[derive(Debug, Default)]
-pub(super) struct Level(AtomicUsize);
-
-impl Level {
-    pub(super) fn add(&self, count: usize) {
-        self.0.fetch_add(count, Relaxed);
-    }
-
-    pub(super) fn take(&self, count: usize) {
-        self.0.fetch_sub(count, Relaxed);
-    }
-
-    pub(super) fn get(&self) -> usize {
-        self.0.load(Relaxed)
-    }
-
-    fn set(&self, count: usize) {
-        self.0.store(count, Relaxed);
-    }
-}
-
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) totals: Totals,
-    /// The number of complete associations.
-    pub(super) flows: Level,
-    /// The most of them.
-    max_flows: Level,
+    flows: Mutex<Flows>,
+    /// The most flows.
+    max_flows: AtomicUsize,
     /// Whether no new clients are taken any more.
     draining: AtomicBool,
     ledger: Mutex<Ledger>,
@@ -46,26 +24,29 @@ pub(super) struct Common {
 
 impl Common {
     pub(super) fn new(limits: Limits, max_flows: usize, sources: Option<SourceAddresses>) -> Self {
-        let common = Self {
+        Self {
             totals: Totals::default(),
-            flows: Level::default(),
-            max_flows: Level::default(),
+            flows: Mutex::default(),
+            max_flows: AtomicUsize::new(max_flows),
             draining: AtomicBool::new(false),
             ledger: Mutex::new(Ledger::new(limits)),
             sources: Mutex::new(sources),
             state: Mutex::default(),
-        };
-        common.max_flows.set(max_flows);
-        common
+        }
     }
 
-    /// The most complete associations.
+    /// The flows of all workers.
+    pub(super) fn flows(&self) -> MutexGuard<'_, Flows> {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The most flows.
     pub(super) fn max_flows(&self) -> usize {
-        self.max_flows.get()
+        self.max_flows.load(Relaxed)
     }
 
     pub(super) fn set_max_flows(&self, max_flows: usize) {
-        self.max_flows.set(max_flows);
+        self.max_flows.store(max_flows, Relaxed);
     }
 
     pub(super) fn drains(&self) -> bool {

@@ -7,7 +7,6 @@ use crate::credential;
 use crate::proxy::deliveries::Deliveries;
 use crate::proxy::limits::Refusal;
 use crate::proxy::loops::{self, EphemeralPorts};
-use crate::proxy::shares::Shares;
 use crate::proxy::state::InUse;
 use crate::proxy::workers::{Overflow, Workers};
 use crate::proxy::{described, unshared};
@@ -55,24 +54,29 @@ pub(super) struct ServerHost {
     pub(super) misses_service: bool,
     /// What the engine wants to be stored.
     pub(super) saves: Vec<(Handle, Box<SavedAssociation>)>,
-    /// The generations of cookies and tickets that the fleet shares, in a fleet.
-    pub(super) cookie_generation: Option<u64>,
-    pub(super) ticket_generation: Option<u8>,
-    /// Which secrets of the fleet are in use.
-    pub(super) secrets: Option<InUse>,
+    /// The generations of the secrets that this worker shares with others.
+    pub(super) generations: Generations,
     /// Associations whose keepalive is to be answered.
     pub(super) answers: Vec<Handle>,
     /// Messages for the service.
     pub(super) deliveries: Deliveries<UdpSocket>,
     /// Associations that are to be closed because there is no room for them.
     pub(super) refused: Vec<Handle>,
-    pub(super) shares: Shares,
     /// Associations whose identities have no address yet, by identity.
     pub(super) addressless: HashMap<Arc<str>, Vec<(Handle, Option<u16>)>>,
     /// How many datagrams were received here and passed on to other workers.
     pub(super) passed_on: u64,
     /// How many refused handshakes have been logged so far.
     pub(super) refusals: u64,
+}
+
+/// The generations of the secrets that an endpoint shares with others; `None` if it shares none.
+#[derive(Debug, Default)]
+pub(super) struct Generations {
+    pub(super) cookies: Option<u64>,
+    pub(super) tickets: Option<u64>,
+    /// Which secrets of the fleet are in use.
+    pub(super) secrets: Option<InUse>,
 }
 
 impl EngineHost<Endpoint> for ServerHost {

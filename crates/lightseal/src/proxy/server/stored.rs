@@ -11,17 +11,17 @@ use crate::failure::Failure;
 use crate::proxy::fleet::slots::SlotMap;
 use crate::proxy::routing::router::{Passed, Router};
 use crate::proxy::state::{
-    Adopted, Attempt, COOKIE_GENERATION, FleetTickets, Flushed, Host, OpenState, Refused, Row,
-    State, Written,
+    Adopted, Attempt, Flushed, Host, OpenState, Refused, Row, State, Written,
 };
 use crate::proxy::workers::Workers;
 use lightseal_core::Instant;
-use lightseal_dtls::{Endpoint, Engine, Handle, RestoreError, SavedAssociation};
+use lightseal_dtls::{Endpoint, Handle, RestoreError, SavedAssociation};
 use lightseal_net::address::Named;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// How long the associations of slots that move may take to be written.
 const HAND_OVER: Duration = Duration::from_secs(5);
@@ -42,7 +42,8 @@ impl ServerProxy {
     ///
     /// If the store cannot be read.
     pub(crate) fn take_over(&self, open: OpenState) -> Result<(), Failure> {
-        let place = Place { outers: Arc::downgrade(&self.outers), workers: self.workers.clone() };
+        let (outers, workers) = (Arc::downgrade(&self.outers), Arc::clone(&self.workers));
+        let place = Place { outers, workers, slots: self.slots };
         let node = self.options.router.as_ref().map(|router| {
             let (common, keys) = (Arc::downgrade(&self.common), self.options.keys.clone());
             let (place, router) = (place.clone(), Arc::clone(router));
@@ -75,14 +76,19 @@ impl ServerProxy {
         // Sockets are opened when all associations are there: the ports from which the service has
         // seen some of them are not given to others.
         self.each(|_, host, _| host.is_restoring = true);
-        let restore = |saved: &SavedAssociation, port| place.restore(saved, port);
-        let state = open.take_over(Box::new(confirm), node, restore, wait_for_keys)?;
+        let mut loads = place.loads();
+        let restore = |saved: &SavedAssociation, port| place.restore(saved, port, &mut loads);
+        let (state, member) = open.take_over(Box::new(confirm), restore, wait_for_keys)?;
         *self.common.state() = Some(state);
         self.each(|endpoint, host, now| {
             host.share_secrets(endpoint, now);
             host.is_restoring = false;
         });
-        Ok(())
+        // It may be given associations at once.
+        match (self.common.state().as_mut(), member, node) {
+            (Some(state), Some(member), Some(node)) => state.join(member, node),
+            _ => Ok(()),
+        }
     }
 
     /// Takes what other nodes pass on.
@@ -90,10 +96,10 @@ impl ServerProxy {
         let Some(router) = &self.options.router else { return std::future::pending().await };
         let take = |passed: Passed<'_>| {
             let Some(first) = self.outers.first() else { return };
-            first.call(|endpoint, host, now| {
+            first.batch(|batch| {
                 passed.for_each(|addresses, datagram| {
-                    if !host.is_passed_on(addresses, datagram) {
-                        endpoint.handle_datagram_on(now, addresses, datagram);
+                    if !batch.host().is_passed_on(addresses, datagram) {
+                        batch.handle_datagram(addresses, datagram);
                     }
                 });
             });
@@ -115,9 +121,14 @@ impl ServerProxy {
         }
     }
 
-    /// Stores all associations for the next run, and closes those that are not stored. Without a store
-    /// nothing happens, and `false` is returned.
-    pub(crate) fn save_all(&self) -> bool {
+    /// Whether associations are stored.
+    pub(crate) fn has_store(&self) -> bool {
+        self.common.state().is_some()
+    }
+
+    /// Stores all associations for the next run, and closes those that are not stored. The proxy must not
+    /// run any more.
+    pub(crate) fn save_all(&self) {
         self.each(|endpoint, host, now| {
             let handles: Vec<_> = endpoint.connections().map(|(handle, _)| handle).collect();
             host.save_some(endpoint, now, &handles);
@@ -127,27 +138,54 @@ impl ServerProxy {
         if let Some(state) = &state {
             state.flush();
         }
-        state.is_some()
     }
 }
 
-/// Where stored associations are restored: at the workers that their peers' records come to.
+/// Where stored associations are restored: at the workers that their peers' records come to, unless
+/// these have no session slots left.
 #[derive(Clone)]
 struct Place {
     outers: Outers,
     workers: Arc<Workers>,
+    /// The session slots of each worker.
+    slots: Option<NonZeroUsize>,
 }
 
 impl Place {
-    /// The worker to which the records of a stored association come.
-    fn worker_of(&self, saved: &SavedAssociation) -> Result<usize, RestoreError> {
-        let (peer, id) = saved.route()?;
-        let by_id = id.and_then(|id| self.workers.of_id(&id));
-        Ok(by_id.unwrap_or_else(|| self.workers.of_restored(peer)))
+    /// The number of associations of each worker.
+    fn loads(&self) -> Vec<usize> {
+        let outers = self.outers.upgrade();
+        let outers = outers.iter().flat_map(|outers| outers.iter());
+        outers.map(|outer| outer.call(|endpoint, _, _| endpoint.open_connections())).collect()
     }
 
-    fn restore(&self, saved: &SavedAssociation, service_port: u16) -> Result<Handle, Refused> {
-        let worker = self.worker_of(saved)?;
+    /// The worker at which an association is restored, which is added to its load.
+    fn worker_of(
+        &self,
+        saved: &SavedAssociation,
+        loads: &mut [usize],
+    ) -> Result<usize, RestoreError> {
+        let (peer, ids) = saved.route()?;
+        let own = self.workers.of_route(peer, &ids);
+        let is_full = |load: &usize| self.slots.is_some_and(|slots| *load >= slots.get());
+        let worker = match loads.get(own).is_some_and(is_full) {
+            true => (0..loads.len()).min_by_key(|at| loads[*at]).unwrap_or(own),
+            false => own,
+        };
+        if let Some(load) = loads.get_mut(worker) {
+            *load += 1;
+        }
+        self.workers.note(peer, &ids, worker);
+        Ok(worker)
+    }
+
+    fn restore(
+        &self,
+        saved: &SavedAssociation,
+        service_port: u16,
+        loads: &mut [usize],
+    ) -> Result<Handle, Refused> {
+        let worker = self.worker_of(saved, loads)?;
         let outers = self.outers.upgrade();
         let outer = outers.as_ref().and_then(|outers| outers.get(worker));
         let outer = outer.ok_or_else(|| Refused::for_now("the proxy ends"))?;
@@ -189,9 +227,10 @@ impl Node {
     fn adopt_some(&self, rows: Vec<Row>, attempt: Attempt) -> (u64, Vec<Row>) {
         let (mut adopted, mut waiting) = (0, Vec::new());
         let mut by_worker = BTreeMap::<usize, Vec<Row>>::new();
+        let mut loads = self.place.loads();
         for row in rows {
             // Whoever gets a damaged row finds that it is.
-            let worker = row.saved().and_then(|saved| self.place.worker_of(saved).ok());
+            let worker = row.saved().and_then(|saved| self.place.worker_of(saved, &mut loads).ok());
             by_worker.entry(worker.unwrap_or(0)).or_default().push(row);
         }
         let (Some(outers), Some(common)) = (self.place.outers.upgrade(), self.common.upgrade())
@@ -288,7 +327,7 @@ impl ServerHost {
         service_port: u16,
     ) -> Result<Handle, Refused> {
         let max = self.common.max_flows();
-        if self.common.flows.get() >= max {
+        if self.common.flows().count() >= max {
             let why = format_args!("{max} flows are open (--max-flows)");
             return Err(Refused::for_now(why));
         }
@@ -326,34 +365,6 @@ impl ServerHost {
                 self.ended_elsewhere(*handle);
             } else if let Some(mut connection) = endpoint.connection_mut(*handle) {
                 connection.close(now);
-            }
-        }
-    }
-
-    /// Has the endpoint make cookies and tickets of the fleet's current generations.
-    pub(super) fn share_secrets(&mut self, endpoint: &mut Endpoint, now: Instant) {
-        let state = self.common.state();
-        let Some(state) = state.as_ref() else { return };
-        let Some(keys) = state.keys() else { return };
-        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let in_use = keys.in_use(time);
-        if self.secrets.replace(in_use) != Some(in_use) {
-            (self.cookie_generation, self.ticket_generation) = (None, None);
-            if let Some(router) = &self.options.router {
-                router.set_secrets(&keys.envelopes(time));
-            }
-        }
-        let generation = time.as_secs() / COOKIE_GENERATION.as_secs();
-        if self.cookie_generation.replace(generation) != Some(generation) {
-            endpoint.share_cookies(now, generation, |of, secret| keys.cookies(of, secret));
-        }
-        let secrets = FleetTickets::new(Arc::clone(keys));
-        let generation = secrets.generation(time);
-        if self.ticket_generation.replace(generation) != Some(generation) {
-            let process = process(state.incarnation(), self.number);
-            let shared = endpoint.share_tickets(Arc::new(secrets), generation, process);
-            if let Err(error) = shared {
-                tracing::warn!("tickets are this node's alone: {error}");
             }
         }
     }
@@ -408,10 +419,4 @@ impl ServerHost {
         let service = self.associations.get(handle).and_then(|of| of.service.as_ref());
         service.and_then(Service::local_addr).map_or(0, |local| local.port())
     }
-}
-
-/// The number under which a worker makes the fleet's tickets. Runs have 16 bits of it: as many begin
-/// in no week, after which the secret is another one.
-const fn process(incarnation: u32, worker: usize) -> u32 {
-    (incarnation & 0xffff) << 8 | worker as u32
 }

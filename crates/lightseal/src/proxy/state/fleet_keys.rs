@@ -15,8 +15,12 @@ const TICKET_GENERATION: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long a generation of cookies lasts that all nodes of a fleet make.
 pub(crate) const COOKIE_GENERATION: Duration = Duration::from_secs(60);
 
-/// The bits of a ticket's generation that count weeks. Those above count secrets.
-const WEEK_BITS: u32 = 5;
+/// What a ticket is marked with: two bits of the week, two of the secret's number, and the worker of the
+/// node that made it. Of weeks and secrets few are known at a time.
+const KNOWN_BITS: u32 = 2;
+
+/// The most workers of a node: there are as many marks for them.
+pub(crate) const MOST_WORKERS: u8 = 1 << (u8::BITS - 2 * KNOWN_BITS);
 
 /// A secret of the fleet, from which keys are derived.
 pub(super) struct FleetSecret {
@@ -39,9 +43,10 @@ impl FleetSecret {
         secret
     }
 
-    /// What tickets made under this secret in a week are marked with.
+    /// What tickets made under this secret in a week are marked with, beside the worker.
     const fn ticket_mark(&self, week: u64) -> u8 {
-        (self.number << WEEK_BITS) as u8 | (week % (1 << WEEK_BITS)) as u8
+        let mask = (1 << KNOWN_BITS) - 1;
+        (self.number as u8 & mask) << KNOWN_BITS | week as u8 & mask
     }
 }
 
@@ -56,18 +61,20 @@ impl FleetTickets {
         Self { keys }
     }
 
-    /// The generation at this time since 1970.
-    pub(crate) fn generation(&self, time: Duration) -> u8 {
-        self.keys.with_current(time, |current| current.ticket_mark(week(time)))
+    /// The generation at this time since 1970, and the worker that makes tickets in it.
+    pub(crate) fn generation(&self, time: Duration, worker: usize) -> u8 {
+        let mark = self.keys.with_current(time, |current| current.ticket_mark(week(time)));
+        (worker as u8) << (2 * KNOWN_BITS) | mark
     }
 
     fn secret_at(&self, time: Duration, generation: u8, secret: &mut [u8; 32]) -> bool {
         let now = week(time);
+        let mark = generation & ((1 << (2 * KNOWN_BITS)) - 1);
         // The clock of another node may be ahead.
         let weeks = [now, now.saturating_sub(1), now + 1];
         let secrets = self.keys.secrets.read().unwrap_or_else(PoisonError::into_inner);
         for of in secrets.iter().rev() {
-            if let Some(week) = weeks.into_iter().find(|week| of.ticket_mark(*week) == generation) {
+            if let Some(week) = weeks.into_iter().find(|week| of.ticket_mark(*week) == mark) {
                 of.derive(&[b"lightseal fleet: tickets", &week.to_be_bytes()], secret);
                 return true;
             }
@@ -205,7 +212,7 @@ mod tests {
         let tickets = FleetTickets::new(Arc::new(keys(&[0])));
         let at = |generation: u32| TICKET_GENERATION * generation;
         let secret = |time, generation: u32| {
-            let (mark, mut secret) = (tickets.generation(at(generation)), [0; 32]);
+            let (mark, mut secret) = (tickets.generation(at(generation), 0), [0; 32]);
             tickets.secret_at(time, mark, &mut secret).then_some(secret)
         };
         let then = secret(at(3000), 3000);
@@ -217,6 +224,12 @@ mod tests {
             assert_eq!(secret(at(now), 3000), None, "{now}");
         }
         assert_ne!(secret(at(3000), 3001), then);
+        // Each worker makes tickets under a mark of its own, and all of them open all.
+        let (first, last) = (0, usize::from(MOST_WORKERS) - 1);
+        let marks = [first, last].map(|worker| tickets.generation(at(3000), worker));
+        assert_ne!(marks[0], marks[1]);
+        let mut of_last = [0; 32];
+        assert!(tickets.secret_at(at(3001), marks[1], &mut of_last) && Some(of_last) == then);
     }
 
     #[test]
@@ -236,7 +249,7 @@ mod tests {
         assert_ne!(cookies(&both, minute), cookies(&former, minute));
         // Tickets of one week under two secrets have different names, and both are opened.
         let (old, new) = (FleetTickets::new(former), FleetTickets::new(both));
-        let [issued, next] = [old.generation(before), new.generation(after)];
+        let [issued, next] = [old.generation(before, 0), new.generation(after, 0)];
         assert_ne!(issued, next);
         let open = |tickets: &FleetTickets, generation| {
             let mut secret = [0; 32];

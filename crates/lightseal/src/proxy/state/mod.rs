@@ -22,7 +22,7 @@ mod row;
 mod store;
 mod writer;
 
-pub(crate) use fleet_keys::{COOKIE_GENERATION, FleetKeys, FleetTickets, InUse};
+pub(crate) use fleet_keys::{COOKIE_GENERATION, FleetKeys, FleetTickets, InUse, MOST_WORKERS};
 pub(crate) use key::StateKey;
 pub(crate) use postgres::DatabaseArgs;
 pub(crate) use postgres::member::{Host, MemberHandle};
@@ -108,9 +108,9 @@ impl OpenState {
     }
 
     /// Calls `restore` with each association in the store and the port from which the service saw it,
-    /// and begins to write. What `restore` refuses for good is removed. `host` serves a node of a
-    /// fleet from then on. `wait_for_keys` waits for the keys that `restore` looks up, which it is
-    /// then called with again.
+    /// and begins to write. What `restore` refuses for good is removed. `wait_for_keys` waits for the
+    /// keys that `restore` looks up, which it is then called with again. In a fleet the node is returned
+    /// too, which is to begin when the proxy has the state ([`State::join`]).
     ///
     /// # Errors
     ///
@@ -118,10 +118,9 @@ impl OpenState {
     pub(crate) fn take_over(
         mut self,
         confirm: Confirm,
-        host: Option<Box<dyn Host>>,
         mut restore: impl FnMut(&SavedAssociation, u16) -> Result<Handle, Refused>,
         wait_for_keys: impl Fn(),
-    ) -> Result<State, Failure> {
+    ) -> Result<(State, Option<Member>), Failure> {
         let began = StdInstant::now();
         let name = self.store.name();
         let mut books = Books { verifier: self.verifier, ..Books::default() };
@@ -158,13 +157,10 @@ impl OpenState {
             writer.change(id, Change::Remove { revision }, None);
         }
         books.taken.log(&name);
-        let (mut member, mut keys) = (None, None);
-        if let (Some((of_fleet, fleet_keys)), Some(host)) = (self.fleet, host) {
-            member = Some(of_fleet.start(host).context(&name)?);
-            keys = Some(fleet_keys);
-        }
+        let (member, keys) = self.fleet.unzip();
         let lost_slots = BTreeSet::new();
-        Ok(State { name, writer, run, books, next, member, keys, lost_slots })
+        let state = State { name, writer, run, books, next, member: None, keys, lost_slots };
+        Ok((state, member))
     }
 }
 
@@ -314,6 +310,16 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Begins as a node of a fleet, which `host` serves.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no thread or descriptor left.
+    pub(crate) fn join(&mut self, member: Member, host: Box<dyn Host>) -> Result<(), Failure> {
+        self.member = Some(member.start(host).context(&self.name)?);
+        Ok(())
+    }
+
     /// Writes an association as the engine asks for it, and confirms that. Returns `false` if the
     /// association is not stored: a fleet does not find one without connection IDs again.
     pub(crate) fn save(

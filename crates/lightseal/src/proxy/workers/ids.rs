@@ -1,6 +1,6 @@
 //! Connection IDs that name a worker: its number in the first byte, and random bytes.
 
-use crate::proxy::routing::ids::IdForm;
+use crate::proxy::routing::ids::{IdForm, byte};
 use lightseal_dtls::{ConnectionIdGenerator, Random};
 use std::sync::Arc;
 
@@ -14,20 +14,23 @@ pub(crate) const LEAST_BYTES: u8 = 4;
 /// Draws the connection IDs of a worker.
 #[derive(Debug)]
 pub(super) struct WorkerIds {
-    worker: u8,
+    worker: usize,
+    count: usize,
 }
 
 impl WorkerIds {
-    pub(super) const fn new(worker: u8) -> Self {
-        Self { worker }
+    /// The IDs of one of `count` workers.
+    pub(super) const fn new(worker: usize, count: usize) -> Self {
+        Self { worker, count }
     }
 }
 
 impl ConnectionIdGenerator for WorkerIds {
-    fn generate(&self, rng: &mut Random, _: Option<&[u8]>, id: &mut [u8]) {
+    fn generate(&self, rng: &mut Random, former: Option<&[u8]>, id: &mut [u8]) {
         rng.fill(id);
         if let Some(first) = id.first_mut() {
-            *first = self.worker;
+            *first =
+                byte(former.and_then(|former| former.first().copied()), self.worker, self.count);
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use lightseal_core::AddressPair;
 use lightseal_dtls::Handle;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -21,17 +22,25 @@ pub(crate) struct Overflow;
 #[derive(Debug, Default)]
 pub(crate) struct Mail {
     bytes: Vec<u8>,
-    datagrams: Vec<(AddressPair, Range<usize>)>,
+    datagrams: VecDeque<(AddressPair, Range<usize>)>,
     ends: Vec<Handle>,
 }
 
 impl Mail {
-    /// Gives each datagram to `deliver`, and forgets them.
-    pub(crate) fn for_each_datagram(&mut self, mut deliver: impl FnMut(AddressPair, &mut [u8])) {
-        for (addresses, range) in self.datagrams.drain(..) {
+    /// Gives up to `most` of the datagrams to `deliver`, and forgets them. Returns whether more are left.
+    pub(crate) fn deliver_some(
+        &mut self,
+        most: usize,
+        mut deliver: impl FnMut(AddressPair, &mut [u8]),
+    ) -> bool {
+        let count = self.datagrams.len().min(most);
+        for (addresses, range) in self.datagrams.drain(..count) {
             deliver(addresses, self.bytes.get_mut(range).unwrap_or_default());
         }
-        self.bytes.clear();
+        if self.datagrams.is_empty() {
+            self.bytes.clear();
+        }
+        !self.datagrams.is_empty()
     }
 
     /// The associations that are to end, which are forgotten.
@@ -39,7 +48,7 @@ impl Mail {
         self.ends.drain(..)
     }
 
-    const fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.datagrams.is_empty() && self.ends.is_empty()
     }
 }
@@ -63,7 +72,7 @@ impl Mailbox {
             return Err(Overflow);
         }
         mail.bytes.extend_from_slice(datagram);
-        mail.datagrams.push((addresses, start..start + datagram.len()));
+        mail.datagrams.push_back((addresses, start..start + datagram.len()));
         drop(mail);
         self.arrived.notify_one();
         Ok(())
@@ -104,17 +113,20 @@ mod tests {
             assert_eq!(mailbox.add(from, b"more"), Err(Overflow));
             mailbox.take(&mut mail).await;
             let mut expected = 0_usize;
-            mail.for_each_datagram(|addresses, datagram| {
+            let mut turns = 1;
+            while mail.deliver_some(100, |addresses, datagram| {
                 assert_eq!((addresses, &*datagram), (from, &expected.to_be_bytes()[..]));
                 expected += 1;
-            });
-            assert_eq!(expected, MOST_DATAGRAMS);
+            }) {
+                turns += 1;
+            }
+            assert_eq!((expected, turns), (MOST_DATAGRAMS, 11));
         }
         let long = vec![7; MOST_BYTES];
         mailbox.add(from, &long).unwrap();
         assert_eq!(mailbox.add(from, b"m"), Err(Overflow));
         mailbox.take(&mut mail).await;
-        mail.for_each_datagram(|_, datagram| assert_eq!(datagram.len(), MOST_BYTES));
+        assert!(!mail.deliver_some(1, |_, datagram| assert_eq!(datagram.len(), MOST_BYTES)));
         // Nothing more is there.
         let waits = tokio::time::timeout(Duration::from_millis(1), mailbox.take(&mut mail));
         assert!(waits.await.is_err());

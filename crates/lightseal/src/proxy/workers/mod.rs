@@ -16,7 +16,7 @@ mod tickets;
 
 use super::routing::ids::IdForm;
 use ids::{IdPlace, WorkerIds};
-use lightseal_core::AddressPair;
+use lightseal_core::{AddressPair, Random};
 use lightseal_dtls::tuning::{MOST_RENEWALS, MOST_UNSAVED_BYTES};
 use lightseal_dtls::{ConnectionId, ConnectionIdGenerator, Endpoint, Handle, TicketSecrets};
 use lightseal_net::socket_group::{self, SocketGroup, WorkerByte};
@@ -26,6 +26,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{SocketAddr, UdpSocket};
 use std::num::{NonZeroU8, NonZeroU32};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 use tickets::WorkerTickets;
 
@@ -75,9 +76,20 @@ pub(crate) struct Workers {
     by_sender: bool,
     /// Chooses the worker of a sender where the system does not.
     hasher: RandomState,
-    /// The workers of restored associations without connection IDs.
-    restored: RwLock<HashMap<SocketAddr, usize>>,
+    /// Restored associations whose records the system gives to other workers.
+    strays: RwLock<Strays>,
+    /// Whether there are some.
+    has_strays: AtomicBool,
     tickets: Arc<WorkerTickets>,
+}
+
+/// The workers of some restored associations, by what their records show. There are no more of them than
+/// were restored.
+#[derive(Debug, Default)]
+struct Strays {
+    /// By address, for associations without connection IDs.
+    peers: HashMap<SocketAddr, usize>,
+    ids: HashMap<ConnectionId, usize>,
 }
 
 impl Workers {
@@ -88,8 +100,11 @@ impl Workers {
             id_bytes: id_bytes.into(),
             by_sender: group.by_sender,
             hasher: RandomState::new(),
-            restored: RwLock::default(),
-            tickets: Arc::new(WorkerTickets::new()?),
+            strays: RwLock::default(),
+            has_strays: AtomicBool::new(false),
+            tickets: Arc::new(WorkerTickets::new(
+                Random::from_os().map_err(std::io::Error::other)?,
+            )),
         })
     }
 
@@ -119,14 +134,17 @@ impl Workers {
     /// Draws the connection IDs of a worker; `None` if any will do.
     pub(crate) fn ids_of(&self, worker: usize) -> Option<Arc<dyn ConnectionIdGenerator>> {
         let ids = self.count() > 1 && self.id_bytes > 0;
-        ids.then(|| Arc::new(WorkerIds::new(worker as u8)) as Arc<dyn ConnectionIdGenerator>)
+        ids.then(|| {
+            Arc::new(WorkerIds::new(worker, self.count())) as Arc<dyn ConnectionIdGenerator>
+        })
     }
 
-    /// The secret of tickets that all workers accept, and its generation; `None` if there is only one
-    /// worker.
-    pub(crate) fn tickets(&self) -> Option<(Arc<dyn TicketSecrets>, u8)> {
-        let tickets = (self.count() > 1).then(|| Arc::clone(&self.tickets));
-        tickets.map(|tickets| (tickets as Arc<dyn TicketSecrets>, tickets::GENERATION))
+    /// The secrets of tickets that all workers accept, and the generation in which they are made now;
+    /// `None` if there is only one worker.
+    pub(crate) fn tickets(&self) -> Option<(Arc<dyn TicketSecrets>, u64)> {
+        let tickets = (self.count() > 1).then(|| Arc::clone(&self.tickets))?;
+        let generation = tickets.generation();
+        Some((tickets, generation))
     }
 
     /// The number of the first association of a worker.
@@ -140,22 +158,45 @@ impl Workers {
     }
 
     /// The worker whose association has this connection ID.
-    pub(crate) fn of_id(&self, id: &[u8]) -> Option<usize> {
+    fn of_id(&self, id: &[u8]) -> Option<usize> {
         self.place.worker(id).map(|worker| usize::from(worker) % self.count())
     }
 
-    /// The worker of a sender whose association has no connection ID, which is being restored.
-    pub(crate) fn of_restored(&self, peer: SocketAddr) -> usize {
-        let worker = self.of_sender(peer);
-        if self.by_sender && self.count() > 1 {
-            let mut restored = self.restored.write().unwrap_or_else(PoisonError::into_inner);
-            restored.insert(peer, worker);
+    /// The worker to which most records of an association come that is being restored: those with its
+    /// newest ID, or of its sender if it has none.
+    pub(crate) fn of_route(&self, peer: SocketAddr, ids: &[ConnectionId]) -> usize {
+        let by_id = ids.last().and_then(|id| self.of_id(id));
+        by_id.unwrap_or_else(|| self.of_sender(peer))
+    }
+
+    /// Notes the worker at which an association is restored, if some of its records come to others.
+    pub(crate) fn note(&self, peer: SocketAddr, ids: &[ConnectionId], worker: usize) {
+        if self.count() == 1 {
+            return;
         }
-        worker
+        let mut strays = self.strays.write().unwrap_or_else(PoisonError::into_inner);
+        if ids.is_empty() && (self.by_sender || self.of_sender(peer) != worker) {
+            strays.peers.insert(peer, worker);
+        }
+        let elsewhere = ids.iter().filter(|id| self.of_id(id) != Some(worker));
+        strays.ids.extend(elsewhere.map(|id| (*id, worker)));
+        self.has_strays.store(!strays.peers.is_empty() || !strays.ids.is_empty(), Relaxed);
     }
 
     fn of_sender(&self, peer: SocketAddr) -> usize {
         (self.hasher.hash_one(peer) % self.count() as u64) as usize
+    }
+
+    /// The worker of a restored association whose records come to another one.
+    fn stray(&self, peer: SocketAddr, id: Option<&[u8]>) -> Option<usize> {
+        if !self.has_strays.load(Relaxed) {
+            return None;
+        }
+        let strays = self.strays.read().unwrap_or_else(PoisonError::into_inner);
+        match id {
+            Some(id) => strays.ids.get(&ConnectionId::new(id)?).copied(),
+            None => strays.peers.get(&peer).copied(),
+        }
     }
 
     /// Another worker than `receiver` that a datagram is for, if it is for one.
@@ -164,14 +205,10 @@ impl Workers {
             return None;
         }
         let id = ConnectionId::of_datagram(datagram, self.id_bytes).filter(|id| !id.is_empty());
-        let owner = match id.and_then(|id| self.of_id(id)) {
-            Some(owner) => owner,
-            None if !self.by_sender => self.of_sender(peer),
-            None => {
-                let restored = self.restored.read().unwrap_or_else(PoisonError::into_inner);
-                *restored.get(&peer)?
-            }
-        };
+        let owner = self.stray(peer, id).or_else(|| match id.and_then(|id| self.of_id(id)) {
+            Some(owner) => Some(owner),
+            None => (!self.by_sender).then(|| self.of_sender(peer)),
+        })?;
         (owner != receiver).then_some(owner)
     }
 
@@ -220,7 +257,6 @@ pub(crate) fn parse_count(text: &str) -> Result<NonZeroU8, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lightseal_core::Random;
 
     const HERE: &str = "127.0.0.1:0";
 
@@ -258,11 +294,39 @@ mod tests {
         }
         let hello = [22; 60];
         assert_eq!(workers.other_owner(2, peer, &hello), None);
-        let restored = workers.of_restored(peer);
+        let restored = workers.of_route(peer, &[]);
+        workers.note(peer, &[], restored);
         for receiver in 0..3 {
             let owner = workers.other_owner(receiver, peer, &hello);
             assert_eq!(owner, Some(restored).filter(|worker| *worker != receiver));
         }
+    }
+
+    #[test]
+    fn all_ids_of_a_restored_association_lead_to_its_worker() {
+        let workers = workers(4, true);
+        let peer: SocketAddr = "192.0.2.1:7".parse().unwrap();
+        let id = |first| ConnectionId::new(&[first, 1, 2, 3, 4, 5, 6]).unwrap();
+        let ids = [id(3), id(6)];
+        let worker = workers.of_route(peer, &ids);
+        assert_eq!(worker, 2);
+        workers.note(peer, &ids, worker);
+        for id in &ids {
+            let record = [&[0x3f][..], id, &[9; 30]].concat();
+            assert_eq!(workers.other_owner(1, peer, &record), Some(worker));
+            assert_eq!(workers.other_owner(worker, peer, &record), None);
+        }
+        let another = [&[0x3f][..], &*id(7), &[9; 30]].concat();
+        assert_eq!(workers.other_owner(1, peer, &another), Some(3));
+        // Further IDs lead where the ones before do, also with eight workers again.
+        let next = |former: u8, worker| {
+            let mut id = [0; 7];
+            let former = [former, 9, 9, 9, 9, 9, 9];
+            let generator = workers.ids_of(worker).unwrap();
+            generator.generate(&mut Random::insecure(1), Some(&former), &mut id);
+            id[0]
+        };
+        assert_eq!((next(6, 2), next(3, 2)), (6, 2));
     }
 
     #[test]

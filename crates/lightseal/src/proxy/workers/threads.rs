@@ -62,10 +62,11 @@ impl Threads {
         for (number, runtime) in runtimes {
             let (work, tell, mut stopped) = (work.clone(), tell.clone(), stopped.clone());
             let run = move || {
-                runtime.get().block_on(async {
+                let mut end = End { tell, says: Some(Err(io::Error::other(PANICKED))) };
+                end.says = runtime.get().block_on(async {
                     tokio::select! {
-                        ended = work(number) => drop(tell.send(ended)),
-                        _ = stopped.changed() => {}
+                        ended = work(number) => Some(ended),
+                        _ = stopped.changed() => None,
                     }
                 });
             };
@@ -80,9 +81,26 @@ impl Threads {
     pub(crate) async fn ended(&mut self) -> io::Result<()> {
         match self.ended.recv().await {
             Some(ended) => ended,
-            // Each of them has ended without a word, or there is none.
-            None if self.handles.is_empty() => std::future::pending().await,
-            None => Err(io::Error::other("a worker has panicked")),
+            // There are no threads.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// What the proxy is told of a thread that has panicked. What it panicked with was shown then.
+const PANICKED: &str = "a worker has panicked";
+
+/// Tells how a thread has ended, however it ends.
+struct End {
+    tell: mpsc::UnboundedSender<io::Result<()>>,
+    says: Option<io::Result<()>>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if let Some(says) = self.says.take() {
+            // Nobody listens any more if all threads are to end.
+            let _ = self.tell.send(says);
         }
     }
 }
@@ -103,30 +121,36 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    #[tokio::test]
-    async fn a_failure_of_one_is_told_and_all_end_together() {
-        struct Leaves(Arc<AtomicUsize>);
-        impl Drop for Leaves {
-            fn drop(&mut self) {
-                self.0.fetch_add(1, Relaxed);
-            }
+    struct Leaves(Arc<AtomicUsize>);
+
+    impl Drop for Leaves {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Relaxed);
         }
-        let left = Arc::new(AtomicUsize::new(0));
-        let runtimes = (1..4).map(|number| (number, WorkerRuntime::new().unwrap()));
-        let counted = Arc::clone(&left);
-        let mut threads = Threads::start(runtimes, move |number| {
-            let leaves = Leaves(Arc::clone(&counted));
-            async move {
-                let _leaves = leaves;
-                match number {
-                    2 => Err(io::Error::other("no more")),
-                    _ => std::future::pending().await,
+    }
+
+    #[tokio::test]
+    async fn a_failure_or_panic_of_one_is_told_and_all_end_together() {
+        for panics in [false, true] {
+            let left = Arc::new(AtomicUsize::new(0));
+            let runtimes = (1..4).map(|number| (number, WorkerRuntime::new().unwrap()));
+            let counted = Arc::clone(&left);
+            let mut threads = Threads::start(runtimes, move |number| {
+                let leaves = Leaves(Arc::clone(&counted));
+                async move {
+                    let _leaves = leaves;
+                    match number {
+                        2 if panics => panic!("this is the test's"),
+                        2 => Err(io::Error::other("no more")),
+                        _ => std::future::pending().await,
+                    }
                 }
-            }
-        })
-        .unwrap();
-        assert_eq!(threads.ended().await.unwrap_err().to_string(), "no more");
-        drop(threads);
-        assert_eq!(left.load(Relaxed), 3);
+            })
+            .unwrap();
+            let expected = if panics { PANICKED } else { "no more" };
+            assert_eq!(threads.ended().await.unwrap_err().to_string(), expected);
+            drop(threads);
+            assert_eq!(left.load(Relaxed), 3);
+        }
     }
 }
