@@ -160,6 +160,7 @@ impl Session {
         let relay = Arc::new(Relay::new(loopback()?, relay_settings));
         let config = ClientConfig::with(psk, settings).context("settings")?;
         let options = client::ClientProxyOptions {
+            merges_ports: false,
             list: None,
             server: at(relay.local_addr().context("relay")?),
             max_flows: 1,

@@ -89,6 +89,10 @@ pub(crate) struct ProxyClientArgs {
     /// connection IDs and the server is a server proxy.
     #[arg(long)]
     pub(crate) socket_per_flow: bool,
+    /// Carry what all ports of one local address send over one flow. Answers go to the port that sent
+    /// last. For programs that use another port each time, which would need a handshake each time.
+    #[arg(long)]
+    pub(crate) flow_per_host: bool,
     /// Do not test the key with a handshake at the start.
     #[arg(long)]
     pub(crate) no_check: bool,

@@ -74,6 +74,8 @@ pub(crate) struct ClientProxyOptions {
     pub(crate) keepalive: Option<Duration>,
     /// Whether flows share sockets where they can.
     pub(crate) shares_sockets: bool,
+    /// Whether all ports of one local address have one flow.
+    pub(crate) merges_ports: bool,
     /// The access list, which knows whom it has refused.
     pub(crate) list: Option<Arc<AccessList>>,
 }
@@ -361,7 +363,10 @@ impl ClientProxy {
             done => done?,
         }
         let flows = self.flows();
-        let known = (0..batch.len()).map(|at| flows.open.get(&batch.addresses(at)?).cloned());
+        let known = (0..batch.len()).map(|at| {
+            let application = self.application(batch.addresses(at)?);
+            flows.open.get(&application).cloned()
+        });
         let known: Vec<_> = known.collect();
         drop(flows);
         let mut at = 0;
@@ -400,10 +405,11 @@ impl ClientProxy {
         while let Some(flow) = known.get(at).and_then(Option::as_ref)
             && Arc::ptr_eq(&flow.lane, lane)
         {
+            let port = batch.addresses(at).map_or(0, |from| from.peer.port());
             let payload = batch.payload(at);
             if payload.is_empty() {
                 self.totals().empty.one();
-            } else if self.send(sending, flow.handle, payload) == Err(SendError::Closed) {
+            } else if self.send(sending, flow.handle, port, payload) == Err(SendError::Closed) {
                 return Err(at);
             }
             at += 1;
@@ -416,10 +422,11 @@ impl ClientProxy {
             self.totals().empty.one();
             return;
         }
+        let (application, port) = (self.application(from), from.peer.port());
         let send = |flow: &Flow| {
-            flow.lane.driver.batch(|sending| self.send(sending, flow.handle, payload))
+            flow.lane.driver.batch(|sending| self.send(sending, flow.handle, port, payload))
         };
-        let known = self.flows().open.get(&from).cloned();
+        let known = self.flows().open.get(&application).cloned();
         // A flow that has just ended is replaced by a new one.
         if !matches!(known.as_ref().map(send), None | Some(Err(SendError::Closed))) {
             return;
@@ -439,7 +446,7 @@ impl ClientProxy {
         if self.draining.load(Ordering::Relaxed) {
             return refused(Refusal::Draining, &Refusal::Draining);
         }
-        match self.open(from, FlowStart::New { hops }, tasks) {
+        match self.open(application, FlowStart::New { hops }, tasks) {
             Ok(flow) if send(&flow) == Err(SendError::Closed) => {
                 self.totals().refused_messages.one();
             }
@@ -448,10 +455,19 @@ impl ClientProxy {
         }
     }
 
+    /// The application that sends from an address, as flows know it.
+    fn application(&self, mut from: AddressPair) -> AddressPair {
+        if self.options.merges_ports {
+            from.peer.set_port(0);
+        }
+        from
+    }
+
     fn send(
         &self,
         sending: &mut Batch<'_, Endpoint, LaneHost>,
         handle: Handle,
+        port: u16,
         payload: &[u8],
     ) -> Result<(), SendError> {
         let sent = sending.send(|endpoint, host, now, datagram| {
@@ -462,7 +478,7 @@ impl ClientProxy {
                 true => Err(SendError::TooLong),
                 false => connection.send(now, payload, datagram),
             };
-            host.sent(now, handle, &connection, sent.is_ok());
+            host.sent(now, (handle, &connection), port, sent.is_ok());
             sent.map_err(|error| (error, connection.max_payload().min(self.longest)))
         });
         self.totals().count_outward(payload, sent)
@@ -586,12 +602,12 @@ impl ClientProxy {
                 }
                 Action::Replace(successor) => {
                     let former = flow.note(|host, now| {
-                        (host.active_at, host.sent_at, host.pause.next(host.heard, now))
+                        (host.active_at, host.sent_at, host.port, host.pause.next(host.heard, now))
                     });
                     successor.note(|host, _| {
                         host.succeeds = false;
                         if let Some(former) = former {
-                            (host.active_at, host.sent_at, host.pause) = former;
+                            (host.active_at, host.sent_at, host.port, host.pause) = former;
                         }
                     });
                     self.flows().open.insert(application, successor);

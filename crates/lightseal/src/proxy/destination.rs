@@ -274,6 +274,7 @@ mod tests {
     /// A client proxy whose server's name is looked up so, and where it listens.
     async fn client(lookup: Resolver) -> (Arc<ClientProxy>, SocketAddr) {
         let options = ClientProxyOptions {
+            merges_ports: false,
             list: None,
             server: Arc::new(Destination::new("gateway.test:5684", lookup)),
             max_flows: 8,

@@ -287,6 +287,25 @@ fn flows_share_a_socket_unless_each_is_to_have_its_own() {
 }
 
 #[test]
+fn the_ports_of_a_host_share_a_flow_if_that_is_asked_for() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let path = dir.path("server.json");
+    let service = echo().to_string();
+    let (mut server, address) = start("server", &service, &keys, &["--stats-file", &path]);
+    let (mut client, local) = start("client", &address, &keys, &["--flow-per-host"]);
+    let sockets: Vec<_> = (0..6).map(|_| application()).collect();
+    for round in 0..2 {
+        sockets.iter().for_each(|socket| echoes(socket, &local, &[round, 7]));
+    }
+    client.signal("TERM");
+    assert_eq!(client.wait(), Some(0));
+    server.signal("TERM");
+    assert_eq!(server.wait(), Some(0));
+    assert_eq!(statistics(&path)["flows"]["opened"], 2, "the test of the key, and one for all");
+}
+
+#[test]
 fn a_server_with_few_slots_refuses_or_evicts() {
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));

@@ -11,7 +11,10 @@ use std::sync::Arc;
 /// A flow.
 #[derive(Debug)]
 pub(in crate::proxy) struct FlowHost {
+    /// The application. Its port is 0 if the flow is that of all its ports.
     pub(super) application: AddressPair,
+    /// The port of the application that sent last, to which answers go.
+    pub(super) port: u16,
     pub(super) config: Arc<ClientConfig>,
     /// The identity that both ends agreed on, for the log; `None` before the handshake is complete.
     pub(super) identity: Option<Box<str>>,
@@ -53,6 +56,7 @@ impl FlowHost {
     pub(super) fn new(application: AddressPair, config: Arc<ClientConfig>, now: Instant) -> Self {
         Self {
             application,
+            port: application.peer.port(),
             config,
             identity: None,
             tries: 0,
@@ -71,6 +75,13 @@ impl FlowHost {
             silent: false,
             hinted: false,
         }
+    }
+
+    /// Where answers go.
+    pub(super) fn receiver(&self) -> AddressPair {
+        let mut receiver = self.application;
+        receiver.peer.set_port(self.port);
+        receiver
     }
 
     /// Whether the handshake is complete.

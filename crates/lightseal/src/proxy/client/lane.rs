@@ -216,9 +216,16 @@ impl LaneHost {
         self.handshakes
     }
 
-    /// Notes that a flow was to send a message, and whether it was taken.
-    pub(super) fn sent(&mut self, now: Instant, handle: Handle, by: &Connection, taken: bool) {
+    /// Notes that a flow was to send a message that came from this port, and whether it was taken.
+    pub(super) fn sent(
+        &mut self,
+        now: Instant,
+        (handle, by): (Handle, &Connection),
+        port: u16,
+        taken: bool,
+    ) {
         let Some(flow) = self.flows.get_mut(&handle) else { return };
+        flow.port = port;
         flow.count_drops(by, self.server, &self.shared.totals);
         if !taken {
             return;
@@ -359,7 +366,7 @@ impl EngineHost<Endpoint> for LaneHost {
                 }
                 flow.active_at = now;
                 let parts = [&[][..], payload];
-                self.deliveries.add(&shared.local, flow.application, parts, &shared.totals);
+                self.deliveries.add(&shared.local, flow.receiver(), parts, &shared.totals);
             }
             Event::PeerSilent => {
                 if !std::mem::replace(&mut flow.silent, true) {

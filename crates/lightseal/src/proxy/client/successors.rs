@@ -68,6 +68,7 @@ impl FlowHost {
     /// Continues where `former` stopped, whose handshake was not answered.
     pub(super) fn succeed(&mut self, former: &Self) {
         self.hops = former.hops;
+        self.port = former.port;
         self.tries = former.tries.saturating_add(1);
         (self.began_at, self.active_at) = (former.began_at, former.active_at);
     }
@@ -164,6 +165,7 @@ mod tests {
             let (silent, local) = (loopback().await.unwrap(), loopback().await.unwrap());
             let hour = Duration::from_secs(3600);
             let options = ClientProxyOptions {
+                merges_ports: false,
                 list: None,
                 server: Arc::new(Destination::at(silent.local_addr().unwrap())),
                 max_flows: 2,

@@ -71,6 +71,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         idle_timeout: args.proxy.idle_timeout.0,
         keepalive: Some(args.keepalive.0).filter(|time| !time.is_zero()),
         shares_sockets: !args.socket_per_flow,
+        merges_ports: args.flow_per_host,
         list: credentials.list().cloned(),
     };
     let mut signals = Signals::listen_and_drain()?;

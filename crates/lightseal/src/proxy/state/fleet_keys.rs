@@ -16,7 +16,7 @@ const TICKET_GENERATION: Duration = Duration::from_secs(7 * 24 * 3600);
 pub(crate) const COOKIE_GENERATION: Duration = Duration::from_secs(60);
 
 /// What a ticket is marked with: two bits of the week, two of the secret's number, and the worker of the
-/// node that made it. Of weeks and secrets few are known at a time.
+/// node that made it. Only few weeks and secrets are known at a time.
 const KNOWN_BITS: u32 = 2;
 
 /// The most workers of a node: there are as many marks for them.
