@@ -17,6 +17,10 @@ use tokio::net::UdpSocket;
 /// socket follow each other.
 const MOST_FREE: usize = 16;
 
+/// How many flows a socket has before another one is opened. A server proxy with several threads, and a
+/// fleet, tell apart where flows begin by the socket.
+const CROWD: usize = 256;
+
 /// How many handshakes wait at each socket before more sockets are opened, and how many these are at
 /// most: when a server was restarted, all flows begin anew at a time.
 const MOST_WAITING: usize = 4;
@@ -90,15 +94,17 @@ impl Lanes {
         let lanes = self.all.iter().filter(|lane| lane.server == flow.server);
         let loads = lanes.filter(|lane| Some(lane.number) != avoided).filter_map(|lane| {
             let load = |endpoint: &mut Endpoint, host: &mut LaneHost, _| {
-                (host.silent == 0, !endpoint.may_begin_with(flow.server), host.handshakes())
+                let busy = !endpoint.may_begin_with(flow.server);
+                (host.silent == 0, (busy, host.handshakes(), host.flows.len()))
             };
-            let (answers, busy, waiting) = lane.driver.call(load);
-            answers.then_some(((busy, waiting), lane))
+            let (answers, load) = lane.driver.call(load);
+            answers.then_some((load, lane))
         });
         let loads: Vec<_> = loads.collect();
-        let ((busy, waiting), lane) = loads.iter().min_by_key(|(load, _)| *load)?;
+        let ((busy, waiting, flows), lane) = loads.iter().min_by_key(|(load, _)| *load)?;
+        let is_full = *busy || *flows >= CROWD;
         let most = if *waiting < MOST_WAITING { MOST_FREE } else { MOST_SHARED };
-        (!busy || loads.len() >= most).then(|| Arc::clone(lane))
+        (!is_full || loads.len() >= most).then(|| Arc::clone(lane))
     }
 
     fn open(
