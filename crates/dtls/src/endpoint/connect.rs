@@ -164,6 +164,10 @@ impl Endpoint {
         while let Some(queue) = self.queues.0.get_mut(&peer) {
             let Some(handle) = queue.front().copied() else {
                 self.queues.0.remove(&peer);
+                if self.queues.0.is_empty() {
+                    // An empty map keeps the memory of its first node.
+                    self.queues = Queues::default();
+                }
                 return;
             };
             let place = self.place(peer);

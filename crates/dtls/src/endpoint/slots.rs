@@ -58,8 +58,12 @@ impl Slots {
     }
 
     fn handshake_ended(&mut self, handle: Handle) {
-        self.handshakes.remove(&handle);
-        self.unproved.remove(&handle);
+        for set in [&mut self.handshakes, &mut self.unproved] {
+            if set.remove(&handle) && set.is_empty() {
+                // An empty set keeps the memory of its first node.
+                *set = BTreeSet::new();
+            }
+        }
     }
 
     /// Frees the slot of an association that is ending.
