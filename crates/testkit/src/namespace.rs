@@ -217,8 +217,11 @@ pub fn wire(near: &str, far: &str) -> (Interface, Interface) {
     ends
 }
 
-/// Takes an interface up, without offloads.
+/// Takes an interface up, without offloads. Its address of the link is usable at once: a router asks
+/// for the addresses of neighbours with that one, and while it is checked for duplicates, which takes
+/// a second or two, what the router forwards over IPv6 waits.
 pub fn up(name: &str) -> Interface {
+    let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/dad_transmits"), "0");
     ip(&format!("link set {name} up"));
     let interface = Interface::find(name).unwrap();
     let offloads = [Offload::TransmitChecksums, Offload::Segmentation, Offload::TransmitVlan];

@@ -3,7 +3,7 @@
 use super::prelude::*;
 
 pub(super) fn claims() -> Vec<Claim> {
-    [routes(), kills(), others()].into_iter().flatten().collect()
+    [routes(), kills(), others(), rows()].into_iter().flatten().collect()
 }
 
 fn routes() -> Vec<Claim> {
@@ -36,8 +36,12 @@ fn routed() -> Reading {
         .needs("datagrams >= 100000")
         .needs("fragments == 6")
         .line(
-            "{datagrams} arrived, {misrouted} at a wrong node; {unanswered} without an answer; \
-            {repeated} sent again because answers were lost",
+            "{datagrams} arrived, {misrouted} at a wrong node; {unanswered} without an answer; receive \
+            offload was on",
+        )
+        .line(
+            "{rate:.0} datagrams a second answered through the rules, {plain_rate:.0} through plain \
+            forwarding",
         )
         .reduced(sum, "", ["misrouted", "unanswered"].join(", "))
 }
@@ -173,6 +177,39 @@ fn others() -> Vec<Claim> {
             full, or an older copy takes its place. Bar: there may be none"
             .claim("fleet-outage", AtMost(0.0), Seconds(300))
             .by(outage()),
+    ]
+}
+
+/// A fleet whose database has a million associations.
+const ROWS: LongTest = LongTest {
+    file: "proxy_million",
+    name: "a_proxy_with_many_rows_in_its_database_starts_and_others_come",
+    length: ("LIGHTSEAL_ROWS", 1_000_000),
+    report: "LIGHTSEAL_ROWS_REPORT",
+    ..KILLS
+};
+
+fn rows() -> Vec<Claim> {
+    let million = || {
+        read(ROWS)
+            .needs("rows >= 1000000")
+            .line("{rows} rows; a proxy that reads all of them answers after {alone:.1} s")
+            .line("another node answers {beside:.1} s after its start; all sealed anew in {reseal:.0} s")
+    };
+    vec![
+        "Seconds from the start of a server proxy until it answers a new client, if a million rows \
+            are its own in its PostgreSQL database, which it opens before it begins. The keys of \
+            their peers are lacking, so that it keeps none in memory. Bar: our own target"
+            .claim("fleet-rows-start", AtMost(120.0), Seconds(240))
+            .by(million().figure("alone")),
+        "Seconds from the start of a node of a fleet until it answers a new client, beside a million \
+            rows that are another node's at first. Bar: our own target"
+            .claim("fleet-rows-beside", AtMost(15.0), Seconds(240))
+            .by(million().figure("beside")),
+        "Seconds in which `lightseal proxy fleet reseal` seals a million rows under another key. \
+            Bar: our own target"
+            .claim("fleet-rows-reseal", AtMost(300.0), Seconds(240))
+            .by(million().figure("reseal")),
     ]
 }
 

@@ -48,6 +48,8 @@ mod proxy_keys;
 mod proxy_keys_load;
 #[cfg(target_os = "linux")]
 mod proxy_keys_public;
+#[cfg(target_os = "linux")]
+mod proxy_million;
 mod proxy_overload;
 mod proxy_sessions;
 #[cfg(unix)]

@@ -18,6 +18,8 @@
 mod beat;
 pub(crate) mod member;
 pub(crate) mod owners;
+#[cfg(test)]
+mod plans;
 mod presence;
 mod remembered;
 pub(crate) mod reseal;

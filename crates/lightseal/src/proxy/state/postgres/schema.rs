@@ -45,7 +45,7 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock(7382461950217734)";
 
 /// `mark` has no second index and room in its pages, so that an update touches one page
 /// (heap-only tuples).
-const CREATE: &str = "
+pub(super) const CREATE: &str = "
     CREATE SCHEMA IF NOT EXISTS lightseal;
     CREATE TABLE meta (
         one boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -72,13 +72,15 @@ const CREATE: &str = "
         slot smallint NOT NULL,
         peer bytea,
         sealed bytea NOT NULL);
-    CREATE INDEX state_slot ON state (slot);
+    CREATE INDEX state_slot ON state (slot, id);
+    CREATE INDEX state_peer ON state (peer) WHERE peer IS NOT NULL;
     CREATE TABLE cid (cid bytea PRIMARY KEY, id bigint NOT NULL);
     CREATE INDEX cid_id ON cid (id);
     CREATE TABLE chain (
         peer bytea PRIMARY KEY,
         evidence bytea NOT NULL,
         presented date NOT NULL DEFAULT current_date);
+    CREATE INDEX chain_presented ON chain (presented);
     CREATE TABLE slot (
         slot smallint PRIMARY KEY,
         owner smallint,

@@ -9,7 +9,7 @@ use crate::proxy::fleet::slots::NodeNumber;
 use crate::proxy::state::key::StateKey;
 use crate::proxy::state::row::{self, Revision, Row};
 use lightseal_dtls::Marks;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::types::ToSql;
@@ -327,7 +327,15 @@ impl Session {
     /// If the connection is broken.
     pub(super) async fn remove_chains(&self) -> Result<u64, DatabaseError> {
         let statement = bounded(self.client.prepare(sql::REMOVE_CHAINS)).await??;
-        self.at_once(self.client.execute(&statement, &[])).await
+        let mut all = 0;
+        loop {
+            let looked = self.at_once(self.client.query_one(&statement, &[])).await?;
+            let (old, removed): (i64, i64) = (looked.try_get(0)?, looked.try_get(1)?);
+            all += removed.unsigned_abs();
+            if old == 0 {
+                return Ok(all);
+            }
+        }
     }
 
     /// Moves slots that have not moved meanwhile. Returns those.
@@ -364,20 +372,36 @@ impl Session {
     ) -> Result<Vec<Row>, DatabaseError> {
         let (client, prepared) = self.parts()?;
         let (node, known) = (self.node(), witness.known());
-        let mine: Parameters<'_, 2> = [&node, &slots];
-        let (_, look, records, _) = bounded(async {
-            tokio::try_join!(
-                client.batch_execute(sql::BEGIN),
-                client.query_one(&prepared.look, &mine[..1]),
-                client.query(&prepared.load, &mine),
-                client.batch_execute("COMMIT"),
-            )
-        })
-        .await??;
-        if witness.judge(&known, &Seen::from_record(&look, 0, self.node())?).is_err() {
-            return Ok(Vec::new());
+        let (mut slots, mut rows) = (slots.to_vec(), Vec::new());
+        let mut below = vec![i64::MAX; slots.len()];
+        loop {
+            let some: Parameters<'_, 4> = [&node, &slots, &below, &sql::LOADED_AT_ONCE];
+            let (_, look, records, _) = bounded(async {
+                tokio::try_join!(
+                    client.batch_execute(sql::BEGIN),
+                    client.query_one(&prepared.look, &some[..1]),
+                    client.query(&prepared.load, &some),
+                    client.batch_execute("COMMIT"),
+                )
+            })
+            .await??;
+            if witness.judge(&known, &Seen::from_record(&look, 0, self.node())?).is_err() {
+                return Ok(Vec::new());
+            }
+            // How many were read of each slot, and the oldest of them.
+            let mut counts = BTreeMap::<i16, (i64, i64)>::new();
+            for record in &records {
+                let (id, slot): (i64, i16) = (record.try_get(0)?, record.try_get(11)?);
+                let (count, oldest) = counts.entry(slot).or_insert((0, i64::MAX));
+                (*count, *oldest) = (*count + 1, id.min(*oldest));
+                rows.push(row(key, record)?);
+            }
+            let more = counts.iter().filter(|(_, (count, _))| *count == sql::LOADED_AT_ONCE);
+            (slots, below) = more.map(|(slot, (_, oldest))| (*slot, *oldest)).unzip();
+            if slots.is_empty() {
+                return Ok(rows);
+            }
         }
-        records.iter().map(|record| row(key, record)).collect()
     }
 }
 

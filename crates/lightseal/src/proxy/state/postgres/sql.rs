@@ -1,13 +1,18 @@
 //! The statements.
 
 /// What holds for each connection. A transaction of a process that was paused in its midst must not
-/// hold the rows that another process goes on with.
+/// hold the rows that another process goes on with. The statements name few rows of large tables, which
+/// are found by indexes; the database would rather read all rows where they are some ten thousand. Small
+/// tables count as expensive then, and no statement is worth being compiled for that.
 pub(super) const SETTINGS: &str = "
     SET synchronous_commit = on;
     SET default_transaction_isolation = 'read committed';
     SET default_transaction_read_only = off;
     SET idle_in_transaction_session_timeout = '2s';
     SET lock_timeout = '5s';
+    SET enable_seqscan = off;
+    SET jit = off;
+    SET random_page_cost = 1.1;
     SET search_path = lightseal;";
 
 /// The settings once more, for a transaction: a pooler between this program and the database may give
@@ -18,6 +23,9 @@ pub(super) const BEGIN: &str = "
     SET LOCAL synchronous_commit = on;
     SET LOCAL idle_in_transaction_session_timeout = '2s';
     SET LOCAL lock_timeout = '5s';
+    SET LOCAL enable_seqscan = off;
+    SET LOCAL jit = off;
+    SET LOCAL random_page_cost = 1.1;
     SET LOCAL search_path = lightseal;";
 
 /// Which database this is, how far it has come, and what node $1 has told it. On one timeline, a log of
@@ -69,13 +77,23 @@ pub(super) const WRITES: &str = concat!(
 /// The bytes of a mark: nine numbers, and a port.
 pub(super) const MARK_COLUMNS: usize = 76;
 
-/// The associations in some of a node's slots, the newest first, with what their peers have presented.
+/// Associations in some of a node's slots, of each slot the $4 newest with numbers below the one in $3,
+/// with what their peers have presented. The limit lets the database find them by the index, however many there
+/// are, and bounds what is in memory.
 pub(super) const LOAD: &str = "
     SELECT id, version, writer, send_epoch, send_below, deliver_epoch, deliver_below, skipped,
-           service_port, sealed, evidence
-    FROM slot JOIN state USING (slot) JOIN mark USING (id) LEFT JOIN chain USING (peer)
-    WHERE slot.owner = $1 AND slot.slot = ANY ($2::smallint[])
+           service_port, sealed, evidence, slot.slot
+    FROM unnest($2::smallint[], $3::bigint[]) AS wanted(slot, below) JOIN slot USING (slot)
+        CROSS JOIN LATERAL (
+            SELECT id, peer, sealed FROM state
+            WHERE state.slot = wanted.slot AND state.id < wanted.below
+            ORDER BY id DESC LIMIT $4) AS newest
+        JOIN mark USING (id) LEFT JOIN chain USING (peer)
+    WHERE slot.owner = $1
     ORDER BY id DESC";
+
+/// How many associations of each slot are read at once.
+pub(super) const LOADED_AT_ONCE: i64 = 2048;
 
 /// The nodes that have not departed.
 pub(super) const NODES: &str =
@@ -210,11 +228,22 @@ pub(super) const CHAINS: &str = "
     INSERT INTO chain (peer, evidence) SELECT * FROM unnest($1::bytea[], $2::bytea[])
     ON CONFLICT (peer) DO UPDATE SET evidence = excluded.evidence, presented = current_date";
 
-/// Removes chains to which no row refers. A peer that resumes its sessions has not presented its chain
-/// for as long as they last; a node that refers to it again has not forgotten it.
+/// Looks at some of the chains that were not presented for 30 days, and removes those to which no row
+/// refers. The others are looked at again after 30 days more, so that each look is at few rows. A peer
+/// that resumes its sessions has not presented its chain for as long as they last; a node that refers to
+/// it again has not forgotten it.
 pub(super) const REMOVE_CHAINS: &str = "
-    DELETE FROM chain WHERE presented < current_date - 30
-        AND NOT EXISTS (SELECT FROM state WHERE state.peer = chain.peer)";
+    WITH old AS (
+        SELECT peer, EXISTS (SELECT FROM state WHERE state.peer = chain.peer) AS needed
+        FROM chain WHERE presented < current_date - 30
+        ORDER BY presented LIMIT 1000 FOR NO KEY UPDATE SKIP LOCKED),
+    kept AS (
+        UPDATE chain SET presented = current_date FROM old
+        WHERE chain.peer = old.peer AND old.needed),
+    removed AS (
+        DELETE FROM chain USING old WHERE chain.peer = old.peer AND NOT old.needed
+        RETURNING chain.peer)
+    SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM removed)";
 
 /// The nodes, and the check values of the keys under which they seal.
 pub(super) const SEALING: &str = "
