@@ -5,7 +5,8 @@
 //! client proxy and a server proxy of PROGRAM on the loopback interface. Applications send through them to a service that counts,
 //! in one direction, with a bounded number of datagrams on the way, so that none is lost. Each turn
 //! measures every length of message, at full rate and at a tenth of it. nginx, if it is installed,
-//! carries the same datagrams without DTLS between two processes of its own (`stream`). With
+//! carries the same datagrams without DTLS between two processes of its own (`stream`), and wireguard-go
+//! through a tunnel between two network namespaces. With
 //! `--workers` it compares server proxies with one and with two workers, which get records that were
 //! sealed beforehand.
 #![forbid(unsafe_code)]

@@ -62,7 +62,7 @@ fn speed(how: &'static str) -> Reading {
             "{name}, {bytes} B: {us/median:.2} µs, half of the turns within {us/low:.2}..{us/high:.2}; \
              {rate/median:.0} datagrams/s; {lost} lost",
         )
-        .each("ratios[]", "{bytes} B at full rate: {median:.2} times as much as nginx (stream)")
+        .each("ratios[]", "{bytes} B at full rate: {median:.2} times as much as {name}")
         .each("missing[]", "{}: not measured, it is not installed")
 }
 
@@ -79,7 +79,7 @@ mod tests {
         let report = json!({ "rows": [
             row("lightseal full", 64, 5.0), row("lightseal full", 1000, 5.5),
             row("lightseal tenth", 64, 30.0), row("nginx full", 64, 9.0),
-        ], "ratios": [{ "bytes": 64, "median": 0.6 }], "missing": [] });
+        ], "ratios": [{ "name": "nginx", "bytes": 64, "median": 0.6 }], "missing": [] });
         let measured =
             speed("--flows 1").reduced(greatest, "rows[name=lightseal full]", "us/median");
         let measured = measured.judge(&report).unwrap();

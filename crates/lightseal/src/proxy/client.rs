@@ -203,10 +203,10 @@ impl ClientProxy {
         // The server proxy counts this association too, so it must not be missing here.
         let stats = driver.call(|connection, _, _| *connection.stats());
         self.flows().lanes.add(&stats, &driver.counters());
-        Ok(driver.call(|connection, check, _| {
+        Ok(driver.call(|_, check, _| {
             if check.answered {
                 self.shared.answers.note(server);
-                self.shared.sharing.note(server, connection, true);
+                self.shared.sharing.note(server, check.can_keep, true);
             }
             match check.ended {
                 // A server of DTLS 1.3 refuses a certificate when the client's handshake is complete.

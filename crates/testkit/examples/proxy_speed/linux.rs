@@ -1,5 +1,7 @@
 //! The measurement, on Linux.
 
+#[path = "wireguard.rs"]
+mod wireguard;
 #[path = "workers.rs"]
 mod workers;
 
@@ -87,7 +89,10 @@ struct Service {
 
 impl Service {
     fn start() -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        Self::at(UdpSocket::bind("127.0.0.1:0").unwrap())
+    }
+
+    fn at(socket: UdpSocket) -> Self {
         socket2::SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES).unwrap();
         socket.set_nonblocking(true).unwrap();
         let address = socket.local_addr().unwrap();
@@ -292,18 +297,21 @@ fn speed(program: &str, client: &[&str], flows: usize, turns: usize) -> Value {
     let service = Service::start();
     let applications = applications(flows);
     let ours = lightseal(program, service.address, &dir, client);
-    let carriers: Vec<_> =
-        [Some(ours), nginx(service.address, &dir)].into_iter().flatten().collect();
-    for carrier in &carriers {
-        carrier.open(&applications, &service);
+    let beside = wireguard::start(flows);
+    let mut carriers = vec![(&ours, &applications, &service)];
+    let nginx = nginx(service.address, &dir);
+    carriers.extend(nginx.iter().map(|nginx| (nginx, &applications, &service)));
+    carriers.extend(beside.iter().map(|of| (&of.carrier, &of.applications, &of.service)));
+    for (carrier, applications, service) in &carriers {
+        carrier.open(applications, service);
     }
     let mut rows: Vec<_> =
         carriers.iter().map(|_| LENGTHS.map(|_| [(); 2].map(|()| Row::default()))).collect();
     for _ in 0..turns {
         for (length, bytes) in LENGTHS.into_iter().enumerate() {
-            for (carrier, rows) in carriers.iter().zip(&mut rows) {
-                let full = carrier.run(&applications, &service, bytes, f64::INFINITY);
-                let tenth = carrier.run(&applications, &service, bytes, full.rate / 10.0);
+            for ((carrier, applications, service), rows) in carriers.iter().zip(&mut rows) {
+                let full = carrier.run(applications, service, bytes, f64::INFINITY);
+                let tenth = carrier.run(applications, service, bytes, full.rate / 10.0);
                 for (row, outcome) in rows[length].iter_mut().zip([full, tenth]) {
                     row.us.push(outcome.us);
                     row.rate.push(outcome.rate);
@@ -312,13 +320,20 @@ fn speed(program: &str, client: &[&str], flows: usize, turns: usize) -> Value {
             }
         }
     }
-    let ratios = LENGTHS.iter().enumerate().filter_map(|(length, bytes)| {
-        let [ours, theirs] = [rows.first()?, rows.get(1)?].map(|rows| &rows[length][0].us);
-        let ratios = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
-        Some(json!({ "bytes": bytes, "median": Spread::of(ratios).median }))
-    });
-    let ratios: Vec<_> = ratios.collect();
-    let rows = carriers.iter().zip(&rows).flat_map(|(carrier, rows)| {
+    let mut ratios = Vec::new();
+    for ((theirs, ..), row) in carriers.iter().zip(&rows).skip(1) {
+        for (length, bytes) in LENGTHS.iter().enumerate() {
+            let [ours, others] = [&rows[0], row].map(|rows| &rows[length][0].us);
+            let each = ours.iter().zip(others).map(|(ours, others)| ours / others).collect();
+            let median = Spread::of(each).median;
+            ratios.push(json!({ "name": theirs.name, "bytes": bytes, "median": median }));
+        }
+    }
+    let named = |(carrier, ..): &(&Carrier, _, _)| carrier.name;
+    let missing = ["nginx", "wireguard-go"].into_iter();
+    let missing: Vec<_> =
+        missing.filter(|name| !carriers.iter().any(|of| named(of) == *name)).collect();
+    let rows = carriers.iter().zip(&rows).flat_map(|((carrier, ..), rows)| {
         LENGTHS.iter().zip(rows).flat_map(move |(bytes, rows)| {
             ["full", "tenth"].into_iter().zip(rows).map(move |(load, row)| {
                 json!({
@@ -329,7 +344,6 @@ fn speed(program: &str, client: &[&str], flows: usize, turns: usize) -> Value {
         })
     });
     let rows: Vec<_> = rows.collect();
-    let missing = if carriers.len() > 1 { vec![] } else { vec!["nginx"] };
     json!({ "flows": flows, "turns": turns, "rows": rows, "ratios": ratios, "missing": missing })
 }
 

@@ -1,5 +1,6 @@
 //! The first handshake, which tests the credential and what the server can do.
 
+use super::lane::Sharing;
 use lightseal_core::Instant;
 use lightseal_dtls::{CloseReason, Connection, Event};
 use lightseal_net::tokio::EngineHost;
@@ -11,6 +12,8 @@ pub(super) struct Check {
     pub(super) connected: bool,
     asked: bool,
     pub(super) answered: bool,
+    /// Whether the server can keep several associations at one socket.
+    pub(super) can_keep: bool,
     pub(super) ended: Option<CloseReason>,
 }
 
@@ -31,6 +34,7 @@ impl EngineHost<Connection> for Check {
         }
         let goodbye = self.answered && connection.is_connected();
         if goodbye {
+            self.can_keep = Sharing::can_keep(connection);
             connection.close(now);
         }
         goodbye

@@ -88,16 +88,22 @@ impl Shared {
 pub(super) struct Sharing(Mutex<Option<SocketAddr>>);
 
 impl Sharing {
-    /// Notes what an association with `server` shows.
-    pub(super) fn note(&self, server: SocketAddr, connection: &Connection, answers: bool) {
+    /// Notes what an association with `server` shows: whether the server [can](Self::can_keep) keep several
+    /// associations, and whether it answers keepalives.
+    pub(super) fn note(&self, server: SocketAddr, can_keep: bool, answers: bool) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let may_be_asked = connection.negotiated().is_some_and(|agreed| agreed.return_routability);
-        let keeps = connection.has_own_ids() && connection.sends_with_id() && may_be_asked;
-        if keeps && answers {
+        if can_keep && answers {
             *known = Some(server);
-        } else if !keeps && *known == Some(server) {
+        } else if !can_keep && *known == Some(server) {
             *known = None;
         }
+    }
+
+    /// Whether both ends of an association, which has not ended, can tell it from others at one socket,
+    /// and the server can ask for it.
+    pub(super) fn can_keep(connection: &Connection) -> bool {
+        let may_be_asked = connection.negotiated().is_some_and(|agreed| agreed.return_routability);
+        connection.has_own_ids() && connection.sends_with_id() && may_be_asked
     }
 
     pub(super) fn with(&self, server: SocketAddr) -> bool {
@@ -422,7 +428,7 @@ impl EngineHost<Endpoint> for LaneHost {
                 self.shared.answers.note(self.server);
             }
             if flow.is_connected() {
-                self.shared.sharing.note(self.server, &connection, answers);
+                self.shared.sharing.note(self.server, Sharing::can_keep(&connection), answers);
             }
             if let Some(hops) = flow.hops
                 && let Some(residues) = loops::residues(&connection)
