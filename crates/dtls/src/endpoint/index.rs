@@ -9,7 +9,7 @@
 use super::Handle;
 use crate::record::ConnectionId;
 use core::fmt;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use hashbrown::HashTable;
 use lightseal_core::Random;
 
@@ -20,52 +20,51 @@ const ADDRESS_WORDS: usize = 6;
 
 /// What associations are found by.
 pub(super) trait Key: Copy + PartialEq {
-    /// Calls `add` with the words of the key.
-    fn words(&self, add: impl FnMut(u32));
+    /// The sum of the words of the key, each multiplied by its random one.
+    fn sum(&self, random: &[u64; KEYS]) -> u64;
 }
 
 impl Key for SocketAddr {
     #[inline]
-    fn words(&self, mut add: impl FnMut(u32)) {
-        match self.ip() {
-            IpAddr::V4(ip) => add(ip.to_bits()),
-            IpAddr::V6(ip) => {
-                let bits = ip.to_bits();
-                [0, 32, 64, 96].into_iter().for_each(|shift| add((bits >> shift) as u32));
+    fn sum(&self, [a, b, c, d, e, f, ..]: &[u64; KEYS]) -> u64 {
+        let product = |random: &u64, word: u32| random.wrapping_mul(word.into());
+        let port = product(a, self.port().into());
+        match self {
+            Self::V4(address) => port.wrapping_add(product(b, address.ip().to_bits())),
+            Self::V6(address) => {
+                let ip = address.ip().to_bits();
+                [(b, 0), (c, 32), (d, 64), (e, 96)]
+                    .into_iter()
+                    .map(|(random, shift)| product(random, (ip >> shift) as u32))
+                    .chain([product(f, address.scope_id())])
+                    .fold(port, u64::wrapping_add)
             }
-        }
-        add(self.port().into());
-        if let Self::V6(address) = self {
-            add(address.scope_id());
         }
     }
 }
 
 impl Key for ConnectionId {
     #[inline]
-    fn words(&self, mut add: impl FnMut(u32)) {
-        for part in self.chunks(4) {
-            add(part.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)));
-        }
-        add(self.len() as u32);
+    fn sum(&self, [first, random @ ..]: &[u64; KEYS]) -> u64 {
+        let word = |part: &[u8]| part.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let words = self.chunks(4).map(word);
+        let products = random.iter().zip(words).map(|(random, word)| random.wrapping_mul(word));
+        products.fold(first.wrapping_mul(self.len() as u64), u64::wrapping_add)
     }
 }
 
-/// The random keys of the hash.
-struct HashKeys([u64; KEYS]);
+/// The random keys of the hash: one that is always added, and one for each word.
+struct HashKeys {
+    first: u64,
+    of_words: [u64; KEYS],
+}
 
-/// One key for each word, and one that is always added.
-const KEYS: usize = if WORDS > ADDRESS_WORDS { WORDS } else { ADDRESS_WORDS } + 1;
+const KEYS: usize = if WORDS > ADDRESS_WORDS { WORDS } else { ADDRESS_WORDS };
 
 impl HashKeys {
     #[inline]
     fn hash(&self, key: &impl Key) -> u64 {
-        let [first, keys @ ..] = &self.0;
-        let (mut sum, mut keys) = (*first, keys.iter());
-        key.words(|word| {
-            let key = keys.next().expect("there is a key for each word");
-            sum = sum.wrapping_add(key.wrapping_mul(word.into()));
-        });
+        let sum = self.first.wrapping_add(key.sum(&self.of_words));
         // The upper half of the sum is universal. What follows loses nothing of it, and spreads sums of
         // keys that follow each other.
         let mixed = (sum ^ sum >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -82,11 +81,10 @@ pub(super) struct Index<K> {
 impl<K: Key> Index<K> {
     /// An empty index for the endpoint with this generator.
     pub(super) fn new(rng: &Random) -> Self {
-        let mut hash = HashKeys([0; KEYS]);
-        let random = rng.table_keys::<{ 8 * KEYS }>();
-        for (key, bytes) in hash.0.iter_mut().zip(random.as_chunks().0) {
-            *key = u64::from_le_bytes(*bytes);
-        }
+        let random = rng.table_keys::<{ 8 * (KEYS + 1) }>();
+        let mut keys = random.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
+        let mut next = || keys.next().expect("there are bytes for all keys");
+        let hash = HashKeys { first: next(), of_words: core::array::from_fn(|_| next()) };
         Self { hash, table: HashTable::new() }
     }
 
