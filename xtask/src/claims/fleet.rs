@@ -200,15 +200,15 @@ fn rows() -> Vec<Claim> {
         "Seconds from the start of a server proxy until it answers a new client, if a million rows \
             are its own in its PostgreSQL database, which it opens before it begins. The keys of \
             their peers are lacking, so that it keeps none in memory. Bar: our own target"
-            .claim("fleet-rows-start", AtMost(120.0), Seconds(240))
+            .claim("fleet-rows-start", AtMost(30.0), Seconds(60))
             .by(million().figure("alone")),
         "Seconds from the start of a node of a fleet until it answers a new client, beside a million \
             rows that are another node's at first. Bar: our own target"
-            .claim("fleet-rows-beside", AtMost(15.0), Seconds(240))
+            .claim("fleet-rows-beside", AtMost(5.0), Seconds(60))
             .by(million().figure("beside")),
         "Seconds in which `lightseal proxy fleet reseal` seals a million rows under another key. \
             Bar: our own target"
-            .claim("fleet-rows-reseal", AtMost(300.0), Seconds(240))
+            .claim("fleet-rows-reseal", AtMost(60.0), Seconds(60))
             .by(million().figure("reseal")),
     ]
 }
