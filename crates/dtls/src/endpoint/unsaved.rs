@@ -79,7 +79,7 @@ impl Endpoint {
     /// How many bytes of received payloads, with overhead, may wait for writes that must come before
     /// their delivery ([`Settings::write_ahead`](crate::Settings::write_ahead)), all associations
     /// together. Beyond it the newest payload is dropped and counted
-    /// ([`ReceiveStats::unsaved`](crate::ReceiveStats::unsaved)). Without this call it is
+    /// ([`ReceiveStats::unsaved`](crate::stats::ReceiveStats::unsaved)). Without this call it is
     /// [`MOST_UNSAVED_BYTES`].
     pub fn limit_unsaved(&mut self, bytes: usize) {
         self.unsaved.most = bytes;
