@@ -48,8 +48,8 @@ fn workers() -> Reading {
         .each(
             "rows[]",
             "{workers} workers: {rate/median:.0} records/s, half of the turns within \
-             {rate/low:.0}..{rate/high:.0}; {proxy/median:.2} processors for the proxy, \
-             {generator/median:.2} for what sends; {dropped:.0} dropped",
+             {rate/low:.0}..{rate/high:.0}; {proxy/median:.2} processors for the proxy, none for what sends, \
+             which has sent before; {dropped:.0} dropped",
         )
         .figure("ratio/median")
 }

@@ -1,4 +1,5 @@
-//! A server proxy alone: clients' records are sealed beforehand, and the service discards what it gets.
+//! A server proxy alone: clients' records are sealed beforehand and sent while the proxy is stopped, so that
+//! what sends takes no processor from it, and the service discards what it gets.
 
 use super::{KEY, PATIENCE, Processes, proxy, spread};
 use lightseal_core::{Instant as EngineTime, Random, Sent};
@@ -6,7 +7,9 @@ use lightseal_dtls::{
     ClientConfig, Connection, ConnectionIds, Event, Psk, RecordNumbers, Settings,
 };
 use lightseal_net::blocking::Driver;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{setsockopt, sockopt};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -25,8 +28,11 @@ const RECORDS: usize = 12_000;
 const AT_ONCE: usize = 40;
 /// Length of each message in bytes.
 const MESSAGE: usize = 64;
-/// The most bytes that wait at the proxy's sockets, as the kernel counts them, until more are sent.
-const MOST_WAITING: u64 = 2_000_000;
+/// The bytes that wait for each worker, as the kernel counts them, when the proxy goes on. Its receive buffers
+/// hold more.
+const WAITING: u64 = 6_500_000;
+/// How often it is looked whether the proxy still works.
+const LOOK: Duration = Duration::from_micros(500);
 
 /// A client with its records, one behind the other.
 struct Flow {
@@ -117,6 +123,16 @@ fn waiting(port: u16) -> u64 {
     of.sum()
 }
 
+/// Whether all threads of a process sleep: the third field of proc_pid_stat(5).
+fn rests(id: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+    let states = threads.map(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, after)| after.starts_with('S'))
+    });
+    states.fold(true, |all, sleeps| all && sleeps)
+}
+
 /// How many messages a proxy has carried to the service, and how many datagrams the kernel dropped.
 fn carried(id: u32, file: &Path) -> (u64, u64) {
     let _ = std::fs::remove_file(file);
@@ -135,9 +151,9 @@ fn carried(id: u32, file: &Path) -> (u64, u64) {
     }
 }
 
-/// Records a second of a proxy with this number of workers, the processors that the generator took, those that
-/// the proxy took, and how many records the kernel dropped.
-fn run(program: &str, workers: usize) -> [f64; 4] {
+/// Records a second of a proxy with this number of workers, the processors that it took, and how many records the
+/// kernel dropped.
+fn run(program: &str, workers: usize) -> [f64; 3] {
     let dir = TempDir::new();
     dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     // Nobody reads: the kernel discards what does not fit.
@@ -160,31 +176,34 @@ fn run(program: &str, workers: usize) -> [f64; 4] {
         }
     }
     let (before, dropped) = carried(id, Path::new(&file));
-    let own = || super::ticks(std::process::id()) as f64 * super::TICK_US;
-    let (generator, proxies) = (own(), processes.processor_us());
-    let start = Instant::now();
+    let processors = processes.processor_us();
+    let signal = |signal| kill(Pid::from_raw(id.cast_signed()), signal).unwrap();
+    let mut busy = Duration::ZERO;
     loop {
+        signal(Signal::SIGSTOP);
         let mut sent = 0;
-        for flow in &mut flows {
-            sent += flow.send();
-            if sent % (8 * AT_ONCE) == 0 {
-                while waiting(server.port()) > MOST_WAITING * workers as u64 {
-                    std::thread::sleep(Duration::from_micros(100));
-                }
+        while waiting(server.port()) < WAITING * workers as u64 {
+            let some: usize = flows.iter_mut().map(Flow::send).sum();
+            if some == 0 {
+                break;
             }
+            sent += some;
         }
+        let start = Instant::now();
+        signal(Signal::SIGCONT);
         if sent == 0 {
             break;
         }
+        while !rests(id) {
+            std::thread::sleep(LOOK);
+        }
+        busy += start.elapsed();
+        assert_eq!(waiting(server.port()), 0, "the proxy rests when it has done all");
     }
-    while waiting(server.port()) > 0 {
-        std::thread::sleep(Duration::from_micros(200));
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    let share = (own() - generator) / 1e6 / seconds;
-    let used = (processes.processor_us() - proxies) / 1e6 / seconds;
+    let seconds = busy.as_secs_f64();
+    let used = (processes.processor_us() - processors) / 1e6 / seconds;
     let (after, dropped_after) = carried(id, Path::new(&file));
-    [(after - before) as f64 / seconds, share, used, (dropped_after - dropped) as f64]
+    [(after - before) as f64 / seconds, used, (dropped_after - dropped) as f64]
 }
 
 /// Compares the numbers of workers, in turns.
@@ -195,12 +214,11 @@ pub(super) fn compare(program: &str, turns: usize) -> Value {
             outcomes.push(run(program, workers));
         }
     }
-    let column = |of: &[[f64; 4]], at: usize| of.iter().map(|row| row[at]).collect::<Vec<_>>();
+    let column = |of: &[[f64; 3]], at: usize| of.iter().map(|row| row[at]).collect::<Vec<_>>();
     let rows = WORKERS.into_iter().zip(&outcomes).map(|(workers, of)| {
         json!({
             "workers": workers, "rate": spread(&column(of, 0)),
-            "generator": spread(&column(of, 1)), "proxy": spread(&column(of, 2)),
-            "dropped": column(of, 3).iter().sum::<f64>(),
+            "proxy": spread(&column(of, 1)), "dropped": column(of, 2).iter().sum::<f64>(),
         })
     });
     let rows: Vec<_> = rows.collect();
