@@ -125,12 +125,11 @@ fn waiting(port: u16) -> u64 {
 
 /// Whether all threads of a process sleep: the third field of proc_pid_stat(5).
 fn rests(id: u32) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
-    let states = threads.map(|thread| {
+    let mut threads = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+    threads.all(|thread| {
         let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, after)| after.starts_with('S'))
-    });
-    states.fold(true, |all, sleeps| all && sleeps)
+    })
 }
 
 /// How many messages a proxy has carried to the service, and how many datagrams the kernel dropped.
