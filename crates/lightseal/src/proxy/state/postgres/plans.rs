@@ -5,7 +5,7 @@ use crate::database::StoreUrl;
 use testkit::postgres::{Durability, Postgres};
 use tokio_postgres::{Client, Config};
 
-/// How many associations there are: so many that reading all of them costs the database more than
+/// Number of associations in the table. With few of them, reading all would cost the database less than
 /// finding some by an index.
 const ROWS: u32 = 40_000;
 
