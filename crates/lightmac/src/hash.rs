@@ -16,9 +16,6 @@ pub(crate) const LANES: usize = 8;
 const WIDE_LANES: usize = 64;
 /// The longest message in bytes whose parts are copied together before they are hashed.
 const GATHERED_BYTES: usize = 128;
-/// The longest message in bytes that is hashed without a queue, as measured with AES-NI and
-/// VAES-512.
-const SINGLE_BYTES: u128 = 2048;
 
 /// Computes V, the state of n bits from which the last cipher call makes a tag.
 ///
@@ -103,10 +100,9 @@ impl<C: BlockCipherEncrypt + 'static> Hasher<C> {
             add_by_kernel(native, counter_bytes, parts, bytes, state);
             return Ok(());
         }
-        // A call of the cipher has a fixed cost, and so has a wide pipeline.
-        let sum = if bytes <= SINGLE_BYTES
-            && let Some(sum) = single::sum(&self.cipher, self.counter_bits, parts)
-        {
+        // A queue passes each block through memory twice, and remembers whose it is. It is for the
+        // ciphers and counters that `single` does not know.
+        let sum = if let Some(sum) = single::sum(&self.cipher, self.counter_bits, parts) {
             sum
         } else if bytes <= (LANES * C::block_size()) as u128 {
             self.sum_parts::<LANES>(parts)
