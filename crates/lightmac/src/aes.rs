@@ -2,11 +2,13 @@
 //!
 //! Any RustCrypto implementation of AES works with [`LightMac`](crate::LightMac) and gives the same
 //! tags; these types are faster. If there is no kernel for the processor, they use the crate `aes`,
-//! which computes in constant time everywhere and uses aarch64's own instructions.
+//! which computes in constant time everywhere.
 
 use crate::kernel::Native;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::aes::{AesNi, Vaes256, Vaes512};
+#[cfg(all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"))]
+use crate::kernel::aes_arm::ArmAes;
 #[cfg(feature = "internals")]
 use crate::kernel::comparison::ComparisonKernel;
 use cipher::consts::{U16, U32};
@@ -20,6 +22,8 @@ use zeroize::ZeroizeOnDrop;
 pub enum Kernel {
     /// The crate `aes`, with the instructions that it uses on this processor, one block at a time.
     Portable,
+    /// The AES extension of aarch64: one block in each register.
+    ArmAes,
     /// AES-NI with SSE4.1: one block in each register.
     AesNi,
     /// VAES with AVX2: two blocks in each register.
@@ -30,7 +34,8 @@ pub enum Kernel {
 
 impl Kernel {
     /// All kernels, slowest first.
-    pub const ALL: &[Self] = &[Self::Portable, Self::AesNi, Self::Vaes256, Self::Vaes512];
+    pub const ALL: &[Self] =
+        &[Self::Portable, Self::ArmAes, Self::AesNi, Self::Vaes256, Self::Vaes512];
 
     /// The kernels whose instructions this processor has, slowest first.
     pub fn available() -> impl DoubleEndedIterator<Item = Self> {
@@ -51,13 +56,15 @@ impl Kernel {
     pub fn is_available(self) -> bool {
         match self {
             Self::Portable => true,
+            #[cfg(all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"))]
+            Self::ArmAes => ArmAes::<11>::is_available(),
             #[cfg(target_arch = "x86_64")]
             Self::AesNi => AesNi::<11>::is_available(),
             #[cfg(target_arch = "x86_64")]
             Self::Vaes256 => Vaes256::<11>::is_available(),
             #[cfg(target_arch = "x86_64")]
             Self::Vaes512 => Vaes512::<11>::is_available(),
-            #[cfg(not(target_arch = "x86_64"))]
+            // The kernels of other processors.
             _ => false,
         }
     }
@@ -66,6 +73,7 @@ impl Kernel {
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
+            Self::ArmAes => "arm-aes",
             Self::AesNi => "aes-ni",
             Self::Vaes256 => "vaes-256",
             Self::Vaes512 => "vaes-512",
@@ -94,7 +102,7 @@ pub struct UnknownKernel;
 
 impl fmt::Display for UnknownKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no such kernel: portable, aes-ni, vaes-256 or vaes-512")
+        f.write_str("no such kernel: portable, arm-aes, aes-ni, vaes-256 or vaes-512")
     }
 }
 
@@ -105,6 +113,8 @@ impl core::error::Error for UnknownKernel {}
 #[derive(Clone)]
 enum Expanded<P, const R: usize> {
     Portable(P),
+    #[cfg(all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"))]
+    ArmAes(ArmAes<R>),
     #[cfg(target_arch = "x86_64")]
     AesNi(AesNi<R>),
     #[cfg(target_arch = "x86_64")]
@@ -127,13 +137,19 @@ macro_rules! aes {
             pub fn with_kernel(key: &Key<Self>, kernel: Kernel) -> Option<Self> {
                 Some(Self(match kernel {
                     Kernel::Portable => Expanded::Portable(<$portable>::new(key)),
+                    #[cfg(all(
+                        target_arch = "aarch64",
+                        target_endian = "little",
+                        target_feature = "neon"
+                    ))]
+                    Kernel::ArmAes => Expanded::ArmAes(ArmAes::new(key)?),
                     #[cfg(target_arch = "x86_64")]
                     Kernel::AesNi => Expanded::AesNi(AesNi::new(key)?),
                     #[cfg(target_arch = "x86_64")]
                     Kernel::Vaes256 => Expanded::Vaes256(Vaes256::new(key)?),
                     #[cfg(target_arch = "x86_64")]
                     Kernel::Vaes512 => Expanded::Vaes512(Vaes512::new(key)?),
-                    #[cfg(not(target_arch = "x86_64"))]
+                    // The kernels of other processors.
                     _ => return None,
                 }))
             }
@@ -142,6 +158,12 @@ macro_rules! aes {
             pub fn kernel(&self) -> Kernel {
                 match self.0 {
                     Expanded::Portable(_) => Kernel::Portable,
+                    #[cfg(all(
+                        target_arch = "aarch64",
+                        target_endian = "little",
+                        target_feature = "neon"
+                    ))]
+                    Expanded::ArmAes(_) => Kernel::ArmAes,
                     #[cfg(target_arch = "x86_64")]
                     Expanded::AesNi(_) => Kernel::AesNi,
                     #[cfg(target_arch = "x86_64")]
@@ -154,6 +176,12 @@ macro_rules! aes {
             pub(crate) fn native(&self) -> Option<&dyn Native> {
                 match &self.0 {
                     Expanded::Portable(_) => None,
+                    #[cfg(all(
+                        target_arch = "aarch64",
+                        target_endian = "little",
+                        target_feature = "neon"
+                    ))]
+                    Expanded::ArmAes(kernel) => Some(kernel),
                     #[cfg(target_arch = "x86_64")]
                     Expanded::AesNi(kernel) => Some(kernel),
                     #[cfg(target_arch = "x86_64")]
@@ -167,6 +195,12 @@ macro_rules! aes {
             pub(crate) fn comparison_kernel(&self) -> Option<&dyn ComparisonKernel> {
                 match &self.0 {
                     Expanded::Portable(_) => None,
+                    #[cfg(all(
+                        target_arch = "aarch64",
+                        target_endian = "little",
+                        target_feature = "neon"
+                    ))]
+                    Expanded::ArmAes(_) => None,
                     #[cfg(target_arch = "x86_64")]
                     Expanded::AesNi(kernel) => Some(kernel),
                     #[cfg(target_arch = "x86_64")]
@@ -195,6 +229,12 @@ macro_rules! aes {
             fn encrypt_with_backend(&self, f: impl BlockCipherEncClosure<BlockSize = U16>) {
                 match &self.0 {
                     Expanded::Portable(cipher) => cipher.encrypt_with_backend(f),
+                    #[cfg(all(
+                        target_arch = "aarch64",
+                        target_endian = "little",
+                        target_feature = "neon"
+                    ))]
+                    Expanded::ArmAes(kernel) => f.call(kernel),
                     #[cfg(target_arch = "x86_64")]
                     Expanded::AesNi(kernel) => f.call(kernel),
                     #[cfg(target_arch = "x86_64")]

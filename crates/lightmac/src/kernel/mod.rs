@@ -14,6 +14,11 @@ use zeroize::Zeroize;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 pub(crate) mod aes;
+#[cfg(all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"))]
+#[allow(unsafe_code)]
+pub(crate) mod aes_arm;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod bytes;
 #[cfg(feature = "internals")]
 pub(crate) mod comparison;
 
