@@ -131,6 +131,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("attacks", Layer::Tool),
     ("fuzz", Layer::Tool),
     ("testkit", Layer::Tool),
+    ("tracer", Layer::Tool),
     ("interop", Layer::Tool),
     ("interop-bogo", Layer::Tool),
     ("interop-gateway", Layer::Tool),
@@ -141,8 +142,9 @@ const CRATES: &[(&str, Layer)] = &[
 /// without an operating system has several queues.
 pub(crate) const THREADED: &[&str] = &["lightseal-gateway"];
 
-/// The worlds of several crates' tests, which tests of all layers and tools may use.
-const TESTKIT: &str = "testkit";
+/// What tests of all layers and tools may use: the worlds of several crates' tests, and what watches
+/// compiled code.
+const FOR_TESTS: [&str; 2] = ["testkit", "tracer"];
 
 /// A crate and the other crates of this workspace that it depends on.
 type Dependencies = Vec<(String, Vec<Needed>)>;
@@ -187,8 +189,8 @@ fn violations(dependencies: &Dependencies) -> Vec<String> {
             continue;
         };
         for Needed { name: other, by_tests } in needed {
-            let is_testkit = other == TESTKIT && (*by_tests || own == Layer::Tool);
-            let is_lent = is_testkit || (&**name, &**other) == ("fuzz", "attacks");
+            let is_for_tests = FOR_TESTS.contains(&&**other) && (*by_tests || own == Layer::Tool);
+            let is_lent = is_for_tests || (&**name, &**other) == ("fuzz", "attacks");
             if let Some(theirs) = layer(other)
                 && !is_lent
                 && (theirs > own || theirs == own && !by_tests)

@@ -5,44 +5,13 @@
 //! lightmac --test it constant_time -- --nocapture`).
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-use crate::tracer;
-
 use cipher::{Block, BlockCipherEncrypt, KeyInit, KeySizeUser};
 use digest::Mac;
 use lightmac::{
     Aes128, Aes256, Hasher, LightMac, LightMacStream, Present80, Present128, Stream, Tag,
 };
 use std::hint::black_box;
-use tracer::{What, compare};
-
-/// Byte strings with little in common, so that shortcuts for zeros are detected as well.
-fn secrets(length: usize) -> [Vec<u8>; 2] {
-    let mut state = 1u64;
-    let mut next = || {
-        // Knuth's generator for MMIX.
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    [vec![0; length], (0..length).map(|_| next()).collect()]
-}
-
-/// Asserts that `operation` executes the same instructions with the same addresses, whichever
-/// secret `prepare` got.
-fn alike<T, R>(
-    name: &str,
-    secrets: &[Vec<u8>],
-    prepare: impl Fn(&[u8]) -> T,
-    operation: impl Fn(&mut T) -> R,
-) {
-    match compare(secrets, prepare, operation) {
-        Ok(alike) => println!(
-            "{name}: {} instructions with {} memory addresses alike",
-            alike.instructions, alike.addresses
-        ),
-        Err(leak) => panic!("{name}: {leak}"),
-    }
-}
+use tracer::{What, alike, compare, secrets};
 
 /// A cipher for the tests: its name, its key length and how to make it.
 struct Maker<F> {

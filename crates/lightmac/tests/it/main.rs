@@ -8,6 +8,4 @@ mod parts;
 mod present_kernels;
 mod reference;
 mod small_block;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod tracer;
 mod vectors;

@@ -6,9 +6,7 @@
 //! on them. This is what "constant time" can mean without a clock: no secret determines a branch,
 //! an address or a division. Unlike a timing measurement, it gives the same result in each run.
 
-mod instruction;
-
-use instruction::Place;
+use crate::instruction::Place;
 use nix::libc::user_regs_struct;
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, kill, raise};
@@ -30,27 +28,27 @@ const REFUSED: Signal = Signal::SIGUSR1;
 
 /// Counts of what was compared and found equal.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Alike {
+pub struct Alike {
     /// Number of instructions that each process executed.
-    pub(crate) instructions: u64,
+    pub instructions: u64,
     /// Number of memory addresses that each process used.
-    pub(crate) addresses: u64,
+    pub addresses: u64,
 }
 
 /// The first instruction that reveals a secret.
 #[derive(Debug)]
-pub(crate) struct Leak {
+pub struct Leak {
     /// Number of instructions executed before it.
-    pub(crate) after: u64,
+    pub after: u64,
     /// The kind of difference between the processes.
-    pub(crate) what: What,
+    pub what: What,
     /// The instruction at which the processes differ.
-    pub(crate) at: String,
+    pub at: String,
 }
 
 /// How an instruction reveals a secret.
 #[derive(Debug, PartialEq)]
-pub(crate) enum What {
+pub enum What {
     /// The processes are at different instructions, because of a branch on a secret.
     Path,
     /// The processes use different memory addresses, because of an index derived from a secret.
@@ -76,7 +74,7 @@ impl fmt::Display for Leak {
 /// # Panics
 ///
 /// Panics if this machine does not allow a process to be traced, or if the operation panics.
-pub(crate) fn compare<T, R>(
+pub fn compare<T, R>(
     secrets: &[Vec<u8>],
     prepare: impl Fn(&[u8]) -> T,
     operation: impl Fn(&mut T) -> R,
@@ -94,6 +92,35 @@ pub(crate) fn compare<T, R>(
         forked.push(Forked::new(&secret, &prepare, &operation));
     }
     Comparison::new(forked.iter().map(Child::new).collect()).run()
+}
+
+/// Byte strings with little in common, so that shortcuts for zeros are detected as well.
+pub fn secrets(length: usize) -> [Vec<u8>; 2] {
+    let mut state = 1u64;
+    let mut next = || {
+        // Knuth's generator for MMIX.
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    [vec![0; length], (0..length).map(|_| next()).collect()]
+}
+
+/// Asserts that `operation` executes the same instructions with the same addresses, whichever
+/// secret `prepare` got.
+pub fn alike<T, R>(
+    name: &str,
+    secrets: &[Vec<u8>],
+    prepare: impl Fn(&[u8]) -> T,
+    operation: impl Fn(&mut T) -> R,
+) {
+    match compare(secrets, prepare, operation) {
+        Ok(alike) => println!(
+            "{name}: {} instructions with {} memory addresses alike",
+            alike.instructions, alike.addresses
+        ),
+        Err(leak) => panic!("{name}: {leak}"),
+    }
 }
 
 /// The traced part begins when this function is entered.
