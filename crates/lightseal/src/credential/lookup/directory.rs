@@ -11,10 +11,16 @@ use super::source::{Changed, Entry, KeySource, Kind, MOST_KEY_BYTES, PeerIdentit
 #[cfg(target_os = "linux")]
 use super::watch::Watch;
 use crate::keys;
+use crate::units::counted;
 use lightseal_dtls::{Identity, Psk};
+use lightseal_net::RateLimitedLog;
+use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
+#[cfg(unix)]
+use std::path::Component;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use zeroize::Zeroizing;
 
 /// The longest file that is read: an identity and a key, and some lines of comment.
@@ -25,18 +31,29 @@ const REVOKE_ALL: &str = keys::REVOKE_ALL;
 
 const NO_FILE: &str = "it is no regular file";
 
+/// Why a link is not followed.
+#[cfg(unix)]
+const LINK: &str = "it is a symbolic link, behind which changes would not be noticed";
+
 /// A directory of keys, or of public keys and names.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
     kind: Kind,
-    /// Device and inode of the directory as it was when it was looked at last, and when its changes
-    /// were asked for last.
-    place: Option<(u64, u64)>,
-    watched: Option<(u64, u64)>,
+    /// Which directory it was when it was looked at last.
+    found: Option<DirectoryId>,
+    /// Which directory is watched, and the watch if the kernel can do it; `None` if the changes since
+    /// the last question may not be known.
+    watched: Option<DirectoryId>,
     #[cfg(target_os = "linux")]
     watch: Option<Watch>,
+    /// Limits the warnings of files that cannot be used.
+    unusable: RateLimitedLog,
 }
+
+/// Tells a directory from others: its device, its inode, and when it was created. A file system gives
+/// the inode of a directory that was removed to the next one.
+type DirectoryId = (u64, u64, Option<SystemTime>);
 
 impl Directory {
     /// # Errors
@@ -46,25 +63,26 @@ impl Directory {
         let mut directory = Self {
             path: path.to_owned(),
             kind,
-            place: None,
+            found: None,
             watched: None,
             #[cfg(target_os = "linux")]
             watch: None,
+            unusable: RateLimitedLog::default(),
         };
         directory.look()?;
         Ok(directory)
     }
 
-    /// Looks whether the directory is there, and can be relied on. Returns its device and inode.
-    fn look(&mut self) -> Result<(u64, u64), SourceError> {
+    /// Looks whether the directory is there, and can be relied on. Returns which one it is.
+    fn look(&mut self) -> Result<DirectoryId, SourceError> {
         let metadata = std::fs::metadata(&self.path).map_err(SourceError::new)?;
         if !metadata.is_dir() {
             return Err(SourceError::new("not a directory"));
         }
         refuse_writable(&metadata)?;
-        let place = place(&metadata);
+        let id = directory_id(&metadata);
         // A directory that is there and empty may be the place where another one is mounted.
-        if self.place != Some(place) && !self.has_any()? {
+        if self.found != Some(id) && !self.has_any()? {
             return Err(SourceError::new(format_args!(
                 "it has no {}; an empty file {REVOKE_ALL} in it says that this is on purpose",
                 match self.kind {
@@ -73,8 +91,8 @@ impl Directory {
                 }
             )));
         }
-        self.place = Some(place);
-        Ok(place)
+        self.found = Some(id);
+        Ok(id)
     }
 
     fn has_any(&self) -> Result<bool, SourceError> {
@@ -86,23 +104,23 @@ impl Directory {
         let Some(name) = file_name(identity) else { return Ok(None) };
         let path = self.path.join(&name);
         // A directory whose disk fails says something else than that there is no such file.
-        let file = match open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(SourceError::new(format_args!("{name}: {error}"))),
-        };
-        let metadata = file.metadata().map_err(SourceError::new)?;
-        let found = match identity {
-            Identity::Psk(identity) => psk(identity, file, &path, &metadata).map(Entry::Psk),
-            _ if metadata.is_file() => Ok(Entry::Admitted),
-            _ => Err(NO_FILE.to_owned()),
-        };
-        match found {
+        match entry(identity, &path) {
             Ok(entry) => Ok(Some(entry)),
-            Err(why) => {
-                tracing::warn!("{}: {why}; it counts as if it were not there", path.display());
+            Err(Unread::Absent) => Ok(None),
+            Err(Unread::Unusable(why)) => {
+                self.warn(&path, &why);
                 Ok(None)
             }
+            Err(Unread::Failed(error)) => Err(SourceError::new(format_args!("{name}: {error}"))),
+        }
+    }
+
+    /// Says at a limited rate that a file cannot be used.
+    fn warn(&self, path: &Path, why: &dyn fmt::Display) {
+        if let Some(count) = self.unusable.due() {
+            let path = path.display();
+            let files = counted(count, "such file");
+            tracing::warn!("{path}: {why}; it counts as if it were not there ({files})");
         }
     }
 }
@@ -120,63 +138,137 @@ impl KeySource for Directory {
     }
 
     fn changes(&mut self) -> Result<Changed, SourceError> {
-        let place = self.look()?;
-        let is_other = self.watched.replace(place) != Some(place);
+        let looked = self.look();
+        // While the directory is away its changes are not known.
+        let watched = self.watched.take();
+        let id = looked?;
         #[cfg(target_os = "linux")]
         {
-            if is_other {
+            if watched != Some(id) {
                 // First the watch, then the files: nothing is missed in between.
                 self.watch = Watch::of(&self.path, self.kind);
-            }
-            if let Some(watch) = &mut self.watch {
+                self.watched = Some(id);
+            } else if let Some(watch) = &mut self.watch {
                 let changed = watch.changes();
-                return Ok(if is_other { Changed::All } else { changed });
+                // If the watch has ended, there is a new one with the next question.
+                self.watched = changed.is_some().then_some(id);
+                return Ok(changed.unwrap_or(Changed::All));
+            } else {
+                self.watched = Some(id);
             }
         }
-        let _ = is_other;
+        let _ = (watched, id);
         Ok(Changed::All)
     }
 }
 
-/// Opens a file without waiting for a writer of a pipe.
-fn open(path: &Path) -> std::io::Result<File> {
-    let mut options = File::options();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-    }
-    options.open(path)
+/// Why a file says nothing.
+#[derive(Debug)]
+enum Unread {
+    Absent,
+    /// The file is there, and the fault is its own: files of other identities may be opened.
+    Unusable(String),
+    /// Nothing is known of the file.
+    Failed(std::io::Error),
 }
 
-/// The key in a file.
-fn psk(identity: &[u8], file: File, path: &Path, metadata: &Metadata) -> Result<Psk, String> {
-    if !metadata.is_file() {
-        return Err(NO_FILE.into());
-    }
-    keys::refuse_exposed("the file", path, metadata).map_err(|error| error.to_string())?;
-    if metadata.len() > MOST_FILE_BYTES {
-        return Err(format!("it is longer than {MOST_FILE_BYTES} bytes"));
-    }
-    let mut text = Zeroizing::new(String::with_capacity(MOST_FILE_BYTES as usize + 1));
-    file.take(MOST_FILE_BYTES).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    let key = keys::only_key(&text, identity)?;
-    if key.len() > MOST_KEY_BYTES {
-        return Err(format!("the key is longer than {MOST_KEY_BYTES} bytes"));
-    }
-    Psk::external(identity, &key).map_err(|error| error.to_string())
-}
-
+/// Opens a file without waiting for a writer of a pipe. A symbolic link is followed only if its
+/// target is exchanged together with a name that the kernel watches.
 #[cfg(unix)]
-fn place(metadata: &Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
-    (metadata.dev(), metadata.ino())
+fn open(path: &Path) -> Result<File, Unread> {
+    use rustix::fs::OFlags;
+    use std::os::unix::fs::OpenOptionsExt;
+    let open = |flags: OFlags| {
+        let flags = (OFlags::NONBLOCK | flags).bits().cast_signed();
+        File::options().read(true).custom_flags(flags).open(path)
+    };
+    let opened = match open(OFlags::NOFOLLOW) {
+        Err(error) if error.kind() != ErrorKind::NotFound => match std::fs::read_link(path) {
+            Ok(target) if is_exchanged(&target) => open(OFlags::empty()),
+            Ok(_) => return Err(Unread::Unusable(LINK.into())),
+            Err(_) => Err(error),
+        },
+        opened => opened,
+    };
+    opened.map_err(|error| unread(path, error))
 }
 
 #[cfg(not(unix))]
-fn place(_: &Metadata) -> (u64, u64) {
-    (0, 0)
+fn open(path: &Path) -> Result<File, Unread> {
+    File::open(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Unread::Absent,
+        _ => Unread::Failed(error),
+    })
+}
+
+/// Whether a link leads through a name of two dots and more in the directory. Kubernetes exchanges the
+/// link `..data` when a file has changed to which `..data/NAME` leads.
+#[cfg(unix)]
+fn is_exchanged(target: &Path) -> bool {
+    let mut parts = target.components();
+    let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
+    let first = parts.next().filter(|first| is_name(*first));
+    first.is_some_and(|first| first.as_os_str().as_encoded_bytes().starts_with(b".."))
+        && parts.all(is_name)
+}
+
+/// Tells a file that cannot be opened from a directory whose files are not known.
+#[cfg(unix)]
+fn unread(path: &Path, error: std::io::Error) -> Unread {
+    use rustix::io::Errno;
+    match Errno::from_io_error(&error) {
+        // No file can have a name that is too long for the file system.
+        Some(Errno::NOENT | Errno::NAMETOOLONG) => Unread::Absent,
+        Some(Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::NOTDIR | Errno::NXIO)
+            if path.symlink_metadata().is_ok() =>
+        {
+            Unread::Unusable(error.to_string())
+        }
+        _ => Unread::Failed(error),
+    }
+}
+
+/// What the file of an identity says.
+fn entry(identity: &Identity, path: &Path) -> Result<Entry, Unread> {
+    let file = open(path)?;
+    let metadata = file.metadata().map_err(Unread::Failed)?;
+    if !metadata.is_file() {
+        return Err(Unread::Unusable(NO_FILE.into()));
+    }
+    match identity {
+        Identity::Psk(identity) => psk(identity, file, path, &metadata).map(Entry::Psk),
+        _ => Ok(Entry::Admitted),
+    }
+}
+
+/// The key in a file.
+fn psk(identity: &[u8], file: File, path: &Path, metadata: &Metadata) -> Result<Psk, Unread> {
+    keys::refuse_exposed("the file", path, metadata)
+        .map_err(|error| Unread::Unusable(error.to_string()))?;
+    if metadata.len() > MOST_FILE_BYTES {
+        return Err(Unread::Unusable(format!("it is longer than {MOST_FILE_BYTES} bytes")));
+    }
+    let mut text = Zeroizing::new(String::with_capacity(MOST_FILE_BYTES as usize + 1));
+    file.take(MOST_FILE_BYTES).read_to_string(&mut text).map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => Unread::Unusable(error.to_string()),
+        _ => Unread::Failed(error),
+    })?;
+    let key = keys::only_key(&text, identity).map_err(Unread::Unusable)?;
+    if key.len() > MOST_KEY_BYTES {
+        return Err(Unread::Unusable(format!("the key is longer than {MOST_KEY_BYTES} bytes")));
+    }
+    Psk::external(identity, &key).map_err(|error| Unread::Unusable(error.to_string()))
+}
+
+#[cfg(unix)]
+fn directory_id(metadata: &Metadata) -> DirectoryId {
+    use std::os::unix::fs::MetadataExt;
+    (metadata.dev(), metadata.ino(), metadata.created().ok())
+}
+
+#[cfg(not(unix))]
+fn directory_id(metadata: &Metadata) -> DirectoryId {
+    (0, 0, metadata.created().ok())
 }
 
 /// Refuses a directory to which other users could add keys.
@@ -312,6 +404,85 @@ mod tests {
         std::fs::create_dir(keys.0.join("..2026")).unwrap();
         assert_eq!(source.changes().unwrap(), Changed::All);
         std::fs::remove_dir(keys.0.join("..2026")).unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_directory_that_is_removed_and_made_again_is_watched_anew() {
+        let keys = Keys::new("keys-again");
+        keys.write("a", &format!("a:{HEX}\n"));
+        let mut source = Directory::open(&keys.0, Kind::Psks).unwrap();
+        assert_eq!(source.changes().unwrap(), Changed::All);
+        if source.watch.is_none() {
+            return skip::test("the file system of the temporary folder cannot be watched");
+        }
+        assert_eq!(source.changes().unwrap(), Changed::These(Vec::new()));
+        std::fs::remove_dir_all(&keys.0).unwrap();
+        std::fs::create_dir(&keys.0).unwrap();
+        for name in ["a", "b"] {
+            keys.write(name, &format!("{name}:{HEX}\n"));
+        }
+        // As if the new directory could not be told from the old one.
+        source.watched = Some(source.look().unwrap());
+        assert_eq!(source.changes().unwrap(), Changed::All);
+        assert_eq!(source.changes().unwrap(), Changed::All, "there is a new watch");
+        assert_eq!(source.changes().unwrap(), Changed::These(Vec::new()));
+        std::fs::remove_file(keys.0.join("a")).unwrap();
+        assert_eq!(source.changes().unwrap(), Changed::These(vec![psk(b"a")]));
+        // What happens while the directory is away is not known, whatever the kernel says.
+        let aside = keys.0.with_extension("aside");
+        std::fs::rename(&keys.0, &aside).unwrap();
+        assert!(source.changes().is_err());
+        std::fs::rename(&aside, &keys.0).unwrap();
+        assert_eq!(source.changes().unwrap(), Changed::All);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_keeps_nobody_else_away() {
+        let keys = Keys::new("keys-unreadable");
+        keys.write("a", &format!("a:{HEX}\n"));
+        std::os::unix::fs::symlink("loop", keys.0.join("loop")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(keys.0.join("socket")).unwrap();
+        keys.write("denied", &format!("denied:{HEX}\n"));
+        let nobody = std::fs::Permissions::from_mode(0o000);
+        std::fs::set_permissions(keys.0.join("denied"), nobody).unwrap();
+        let mut source = Directory::open(&keys.0, Kind::Psks).unwrap();
+        let asked = [psk(b"loop"), psk(b"a"), psk(b"socket"), psk(b"denied")];
+        let found = source.find(&asked).unwrap();
+        let found: Vec<_> = found.iter().map(Option::is_some).collect();
+        // Root may read it.
+        let reads_denied = File::open(keys.0.join("denied")).is_ok();
+        assert_eq!(found, [false, true, false, reads_denied]);
+        // A name that the file system cannot have, a directory that cannot be entered, and a disk that
+        // fails.
+        use rustix::io::Errno;
+        let unread = |name: &str, errno: Errno| unread(&keys.0.join(name), errno.into());
+        assert!(matches!(unread("none", Errno::NAMETOOLONG), Unread::Absent));
+        assert!(matches!(unread("none", Errno::ACCESS), Unread::Failed(_)));
+        assert!(matches!(unread("a", Errno::ACCESS), Unread::Unusable(_)));
+        assert!(matches!(unread("a", Errno::IO), Unread::Failed(_)));
+    }
+
+    #[test]
+    fn a_link_counts_only_if_its_target_is_exchanged_under_a_name_that_is_watched() {
+        use std::os::unix::fs::symlink;
+        let (keys, elsewhere) = (Keys::new("keys-links"), Keys::new("keys-elsewhere"));
+        for name in ["a", "b"] {
+            elsewhere.write(name, &format!("{name}:{HEX}\n"));
+        }
+        symlink(elsewhere.0.join("a"), keys.0.join("a")).unwrap();
+        symlink(&elsewhere.0, keys.0.join("..data")).unwrap();
+        symlink("..data/b", keys.0.join("b")).unwrap();
+        symlink("..data/absent", keys.0.join("absent")).unwrap();
+        let mut source = Directory::open(&keys.0, Kind::Psks).unwrap();
+        for (identity, counts) in [("a", false), ("b", true), ("absent", false)] {
+            let found = keys.find(&mut source, identity.as_bytes());
+            assert_eq!(found.is_some(), counts, "{identity}");
+        }
+        let exchanged = ["..data/a", "..2026/b"];
+        let others = ["../a", "a", "/a", "..data/../../a", ".data/a"];
+        assert!(exchanged.iter().all(|target| is_exchanged(Path::new(target))));
+        assert!(!others.iter().any(|target| is_exchanged(Path::new(target))));
     }
 
     #[test]

@@ -54,8 +54,9 @@ impl Watch {
         Some(Self { fd: watch, kind })
     }
 
-    /// What has changed since the last call.
-    pub(super) fn changes(&mut self) -> Changed {
+    /// What has changed since the last call; `None` if the kernel does not say it any more: the
+    /// directory was removed or unmounted.
+    pub(super) fn changes(&mut self) -> Option<Changed> {
         let mut buf = [MaybeUninit::uninit(); 16_384];
         let mut reader = Reader::new(&self.fd, &mut buf);
         let (mut these, mut all) = (Vec::new(), false);
@@ -64,30 +65,28 @@ impl Watch {
                 Ok(event) => event,
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => continue,
-                Err(_) => return Changed::All,
+                Err(_) => return None,
             };
-            let is_of_directory = event
-                .events()
-                .intersects(ReadFlags::QUEUE_OVERFLOW | ReadFlags::IGNORED | ReadFlags::UNMOUNT);
-            let Some(name) = event.file_name().map(std::ffi::CStr::to_bytes) else {
-                all |= is_of_directory;
-                continue;
-            };
+            if event.events().intersects(ReadFlags::IGNORED | ReadFlags::UNMOUNT) {
+                return None;
+            }
+            all |= event.events().contains(ReadFlags::QUEUE_OVERFLOW);
+            let Some(name) = event.file_name().map(std::ffi::CStr::to_bytes) else { continue };
             // Kubernetes exchanges all files at once, by a link with a name of two dots and more.
-            all |= is_of_directory || name.starts_with(b"..");
+            all |= name.starts_with(b"..");
             if these.len() < MOST_CHANGED {
                 these.extend(identity_of(self.kind, name));
             } else {
                 all = true;
             }
         }
-        match all {
+        Some(match all {
             true => Changed::All,
             false => {
                 these.sort();
                 these.dedup();
                 Changed::These(these)
             }
-        }
+        })
     }
 }
