@@ -376,6 +376,27 @@ fn identities_that_nobody_knows_make_few_look_ups() {
 }
 
 #[test]
+fn a_row_that_is_no_key_ends_its_own_associations_and_keeps_no_other_device_away() {
+    let Some(source) = Source::table() else { return };
+    let Source::Table(database) = &source else { return };
+    // A table of the operator's own may have such rows.
+    database.query("ALTER TABLE lightseal_keys.psk DROP CONSTRAINT psk_key_check").unwrap();
+    let (place, service) = (Place::new(0), Service::start());
+    (0..3).for_each(|n| source.set(&identity(n), KEY));
+    let mut proxy = start(&source, &place, &service, &[]);
+    let mut clients: Vec<_> = (0..3).map(|n| client(&place, n, ProtocolVersion::Dtls13)).collect();
+    clients[..2].iter_mut().for_each(Client::connect);
+    source.set(&identity(1), "00");
+    clients[1].until(|client| client.closed == 1);
+    proxy.wait_for("it counts as if it were not there");
+    clients[2].connect();
+    for n in [0, 2] {
+        clients[n].echo();
+    }
+    reported(&place, &proxy, |keys| keys["fails"] == false && keys["revoked"] == 1);
+}
+
+#[test]
 fn a_source_of_keys_that_cannot_be_used_is_one_line() {
     let dir = TempDir::new();
     std::fs::create_dir(dir.path("empty")).unwrap();

@@ -37,6 +37,12 @@ impl<V> Expiring<V> {
     pub(super) fn insert(&mut self, now: Instant, identity: PeerIdentity, value: V, at: Instant) {
         self.values.insert(PeerIdentity::clone(&identity), (value, at));
         self.order.push_back((identity, at));
+        self.forget_old(now);
+    }
+
+    /// Removes the values that are too old, which [`Self::get`] returns no more, and those that are too
+    /// much.
+    pub(super) fn forget_old(&mut self, now: Instant) {
         // Places of values that were replaced may not become more than there are values.
         while let Some((first, at)) = self.order.front() {
             let is_current = self.values.get(first).is_some_and(|(_, newest)| newest == at);

@@ -10,6 +10,7 @@ use super::expiring::Expiring;
 use super::source::{Changed, Entry, EntryCheck, PeerIdentity};
 use lightseal_dtls::{Handle, Identity};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 /// How long a key counts as confirmed by the source.
@@ -90,7 +91,9 @@ pub(super) struct Known {
     is_waiting: HashSet<PeerIdentity>,
     /// Identities of stored associations, which wait for no one.
     stored: BTreeSet<PeerIdentity>,
-    in_flight: HashSet<PeerIdentity>,
+    /// Identities about which the finder asks the source now, and whether something has changed about
+    /// one since then: its answer is not believed.
+    in_flight: HashMap<PeerIdentity, bool>,
     /// Identities about which the source is to be asked again, because something may have changed.
     owed: BTreeSet<PeerIdentity>,
     /// The source knew of no change that is not in `owed` when it was asked last.
@@ -112,7 +115,7 @@ impl Known {
             new_waiting: VecDeque::new(),
             is_waiting: HashSet::new(),
             stored: BTreeSet::new(),
-            in_flight: HashSet::new(),
+            in_flight: HashMap::new(),
             owed: BTreeSet::new(),
             covered_until: None,
             all_changed_at: None,
@@ -174,7 +177,7 @@ impl Known {
             self.stored.insert(identity.clone().into());
             return;
         }
-        if self.is_waiting.contains(identity) || self.in_flight.contains(identity) {
+        if self.is_waiting.contains(identity) || self.in_flight.contains_key(identity) {
             return;
         }
         // Identities that were known before have places of their own.
@@ -214,16 +217,37 @@ impl Known {
         {
             taken.push(identity);
         }
-        self.in_flight.extend(taken.iter().cloned());
+        self.in_flight.extend(taken.iter().map(|identity| (PeerIdentity::clone(identity), false)));
         (taken, of_clients)
     }
 
-    /// The source did not answer: these identities wait again when their clients do.
+    /// The source did not answer the finder about these identities, which wait again when their
+    /// clients do.
     pub(super) fn not_answered(&mut self, identities: &[PeerIdentity]) {
         for identity in identities {
             self.in_flight.remove(identity);
         }
+    }
+
+    /// No stored association's key is looked up any more: the source does not answer.
+    pub(super) fn give_up_stored(&mut self) {
         self.stored.clear();
+    }
+
+    /// As [`Self::store`], for an answer to the finder. If the identity has changed since the
+    /// question, the answer is dropped, and whoever waits for it asks again.
+    #[must_use]
+    pub(super) fn store_found(
+        &mut self,
+        now: Instant,
+        identity: &PeerIdentity,
+        entry: Option<Entry>,
+        as_of: Instant,
+    ) -> Vec<Handle> {
+        match self.in_flight.remove(identity) {
+            Some(true) => Vec::new(),
+            _ => self.store(now, identity, entry, as_of),
+        }
     }
 
     /// Notes what the source says of an identity, as of the time when it was asked. Returns the
@@ -236,7 +260,6 @@ impl Known {
         entry: Option<Entry>,
         as_of: Instant,
     ) -> Vec<Handle> {
-        self.in_flight.remove(identity);
         if let Some(in_use) = self.in_use.get_mut(identity) {
             if as_of < in_use.as_of && !matches!(in_use.answer, Answer::None) {
                 return Vec::new();
@@ -336,8 +359,10 @@ impl Known {
         }
         let identity: PeerIdentity = identity.clone().into();
         self.idle.remove(&identity);
-        if matches!(answer, Answer::None) {
-            // The key was forgotten during the handshake.
+        // When everything may have changed, only identities in use were asked about again.
+        let is_outdated = self.all_changed_at.is_some_and(|at| as_of < at);
+        if is_outdated || matches!(answer, Answer::None) {
+            // The key was changed or forgotten during the handshake, perhaps.
             self.owed.insert(PeerIdentity::clone(&identity));
         }
         self.in_use.insert(identity, InUse { answer, as_of, users: vec![(handle, check)] });
@@ -367,8 +392,9 @@ impl Known {
             Changed::These(identities) => {
                 for identity in identities {
                     self.unknown.remove(&identity);
-                    let is_known = self.in_use.contains_key(&identity)
-                        || self.in_flight.contains(&identity)
+                    let in_flight = self.in_flight.get_mut(&identity);
+                    let is_known = in_flight.map(|has_changed| *has_changed = true).is_some()
+                        || self.in_use.contains_key(&identity)
                         || self.idle.get(now, &identity).is_some();
                     if is_known {
                         self.owed.insert(identity);
@@ -378,14 +404,22 @@ impl Known {
             Changed::All => {
                 self.unknown.clear();
                 self.all_changed_at = Some(as_of);
-                self.owed.extend(self.in_use.keys().chain(&self.in_flight).cloned());
+                self.owed.extend(self.in_use.keys().chain(self.in_flight.keys()).cloned());
             }
         }
     }
 
-    /// Identities about which the source is to be asked again, at most `most`.
-    pub(super) fn owed(&self, most: usize) -> Vec<PeerIdentity> {
-        self.owed.iter().take(most).cloned().collect()
+    /// Erases what is too old to count.
+    pub(super) fn forget_old(&mut self, now: Instant) {
+        self.idle.forget_old(now);
+        self.unknown.forget_old(now);
+    }
+
+    /// Identities about which the source is to be asked again, at most `most`, in their order after
+    /// this one.
+    pub(super) fn owed(&self, after: Option<&PeerIdentity>, most: usize) -> Vec<PeerIdentity> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.owed.range::<PeerIdentity, _>((start, Bound::Unbounded)).take(most).cloned().collect()
     }
 
     /// The source has answered about these.
@@ -405,23 +439,23 @@ impl Known {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use lightseal_core::{Instant as EngineTime, Random};
     use lightseal_dtls::{ClientConfig, Endpoint, Psk};
     use std::net::SocketAddr;
     use std::sync::Arc;
 
-    fn psk(identity: &str, key: u8) -> Psk {
+    pub(in super::super) fn psk(identity: &str, key: u8) -> Psk {
         Psk::external(identity.as_bytes(), &[key; 16]).unwrap()
     }
 
-    fn id(identity: &str) -> PeerIdentity {
+    pub(in super::super) fn id(identity: &str) -> PeerIdentity {
         Identity::Psk(identity.into()).into()
     }
 
     /// Handles, which only an endpoint makes.
-    fn handles(count: u16) -> Vec<Handle> {
+    pub(in super::super) fn handles(count: u16) -> Vec<Handle> {
         let config = Arc::new(ClientConfig::new(psk("handles", 1)));
         let (settings, rng) = (config.settings().clone(), Random::from_seed([1; 32]));
         let mut endpoint = Endpoint::client(settings, rng).unwrap();
@@ -444,7 +478,7 @@ mod tests {
     fn find(known: &mut Known, now: Instant, identity: &str, key: Option<u8>) -> Vec<Handle> {
         let (taken, of_clients) = known.take_waiting(100, 100);
         assert_eq!((taken.len(), of_clients), (1, 1));
-        known.store(now, &id(identity), key.map(|key| Entry::Psk(psk(identity, key))), now)
+        known.store_found(now, &id(identity), key.map(|key| Entry::Psk(psk(identity, key))), now)
     }
 
     #[test]
@@ -484,7 +518,7 @@ mod tests {
         assert!(!known.begin(now, &id("a"), new, handles[1]), "it is not the key of today");
         let later = now + Duration::from_secs(2);
         known.changed(later, later, Changed::These(vec![id("a"), id("nobody")]));
-        assert_eq!(known.owed(10), [id("a")]);
+        assert_eq!(known.owed(None, 10), [id("a")]);
         let ended = known.store(later, &id("a"), Some(Entry::Psk(psk("a", 8))), later);
         assert_eq!(ended, [handles[0]]);
         known.paid(&[id("a")]);
@@ -512,12 +546,40 @@ mod tests {
         assert_eq!(asked, [id("a")]);
         // The source is asked at 10 ms, and answers late. Meanwhile the key is revoked.
         known.changed(at(20), at(20), Changed::These(vec![id("a")]));
-        assert_eq!(known.owed(10), [id("a")], "its look-up is under way");
+        assert_eq!(known.owed(None, 10), [id("a")], "its look-up is under way");
         assert_eq!(known.store(at(30), &id("a"), None, at(25)), []);
         known.paid(&[id("a")]);
-        assert_eq!(known.store(at(40), &id("a"), Some(Entry::Psk(psk("a", 7))), at(10)), []);
+        // Another change, which is not asked about yet when the old answer comes.
+        known.changed(at(35), at(35), Changed::These(vec![id("a")]));
+        assert_eq!(known.owed(None, 10), [id("a")], "its look-up is still under way");
+        assert_eq!(known.store_found(at(40), &id("a"), Some(Entry::Psk(psk("a", 7))), at(10)), []);
+        assert_eq!(told(&mut known, at(41), "a"), None);
+        assert_eq!(known.store(at(41), &id("a"), None, at(41)), []);
         assert_eq!(told(&mut known, at(41), "a"), Some(false));
         assert_eq!(told(&mut known, at(5100), "a"), None, "it may have a key by then");
+    }
+
+    #[test]
+    fn a_key_that_may_have_been_revoked_during_its_handshake_is_asked_about_again() {
+        let (start, handles) = (Instant::now(), handles(2));
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut known = Known::new(WhenUnavailable::Refuse);
+        for identity in ["a", "b"] {
+            told(&mut known, at(0), identity);
+            find(&mut known, at(0), identity, Some(7));
+        }
+        let check = Some(psk("a", 7).check());
+        known.changed(at(10), at(10), Changed::All);
+        assert!(known.owed(None, 10).is_empty(), "no association uses a key");
+        assert!(known.begin(at(20), &id("a"), check, handles[0]));
+        assert_eq!(known.owed(None, 10), [id("a")]);
+        assert_eq!(known.store(at(30), &id("a"), None, at(25)), [handles[0]]);
+        // What was asked after the change need not be asked again.
+        known.paid(&[id("a")]);
+        told(&mut known, at(1100), "b");
+        find(&mut known, at(1100), "b", Some(7));
+        assert!(known.begin(at(1200), &id("b"), Some(psk("b", 7).check()), handles[1]));
+        assert!(known.owed(None, 10).is_empty());
     }
 
     #[test]

@@ -4,9 +4,13 @@
 //! one says which have changed since a snapshot that the proxy was given before ([`SCHEMA`]). With snapshots nothing is missed, whatever
 //! the order in which transactions begin and end.
 
-use super::source::{Changed, Entry, KeySource, Kind, PeerIdentity, SourceError, read, written};
+use super::source::{
+    Changed, Entry, KeySource, Kind, MOST_KEY_BYTES, PeerIdentity, SourceError, read, written,
+};
 use crate::database::{DatabaseError, OwnRuntime, StoreUrl};
+use crate::units::counted;
 use lightseal_dtls::{Identity, Psk};
+use lightseal_net::RateLimitedLog;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use tokio_postgres::types::Type;
@@ -63,6 +67,8 @@ pub(super) struct Table {
     /// Whether the connection was interrupted since everything was checked. Another server may answer
     /// now, whose transactions have other numbers.
     was_interrupted: bool,
+    /// Limits the warnings of rows that cannot be used.
+    unusable: RateLimitedLog,
 }
 
 impl Table {
@@ -78,6 +84,7 @@ impl Table {
             session: None,
             snapshot: None,
             was_interrupted: false,
+            unusable: RateLimitedLog::default(),
         };
         table.find(&[])?;
         Ok(table)
@@ -147,10 +154,25 @@ impl KeySource for Table {
         let mut found = HashMap::new();
         for row in &rows {
             let (identity, entry) = match kind {
-                Kind::Psks => psk(row)?,
-                Kind::Peers => (changed_identity(kind, row)?, Entry::Admitted),
+                Kind::Psks => match psk(row)? {
+                    (identity, Ok(psk)) => (identity, Entry::Psk(psk)),
+                    (identity, Err(why)) => {
+                        if let Some(count) = self.unusable.due() {
+                            let rows = counted(count, "such row");
+                            let identity = written(&identity);
+                            tracing::warn!(
+                                "{identity}: {why}; it counts as if it were not there ({rows})"
+                            );
+                        }
+                        continue;
+                    }
+                },
+                Kind::Peers => match changed_identity(kind, row)? {
+                    Some(identity) => (identity, Entry::Admitted),
+                    None => continue,
+                },
             };
-            found.extend(identity.map(|identity| (identity, entry)));
+            found.insert(identity, entry);
         }
         Ok(identities.iter().map(|identity| found.remove(identity)).collect())
     }
@@ -205,12 +227,18 @@ fn psk_identity(identity: &Identity) -> Option<&[u8]> {
     }
 }
 
-/// The identity and the key in a row.
-fn psk(row: &Row) -> Result<(Option<PeerIdentity>, Entry), SourceError> {
-    let key = Zeroizing::new(row.try_get::<_, Vec<u8>>(1).map_err(SourceError::new)?);
+/// The identity and the key in a row, or why there can be no such key.
+fn psk(row: &Row) -> Result<(PeerIdentity, Result<Psk, String>), SourceError> {
+    let key = row.try_get::<_, Option<Vec<u8>>>(1).map_err(SourceError::new)?.map(Zeroizing::new);
     let identity = row.try_get::<_, Vec<u8>>(0).map_err(SourceError::new)?;
-    let psk = Psk::external(&identity, &key).map_err(SourceError::new)?;
-    Ok((Some(Identity::Psk(identity).into()), Entry::Psk(psk)))
+    let psk = match key {
+        Some(key) if key.len() > MOST_KEY_BYTES => {
+            Err(format!("the key is longer than {MOST_KEY_BYTES} bytes"))
+        }
+        Some(key) => Psk::external(&identity, &key).map_err(|error| error.to_string()),
+        None => Err("it has no key".into()),
+    };
+    Ok((Identity::Psk(identity).into(), psk))
 }
 
 /// The identity in the first column of a row; `None` if that stands for all of them.
