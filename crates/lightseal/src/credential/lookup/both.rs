@@ -4,7 +4,7 @@
 use super::args::KeySourceArgs;
 use super::known::Told;
 use super::report::KeyReport;
-use super::source::{Entry, Kind};
+use super::source::{Entry, Kind, MOST_IDENTITY_BYTES};
 use super::threads::{KeyUse, KeyUser, RESTORES, Revoked, SourceLookup};
 use crate::credential::refused::RefusedPeers;
 use crate::failure::Failure;
@@ -166,10 +166,48 @@ impl fmt::Display for KeyLookup {
 impl PskStore for KeyLookup {
     fn look_up(&self, identity: &[u8]) -> Lookup {
         let Some(source) = &self.psks else { return Lookup::Unknown };
+        // No source is asked for what it cannot have.
+        if !(1..=MOST_IDENTITY_BYTES).contains(&identity.len()) {
+            return Lookup::Unknown;
+        }
         match source.look_up(&Identity::Psk(identity.to_vec())) {
             Told::Found(Entry::Psk(psk)) => Lookup::Found(psk),
             Told::Found(Entry::Admitted) | Told::Unknown => Lookup::Unknown,
             Told::Later => Lookup::Later,
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        keys: KeySourceArgs,
+    }
+
+    #[test]
+    fn identities_that_no_key_can_have_are_not_looked_up() {
+        use std::os::unix::fs::DirBuilderExt;
+        let name = format!("lightseal-keys-lengths-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+        std::fs::write(path.join("!revoke-all"), "").unwrap();
+        let flags = ["", "--psk-dir", path.to_str().unwrap()];
+        let lookup = KeyLookup::open(&Command::parse_from(flags).keys).unwrap().unwrap();
+        for len in [0, MOST_IDENTITY_BYTES + 1, 65_535] {
+            let answer = PskStore::look_up(&*lookup, &vec![b'x'; len]);
+            assert!(matches!(answer, Lookup::Unknown), "{len} bytes: {answer:?}");
+        }
+        for len in [1, MOST_IDENTITY_BYTES] {
+            let answer = PskStore::look_up(&*lookup, &vec![b'x'; len]);
+            assert!(matches!(answer, Lookup::Later), "{len} bytes: {answer:?}");
+        }
+        drop(lookup);
+        std::fs::remove_dir_all(&path).unwrap();
     }
 }

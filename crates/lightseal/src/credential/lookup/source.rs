@@ -45,6 +45,10 @@ pub(super) const MOST_AT_ONCE: usize = 1000;
 /// longer key has no more entropy to give.
 pub(super) const MOST_KEY_BYTES: usize = 128;
 
+/// The longest identity of a pre-shared key, in bytes. There is no key with a longer one
+/// ([`Psk::external`]), nor with an empty one.
+pub(super) const MOST_IDENTITY_BYTES: usize = 256;
+
 /// A place that has keys. Each of the two threads that ask has one of its own.
 pub(super) trait KeySource: Send {
     /// What the source has of identities, in their order; `None` for an identity without a key, or
