@@ -1,10 +1,10 @@
 //! Clients that wait until the server's store knows whether it has their PSK.
 
-use super::hello::WholeHello;
+use super::hello::{WholeHello, network};
 use super::{Admission, Endpoint, Handle};
 use crate::connection::Connection;
 use crate::tuning::MAX_WAITING_HELLOS;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::net::{IpAddr, SocketAddr};
 use lightseal_core::Instant;
 
@@ -30,7 +30,8 @@ pub(super) struct Lookups {
 
 impl Lookups {
     /// Keeps a hello. A client has one place: its newest hello takes it. Beyond
-    /// [`MAX_WAITING_HELLOS`] clients the oldest hello is dropped; its client sends it again.
+    /// [`MAX_WAITING_HELLOS`] clients the oldest hello of the network that has the most is dropped; its
+    /// client sends it again. A flood from one network thus displaces no client of another one.
     pub(super) fn wait(
         &mut self,
         from: SocketAddr,
@@ -40,9 +41,22 @@ impl Lookups {
     ) {
         self.hellos.retain(|waiting| waiting.from != from);
         if self.hellos.len() == MAX_WAITING_HELLOS {
-            self.hellos.pop_front();
+            self.displace(from);
         }
         self.hellos.push_back(Waiting { from, local, hello: hello.clone(), fingerprint });
+    }
+
+    /// Makes a place for a hello from `newest`, which counts among those of its network.
+    fn displace(&mut self, newest: SocketAddr) {
+        let mut counts = BTreeMap::from([(network(newest), 1)]);
+        for waiting in &self.hellos {
+            *counts.entry(network(waiting.from)).or_insert(0) += 1;
+        }
+        let count = |waiting: &Waiting| counts.get(&network(waiting.from));
+        let most = self.hellos.iter().filter_map(count).max();
+        if let Some(at) = self.hellos.iter().position(|waiting| count(waiting) == most) {
+            self.hellos.remove(at);
+        }
     }
 
     /// Notes that an association waits.

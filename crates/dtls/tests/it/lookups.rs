@@ -89,6 +89,23 @@ fn the_number_of_waiting_clients_is_bounded() {
     assert_eq!(pair.server.open_connections(), 0);
 }
 
+#[test]
+fn a_flood_from_one_network_displaces_no_client_of_another_one() {
+    let (mut pair, answer, psk) = remote(ProtocolVersion::Dtls13);
+    pair.run_for(Duration::from_millis(500));
+    assert_eq!(pair.server.waiting_for_lookups(), 1);
+    greet_from_many(&mut pair, MAX_WAITING_HELLOS as u16 + 6);
+    assert_eq!(pair.server.waiting_for_lookups(), MAX_WAITING_HELLOS);
+    *answer.lock().unwrap() = Lookup::Found(psk);
+    pair.server.lookups_answered(pair.now);
+    // The client has not sent its hello again, and the newest ones of the others were kept.
+    let peers: Vec<_> = pair.server.connections().map(|(_, of)| of.peer()).collect();
+    assert!(peers.contains(&client_address()));
+    let stranger = |port: u16| SocketAddr::from(([192, 0, 2, 1], port));
+    assert!(!peers.contains(&stranger(1)) && !peers.contains(&stranger(7)));
+    assert!(peers.contains(&stranger(8)) && peers.contains(&stranger(70)));
+}
+
 /// Clients at `count` addresses send their hellos, with a cookie.
 fn greet_from_many(pair: &mut Pair<'_>, count: u16) {
     let config = Configs::new().client.config();
