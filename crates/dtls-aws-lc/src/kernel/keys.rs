@@ -2,7 +2,7 @@
 
 use super::{BLOCK, GROUP, field};
 use core::arch::x86_64::*;
-use zeroize::ZeroizeOnDrop;
+use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 cpufeatures::new!(gcm, "aes", "pclmulqdq", "sse4.1");
 
@@ -27,12 +27,20 @@ impl<const R: usize> RoundKeys<R> {
     /// Expands `key`. `None` without the instructions, or if the key's length does not belong to `R`
     /// round keys.
     pub(super) fn expand(key: &[u8]) -> Option<Self> {
+        let mut keys = Self::ZERO;
+        keys.fill(key).then_some(keys)
+    }
+
+    const ZERO: Self = Self([[0; BLOCK]; R]);
+
+    /// Expands `key` in place, so that no copy is left behind. Returns `false` where [`Self::expand`]
+    /// returns `None`.
+    fn fill(&mut self, key: &[u8]) -> bool {
         let words = key.len() / 4;
         if !detected() || !matches!((key.len(), R), (16, 11) | (32, 15)) {
-            return None;
+            return false;
         }
-        let mut keys = Self([[0; BLOCK]; R]);
-        let all = keys.0.as_flattened_mut();
+        let all = self.0.as_flattened_mut();
         all[..key.len()].copy_from_slice(key);
         let mut constant = 1u8;
         for i in words..4 * R {
@@ -48,7 +56,7 @@ impl<const R: usize> RoundKeys<R> {
             new ^= word(all, i - words);
             all[4 * i..4 * i + 4].copy_from_slice(&new.to_le_bytes());
         }
-        Some(keys)
+        true
     }
 
     #[inline(always)]
@@ -60,21 +68,25 @@ impl<const R: usize> RoundKeys<R> {
 impl<const R: usize> Keys<R> {
     /// As [`RoundKeys::expand`].
     pub(super) fn expand(key: &[u8]) -> Option<Self> {
-        let mut keys = Self { rounds: RoundKeys::expand(key)?, powers: [[0; BLOCK]; GROUP] };
+        let mut keys = Self { rounds: RoundKeys::ZERO, powers: [[0; BLOCK]; GROUP] };
+        if !keys.rounds.fill(key) {
+            return None;
+        }
         // SAFETY: there are round keys, so the processor has the instructions.
         unsafe { keys.compute_powers() };
         Some(keys)
     }
 
-    /// The first power is the encrypted block of zeros, multiplied by x.
+    /// The first power is the encrypted block of zeros, multiplied by x. What is computed on the way is
+    /// erased where it is in memory.
     #[target_feature(enable = "aes,pclmulqdq,sse4.1")]
     fn compute_powers(&mut self) {
         const POLYNOMIAL: u128 = 0xc200_0000_0000_0000_0000_0000_0000_0001;
-        let mut block = [0; BLOCK];
+        let mut block = Zeroizing::new([0; BLOCK]);
         store(field::encrypt(self.rounds.all(), _mm_setzero_si128()), &mut block);
-        let key = u128::from_be_bytes(block);
-        let first = key << 1 ^ POLYNOMIAL & 0u128.wrapping_sub(key >> 127);
-        let first = _mm_set_epi64x((first >> 64) as i64, first as i64);
+        let key = Zeroizing::new(u128::from_be_bytes(*block));
+        let first = Zeroizing::new(*key << 1 ^ POLYNOMIAL & 0u128.wrapping_sub(*key >> 127));
+        let first = _mm_set_epi64x((*first >> 64) as i64, *first as i64);
         let mut power = first;
         for place in self.powers.iter_mut().rev() {
             store(power, place);
