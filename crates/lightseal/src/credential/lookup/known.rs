@@ -9,7 +9,7 @@ use super::args::WhenUnavailable;
 use super::expiring::Expiring;
 use super::source::{Changed, Entry, EntryCheck, PeerIdentity};
 use lightseal_dtls::{Handle, Identity};
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
@@ -77,6 +77,26 @@ pub(super) enum Told {
     Later,
 }
 
+/// For whom the engine asks about an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// A client whose message has just arrived.
+    Arriving,
+    /// A client whose message has a place in the engine since it was asked for before. One network
+    /// cannot take these places from the others.
+    Waiting,
+    /// A stored association, for which no client waits.
+    Stored,
+}
+
+/// The queue in which an identity waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queue {
+    Known,
+    Again,
+    New,
+}
+
 /// What is known of identities.
 #[derive(Debug)]
 pub(super) struct Known {
@@ -87,8 +107,13 @@ pub(super) struct Known {
     /// Identities that wait for their look-up. Identities that were known before come first, so that a
     /// flood of invented ones does not keep devices away that were here before.
     known_waiting: VecDeque<PeerIdentity>,
+    /// Identities of clients for which the engine has asked again, in its order. They come before new
+    /// ones, which a single stranger can send in any number.
+    again_waiting: VecDeque<PeerIdentity>,
     new_waiting: VecDeque<PeerIdentity>,
-    is_waiting: HashSet<PeerIdentity>,
+    /// The queue of each identity that waits. What an identity has left behind in another queue does
+    /// not count.
+    is_waiting: HashMap<PeerIdentity, Queue>,
     /// Identities of stored associations, which wait for no one.
     stored: BTreeSet<PeerIdentity>,
     /// Identities about which the finder asks the source now, and whether something has changed about
@@ -112,8 +137,9 @@ impl Known {
             idle: Expiring::new(MOST_IDLE, KEEP),
             unknown: Expiring::new(MOST_UNKNOWN, KEEP_UNKNOWN),
             known_waiting: VecDeque::new(),
+            again_waiting: VecDeque::new(),
             new_waiting: VecDeque::new(),
-            is_waiting: HashSet::new(),
+            is_waiting: HashMap::new(),
             stored: BTreeSet::new(),
             in_flight: HashMap::new(),
             owed: BTreeSet::new(),
@@ -141,7 +167,7 @@ impl Known {
     }
 
     /// What the engine is told of an identity.
-    pub(super) fn look_up(&mut self, now: Instant, identity: &Identity, is_stored: bool) -> Told {
+    pub(super) fn look_up(&mut self, now: Instant, identity: &Identity, asker: Asker) -> Told {
         let known = match self.in_use.get(identity) {
             Some(InUse { answer: Answer::Found(entry), as_of, .. }) => {
                 Some((entry.clone(), *as_of))
@@ -149,7 +175,7 @@ impl Known {
             // Its associations are being ended.
             Some(InUse { answer: Answer::Nothing, .. }) => None,
             Some(InUse { answer: Answer::None, .. }) => {
-                self.wait(identity, true, is_stored);
+                self.wait(identity, true, asker);
                 return Told::Later;
             }
             None => self.idle.get(now, identity).map(|(entry, as_of)| (entry.clone(), as_of)),
@@ -158,7 +184,7 @@ impl Known {
             if self.unknown.get(now, identity).is_some() {
                 return Told::Unknown;
             }
-            self.wait(identity, false, is_stored);
+            self.wait(identity, false, asker);
             return Told::Later;
         };
         if self.is_fresh(now, as_of) && !self.admits_none() {
@@ -168,27 +194,59 @@ impl Known {
             self.counts.unconfirmed += 1;
             return Told::Found(entry);
         }
-        self.wait(identity, true, is_stored);
+        self.wait(identity, true, asker);
         Told::Later
     }
 
-    fn wait(&mut self, identity: &Identity, was_known: bool, is_stored: bool) {
-        if is_stored {
-            self.stored.insert(identity.clone().into());
+    fn wait(&mut self, identity: &Identity, was_known: bool, asker: Asker) {
+        let (queue, places) = match asker {
+            Asker::Stored => {
+                self.stored.insert(identity.clone().into());
+                return;
+            }
+            _ if was_known => (Queue::Known, &mut self.known_waiting),
+            Asker::Waiting => (Queue::Again, &mut self.again_waiting),
+            Asker::Arriving => (Queue::New, &mut self.new_waiting),
+        };
+        let moves_up = |waits_in: &Queue| *waits_in == Queue::New && queue == Queue::Again;
+        let has_place = self.is_waiting.get(identity).is_some_and(|waits_in| !moves_up(waits_in));
+        if has_place || self.in_flight.contains_key(identity) {
             return;
         }
-        if self.is_waiting.contains(identity) || self.in_flight.contains_key(identity) {
-            return;
-        }
-        // Identities that were known before have places of their own.
-        let queue = if was_known { &mut self.known_waiting } else { &mut self.new_waiting };
-        if queue.len() >= MOST_WAITING {
+        if places.len() >= MOST_WAITING {
             self.counts.overflows += 1;
             return;
         }
         let identity: PeerIdentity = identity.clone().into();
-        queue.push_back(PeerIdentity::clone(&identity));
-        self.is_waiting.insert(identity);
+        places.push_back(PeerIdentity::clone(&identity));
+        self.is_waiting.insert(identity, queue);
+    }
+
+    /// The engine is about to ask again for all clients that wait there. Whoever does not wait any more
+    /// loses the place.
+    pub(super) fn asked_again(&mut self) {
+        for identity in std::mem::take(&mut self.again_waiting) {
+            if self.is_waiting.get(&identity) == Some(&Queue::Again) {
+                self.is_waiting.remove(&identity);
+            }
+        }
+    }
+
+    /// The identity of a client whose turn it is.
+    fn next_waiting(&mut self) -> Option<PeerIdentity> {
+        for (queue, places) in [
+            (Queue::Known, &mut self.known_waiting),
+            (Queue::Again, &mut self.again_waiting),
+            (Queue::New, &mut self.new_waiting),
+        ] {
+            while let Some(identity) = places.pop_front() {
+                if self.is_waiting.get(&identity) == Some(&queue) {
+                    self.is_waiting.remove(&identity);
+                    return Some(identity);
+                }
+            }
+        }
+        None
     }
 
     /// Whether a client waits for a look-up.
@@ -205,10 +263,9 @@ impl Known {
     /// Also returns how many of them are of clients.
     pub(super) fn take_waiting(&mut self, room: usize, most: usize) -> (Vec<PeerIdentity>, usize) {
         let mut taken = Vec::new();
-        while taken.len() < room.min(most) {
-            let next = self.known_waiting.pop_front().or_else(|| self.new_waiting.pop_front());
-            let Some(identity) = next else { break };
-            self.is_waiting.remove(&identity);
+        while taken.len() < room.min(most)
+            && let Some(identity) = self.next_waiting()
+        {
             taken.push(identity);
         }
         let of_clients = taken.len();
@@ -468,7 +525,7 @@ pub(super) mod tests {
 
     /// What the engine is told: whether there is a key, if that is known.
     fn told(known: &mut Known, now: Instant, identity: &str) -> Option<bool> {
-        match known.look_up(now, &id(identity), false) {
+        match known.look_up(now, &id(identity), Asker::Arriving) {
             Told::Found(_) => Some(true),
             Told::Unknown => Some(false),
             Told::Later => None,
@@ -598,9 +655,37 @@ pub(super) mod tests {
         let (first, _) = known.take_waiting(3, 1000);
         assert_eq!(first, [id("device"), id("invented-0"), id("invented-1")]);
         // Keys of stored associations need no place among those of clients.
-        assert!(matches!(known.look_up(later, &id("stored"), true), Told::Later));
+        assert!(matches!(known.look_up(later, &id("stored"), Asker::Stored), Told::Later));
         let (stored, of_clients) = known.take_waiting(0, 1000);
         assert_eq!((stored, of_clients), (vec![id("stored")], 0));
         assert!(known.has_stored());
+    }
+
+    #[test]
+    fn a_client_that_waits_in_the_engine_comes_before_a_flood_of_new_identities() {
+        let now = Instant::now();
+        let mut known = Known::new(WhenUnavailable::Refuse);
+        for n in 0..5000 {
+            assert_eq!(told(&mut known, now, &format!("invented-{n}")), None);
+        }
+        assert_eq!(told(&mut known, now, "device"), None);
+        let asks_again = |known: &mut Known, identities: &[&str]| {
+            known.asked_again();
+            for identity in identities {
+                let told = known.look_up(now, &id(identity), Asker::Waiting);
+                assert!(matches!(told, Told::Later));
+            }
+        };
+        // A stranger may have many places in the engine, and others in the next round.
+        asks_again(&mut known, &["invented-4000", "device"]);
+        asks_again(&mut known, &["device", "invented-7", "invented-4999"]);
+        let (taken, of_clients) = known.take_waiting(4, 1000);
+        let expected = ["device", "invented-7", "invented-4999", "invented-0"];
+        assert_eq!((taken, of_clients), (expected.map(id).to_vec(), 4));
+        // Nobody is asked about twice.
+        let (taken, _) = known.take_waiting(8, 1000);
+        let expected = (1..10).filter(|n| *n != 7).map(|n| id(&format!("invented-{n}")));
+        assert_eq!(taken, expected.collect::<Vec<_>>());
+        assert_eq!(known.sizes(), [0, 0, MOST_WAITING as u64 - 10]);
     }
 }

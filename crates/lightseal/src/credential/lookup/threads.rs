@@ -4,7 +4,7 @@
 //! that a slow answer to one does not keep the other waiting.
 
 use super::args::{KeySourceArgs, Place};
-use super::known::{Known, Told};
+use super::known::{Asker, Known, Told};
 use super::rate::Rate;
 use super::report::KeyReport;
 use super::source::{
@@ -35,6 +35,8 @@ const HALVE_TIME: Duration = Duration::from_secs(1);
 thread_local! {
     /// Whether this thread's engine looks up what a stored association needs, which no client waits for.
     pub(super) static RESTORES: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread's engine asks again for clients that have waited.
+    static ASKS_AGAIN: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Uses keys, and is told of them. Its methods may wait for locks that the engine holds while it looks
@@ -109,11 +111,14 @@ impl Shared {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls the user without any lock.
-    fn tell(&self, call: impl FnOnce(&dyn KeyUser)) {
+    /// Tells the user, without any lock, that the engine is to ask again.
+    fn answered(&self) {
+        self.known().asked_again();
         let user = self.audience().user.clone();
         if let Some(user) = user {
-            call(&*user);
+            ASKS_AGAIN.set(true);
+            user.answered();
+            ASKS_AGAIN.set(false);
         }
     }
 
@@ -204,9 +209,13 @@ impl SourceLookup {
 
     /// What is known of an identity. If it is not known, its look-up begins.
     pub(super) fn look_up(&self, identity: &Identity) -> Told {
-        let is_stored = RESTORES.get();
-        let answer = self.shared.known().look_up(Instant::now(), identity, is_stored);
-        if matches!(answer, Told::Later) && !is_stored {
+        let asker = match (RESTORES.get(), ASKS_AGAIN.get()) {
+            (true, _) => Asker::Stored,
+            (false, true) => Asker::Waiting,
+            (false, false) => Asker::Arriving,
+        };
+        let answer = self.shared.known().look_up(Instant::now(), identity, asker);
+        if matches!(answer, Told::Later) && asker != Asker::Stored {
             self.shared.work.notify_one();
         }
         answer
@@ -412,7 +421,7 @@ impl Finder {
             std::thread::sleep(POLL);
         }
         // Clients without an answer come again.
-        shared.tell(|user| user.answered());
+        shared.answered();
     }
 }
 
@@ -493,7 +502,7 @@ impl Checker {
             }
             None if failed => {
                 tracing::warn!("{}: it answers again", self.name);
-                self.shared.tell(|user| user.answered());
+                self.shared.answered();
             }
             _ => {}
         }
