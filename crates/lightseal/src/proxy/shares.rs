@@ -35,29 +35,21 @@ impl Shares {
             owners.entry(owner).or_default().push(flow);
         }
         let own = owners.get(newcomer).map_or(0, Vec::len);
-        let most = greediest(own, owners.into_values(), Vec::len)?;
+        let most = owners.into_values().max_by_key(Vec::len)?;
+        if most.len() < own + 2 {
+            return None;
+        }
         most.into_iter().min_by_key(quiet)
     }
 
     /// Whether all flows may be searched now, which then counts as done.
-    pub(crate) fn may_search(&mut self, now: Instant) -> bool {
+    fn may_search(&mut self, now: Instant) -> bool {
         if self.last.is_some_and(|last| now.saturating_since(last) < PAUSE) {
             return false;
         }
         self.last = Some(now);
         true
     }
-}
-
-/// The flows of the owner that has most of them by `count`, if these are at least two more than the
-/// `own` ones of a newcomer.
-pub(crate) fn greediest<F>(
-    own: usize,
-    owners: impl Iterator<Item = F>,
-    count: impl Fn(&F) -> usize,
-) -> Option<F> {
-    let most = owners.max_by_key(&count)?;
-    (count(&most) >= own + 2).then_some(most)
 }
 
 /// The network of an address: the IPv4 address itself, or the first 64 bits of an IPv6 address,

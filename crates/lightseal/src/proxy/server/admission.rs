@@ -68,7 +68,7 @@ impl ServerHost {
             if let Some(handle) = gives_way {
                 flows.remove(handle, identity);
             }
-            flows.take_place(now, (handle, identity), max, quiet)
+            flows.take_place((handle, identity), max, quiet)
         };
         let gives_way = gives_way.into_iter().chain(place.unwrap_or_default());
         for handle in gives_way {
