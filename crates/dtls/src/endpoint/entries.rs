@@ -5,6 +5,7 @@ use super::association::Association;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
+use core::num::NonZeroU64;
 use hashbrown::HashTable;
 use lightseal_core::Instant;
 
@@ -55,6 +56,12 @@ impl Entry {
     pub(super) fn has_same_peer(&self, other: &Self) -> bool {
         let agreed = self.connection.negotiated().zip(other.connection.negotiated());
         agreed.is_some_and(|(own, other)| own.has_same_peer(&other))
+    }
+
+    /// A digest of the authenticated peer, once the handshake is complete: two entries with
+    /// [the same peer](Self::has_same_peer) have the same.
+    pub(super) fn peer_digest(&self) -> Option<NonZeroU64> {
+        self.connection.negotiated()?.peer_digest()
     }
 }
 

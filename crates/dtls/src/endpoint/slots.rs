@@ -6,6 +6,7 @@ use crate::config::{SessionSlots, WhenFull};
 use crate::error::{CloseReason, Fault, Limit};
 use crate::tuning::{MAX_UNPROVED, UNPROVED_TIMEOUTS};
 use alloc::collections::{BTreeMap, BTreeSet};
+use core::num::NonZeroU64;
 use lightseal_core::Instant;
 
 /// The associations of an endpoint that are neither ending nor ended.
@@ -15,12 +16,24 @@ pub(super) struct Slots {
     handshakes: BTreeSet<Handle>,
     /// Associations in `handshakes` whose clients have not proved key and address, oldest first.
     unproved: BTreeSet<Handle>,
-    /// Complete associations, oldest first, with the time by which they are sorted in `quiet`.
-    sessions: BTreeMap<Handle, Instant>,
+    /// Complete associations, oldest first.
+    sessions: BTreeMap<Handle, Session>,
     /// Complete associations, sorted by the time of the last authenticated record of their peers.
     /// An entry's time may be too early, but never too late. It is corrected when the longest
     /// silent peer is looked up, so that records cost nothing here.
     quiet: BTreeSet<(Instant, Handle)>,
+    /// Complete associations that have a digest, sorted by it.
+    of_peers: BTreeSet<(NonZeroU64, Handle)>,
+}
+
+/// A complete association, as it is sorted.
+#[derive(Clone, Copy, Debug)]
+struct Session {
+    /// Its time in `quiet`.
+    at: Instant,
+    /// A digest of its authenticated peer, if the number of sessions is limited. Several peers may
+    /// have the same.
+    peer: Option<NonZeroU64>,
 }
 
 /// Where a new handshake gets its slot.
@@ -51,10 +64,11 @@ impl Slots {
     }
 
     /// A handshake is complete: its association is a session from now on.
-    fn complete(&mut self, handle: Handle, now: Instant) {
+    fn complete(&mut self, handle: Handle, session: Session) {
         self.handshake_ended(handle);
-        self.sessions.insert(handle, now);
-        self.quiet.insert((now, handle));
+        self.sessions.insert(handle, session);
+        self.quiet.insert((session.at, handle));
+        self.of_peers.extend(session.peer.map(|peer| (peer, handle)));
     }
 
     fn handshake_ended(&mut self, handle: Handle) {
@@ -69,8 +83,11 @@ impl Slots {
     /// Frees the slot of an association that is ending.
     pub(super) fn release(&mut self, handle: Handle) {
         self.handshake_ended(handle);
-        if let Some(at) = self.sessions.remove(&handle) {
+        if let Some(Session { at, peer }) = self.sessions.remove(&handle) {
             self.quiet.remove(&(at, handle));
+            if let Some(peer) = peer {
+                self.of_peers.remove(&(peer, handle));
+            }
         }
     }
 
@@ -83,10 +100,18 @@ impl Slots {
                 Some(heard) => {
                     self.quiet.remove(&(at, handle));
                     self.quiet.insert((heard, handle));
-                    self.sessions.insert(handle, heard);
+                    if let Some(session) = self.sessions.get_mut(&handle) {
+                        session.at = heard;
+                    }
                 }
             }
         }
+    }
+
+    /// The sessions whose peers have this digest, oldest first.
+    fn of_peer(&self, peer: NonZeroU64) -> impl Iterator<Item = Handle> {
+        let all = (peer, Handle(0))..=(peer, Handle(u64::MAX));
+        self.of_peers.range(all).map(|(_, handle)| *handle)
     }
 }
 
@@ -137,9 +162,7 @@ impl Endpoint {
         let newcomer = self.entries.get(&newcomer).filter(accepted)?;
         let is_own = |entry: &Entry| entry.heard < newcomer.began && entry.has_same_peer(newcomer);
         self.slots
-            .sessions
-            .keys()
-            .copied()
+            .of_peer(newcomer.peer_digest()?)
             .find(|handle| self.entries.get(handle).filter(accepted).is_some_and(is_own))
     }
 
@@ -179,7 +202,9 @@ impl Endpoint {
     /// Gives the slot of a session to an association whose handshake is complete, for which another
     /// one may be evicted. Returns `false` if there is none: the association then ends.
     pub(super) fn take_slot(&mut self, handle: Handle) -> bool {
+        let mut session = Session { at: self.now, peer: None };
         if let Some(most) = self.config.slots.most {
+            session.peer = self.entries.get(&handle).and_then(Entry::peer_digest);
             while self.slots.sessions.len() >= most.get() {
                 let Some(evicted) = self.own_former(handle).or_else(|| self.candidate()) else {
                     self.stats.full += 1;
@@ -192,7 +217,7 @@ impl Endpoint {
                 self.dismiss(evicted, AlertDescription::CLOSE_NOTIFY, CloseReason::Evicted);
             }
         }
-        self.slots.complete(handle, self.now);
+        self.slots.complete(handle, session);
         true
     }
 

@@ -59,6 +59,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use certificates::AuthenticatedPeer;
 use core::fmt;
+use core::num::NonZeroU64;
 use flight::Flight;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
@@ -341,6 +342,20 @@ impl Negotiated {
         match (&self.psk_identity[..], &other.psk_identity[..]) {
             ([], []) => same_key(),
             (own, other) => own == other,
+        }
+    }
+
+    /// A digest of what [`has_same_peer`](Self::has_same_peer) compares; `None` for anonymous peers.
+    /// It is FNV-1a, which is no cryptographic hash: who could choose its input has a key here.
+    pub(crate) fn peer_digest(&self) -> Option<NonZeroU64> {
+        let fnv = |bytes: &[u8]| {
+            let step =
+                |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+            NonZeroU64::new(bytes.iter().fold(0xcbf2_9ce4_8422_2325, step) | 1)
+        };
+        match &self.psk_identity[..] {
+            [] => fnv(&self.peer_key()?.spki_sha256),
+            identity => fnv(identity),
         }
     }
 
