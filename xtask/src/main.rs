@@ -89,7 +89,7 @@ enum Command {
 }
 
 /// Why a command did not succeed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Failure {
     /// What was checked does not hold: exit code 1. The text says why.
     Failed(String),

@@ -22,6 +22,7 @@ mod flows;
 mod host;
 mod keys;
 mod opening;
+mod ports;
 mod secrets;
 mod service;
 mod statistics;
@@ -144,9 +145,10 @@ impl ServerProxy {
     ) -> io::Result<Self> {
         let workers = Arc::new(workers);
         let sources = options.source_prefix.map(|prefix| SourceAddresses::new(prefix, None));
-        let common = Arc::new(Common::new(options.limits, options.max_flows, sources));
         // Tickets name times, which all nodes of a fleet understand alike.
         let clock = if options.router.is_some() { Clock::unix() } else { Clock::start() };
+        let common = Common::new(clock, options.limits, options.max_flows, sources);
+        let common = Arc::new(common);
         let (mut outers, mut runtimes) = (Vec::new(), Vec::new());
         for (number, socket) in sockets.into_iter().enumerate() {
             let runtime = match number {

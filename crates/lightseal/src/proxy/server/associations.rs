@@ -49,17 +49,21 @@ impl Association {
         Self { peer, identity, version, service, early, active_at, _key: key }
     }
 
+    /// The identity of the client, if it has proved one.
+    pub(super) fn proved_identity(&self) -> Option<&str> {
+        Some(&*self.identity).filter(|identity| *identity != credential::ANONYMOUS)
+    }
+
     /// What each datagram towards the service begins with.
     pub(super) fn header(&self, options: &ServerProxyOptions, listen: SocketAddr) -> Vec<u8> {
         if !options.proxy_protocol {
             return Vec::new();
         }
-        let identity = Some(&*self.identity).filter(|identity| *identity != credential::ANONYMOUS);
         let version = self.version.to_string();
         proxy_protocol::header(&ClientFacts {
             client: self.peer,
             proxy: listen,
-            identity,
+            identity: self.proved_identity(),
             version: &version,
         })
     }

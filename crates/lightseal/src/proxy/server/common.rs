@@ -2,16 +2,20 @@
 //! never an engine's lock under one of these.
 
 use super::flows::Flows;
+use super::ports::Ports;
 use crate::proxy::counters::Totals;
 use crate::proxy::limits::{Ledger, Limits};
 use crate::proxy::source_address::SourceAddresses;
 use crate::proxy::state::State;
+use lightseal_net::clock::Clock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) totals: Totals,
+    /// The clock of all workers.
+    pub(super) clock: Clock,
     flows: Mutex<Flows>,
     /// The most flows.
     max_flows: AtomicUsize,
@@ -19,18 +23,26 @@ pub(super) struct Common {
     draining: AtomicBool,
     ledger: Mutex<Ledger>,
     sources: Mutex<Option<SourceAddresses>>,
+    ports: Mutex<Ports>,
     state: Mutex<Option<State>>,
 }
 
 impl Common {
-    pub(super) fn new(limits: Limits, max_flows: usize, sources: Option<SourceAddresses>) -> Self {
+    pub(super) fn new(
+        clock: Clock,
+        limits: Limits,
+        max_flows: usize,
+        sources: Option<SourceAddresses>,
+    ) -> Self {
         Self {
             totals: Totals::default(),
+            clock,
             flows: Mutex::default(),
             max_flows: AtomicUsize::new(max_flows),
             draining: AtomicBool::new(false),
             ledger: Mutex::new(Ledger::new(limits)),
             sources: Mutex::new(sources),
+            ports: Mutex::default(),
             state: Mutex::default(),
         }
     }
@@ -65,6 +77,11 @@ impl Common {
     /// The addresses of identities, if they have some.
     pub(super) fn sources(&self) -> MutexGuard<'_, Option<SourceAddresses>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ports towards the service, where identities have no addresses.
+    pub(super) fn ports(&self) -> MutexGuard<'_, Ports> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The stored associations, if they are stored.

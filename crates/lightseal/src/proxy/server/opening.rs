@@ -1,5 +1,6 @@
 //! Opens the sockets towards the service.
 
+use super::common::Common;
 use super::host::ServerHost;
 use super::service::Service;
 use crate::proxy::loops::PortResidues;
@@ -9,7 +10,11 @@ use lightseal_dtls::Handle;
 use lightseal_net::address::Named;
 use lightseal_net::socket;
 use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+
+/// How often the system is asked for another port.
+const TRIES: usize = 8;
 
 impl ServerHost {
     /// Opens an association's socket towards the service, if possible from the port that it had
@@ -52,7 +57,7 @@ impl ServerHost {
                 );
                 socket::connect_from_address(from, &ports, to)?
             }
-            None => socket::connect_from(&ports, to)?,
+            None => connect_from_rested(&self.common, &ports, to, association.proved_identity())?,
         };
         let header = association.header(&self.options, self.listen);
         let service = Service::new((to, socket), header, handle, &self.services, &self.common)?;
@@ -63,4 +68,26 @@ impl ServerHost {
         }
         Ok(())
     }
+}
+
+/// Opens a socket from the first of these ports that is free, or from any, but from none that another
+/// identity has left lately, as far as that can be had.
+fn connect_from_rested(
+    common: &Common,
+    ports: &[u16],
+    to: SocketAddr,
+    identity: Option<&str>,
+) -> io::Result<UdpSocket> {
+    let may_have = |port: &u16| common.ports().may_have(common.clock.now(), *port, identity);
+    let rested: Vec<_> = ports.iter().copied().filter(may_have).collect();
+    let mut socket = socket::connect_from(&rested, to)?;
+    for _ in 0..TRIES {
+        if may_have(&socket.local_addr()?.port()) {
+            break;
+        }
+        // The system chooses another one each time.
+        socket = socket::connect_from(&[], to)?;
+    }
+    common.ports().taken(socket.local_addr()?.port(), identity);
+    Ok(socket)
 }

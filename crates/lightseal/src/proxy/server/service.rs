@@ -57,6 +57,9 @@ impl Drop for Service {
     fn drop(&mut self) {
         let socket = self.socket.get_ref();
         self.all.remove(socket, self.handle.number());
+        if let Some(address) = self.local_addr() {
+            self.common.ports().left(self.common.clock.now(), address.port());
+        }
         self.common.totals.overruns_local.add(overruns(socket));
         self.common.totals.unread.add(unread(socket));
     }
