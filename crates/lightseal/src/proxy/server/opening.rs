@@ -41,7 +41,10 @@ impl ServerHost {
                 let from = match sources.of(identity) {
                     SourceAddress::Known(address) => address,
                     SourceAddress::Waits => {
-                        let waiting = self.addressless.entry(Arc::clone(identity)).or_default();
+                        let identity = Arc::clone(identity);
+                        let waiting = self.addressless.entry(identity).or_default();
+                        // Those that have ended since are not opened any more.
+                        waiting.retain(|(other, _)| self.associations.get(*other).is_some());
                         waiting.push((handle, former));
                         return Err(io::ErrorKind::WouldBlock.into());
                     }

@@ -84,7 +84,8 @@ pub(crate) struct Workers {
 }
 
 /// The workers of some restored associations, by what their records show. There are no more of them than
-/// were restored.
+/// were restored since the start, those that have ended included: what comes from their addresses takes
+/// the way through a mailbox.
 #[derive(Debug, Default)]
 struct Strays {
     /// By address, for associations without connection IDs.
