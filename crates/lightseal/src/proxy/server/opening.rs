@@ -43,7 +43,7 @@ impl ServerHost {
                     SourceAddress::Waits => {
                         let identity = Arc::clone(identity);
                         let waiting = self.addressless.entry(identity).or_default();
-                        // Those that have ended since are not opened any more.
+                        // An association that has ended since is not opened any more.
                         waiting.retain(|(other, _)| self.associations.get(*other).is_some());
                         waiting.push((handle, former));
                         return Err(io::ErrorKind::WouldBlock.into());
