@@ -10,8 +10,7 @@ use lightseal_dtls::crypto::suites::mask::{BlockMask, Mask};
 use lightseal_dtls::crypto::suites::nonce::Iv;
 use lightseal_dtls::crypto::{Aead, Block, KeyDerivation, Record, Unauthentic};
 use std::sync::OnceLock;
-use subtle::ConstantTimeEq;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 /// The keys of one direction of one epoch under GCM with the block cipher `C`, whose key has `LEN`
 /// bytes and expands to `R` round keys.
@@ -121,6 +120,8 @@ where
         match &self.key {
             #[cfg(target_arch = "x86_64")]
             Key::Kernel(kernel) => {
+                use subtle::ConstantTimeEq;
+                use zeroize::Zeroize;
                 let tag = tag.try_into().map_err(|_| Unauthentic)?;
                 let expected = kernel.open(&nonce, record.header, content);
                 if bool::from(u128::from_ne_bytes(expected).ct_eq(&u128::from_ne_bytes(tag))) {

@@ -2,7 +2,7 @@
 //! much memory a sender needs for each listener and how long it computes for it.
 use lightseal_group::policy::Profile;
 use lightseal_lab::groups::many_listeners::{ManyListeners, TransactionCost};
-use rustix::time::{ClockId, clock_gettime};
+use lightseal_measure::clock::processor_time;
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
@@ -21,13 +21,6 @@ const SIZES: [usize; 2] = [1000, 10_000];
 /// Number of runs of each size. The sizes take turns.
 const RUNS: u64 = 7;
 
-/// How long the processor has computed for this thread, because the machine may be busy with other
-/// work.
-fn clock() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
@@ -39,7 +32,9 @@ fn crowd() -> Result<Value, lightseal_lab::Error> {
         let mut taken: [Vec<TransactionCost>; 2] = [Vec::new(), Vec::new()];
         for seed in 0..RUNS {
             for (size, taken) in SIZES.into_iter().zip(&mut taken) {
-                taken.push(ManyListeners::new(*profile, size, seed)?.transact(heap, clock)?);
+                taken.push(
+                    ManyListeners::new(*profile, size, seed)?.transact(heap, processor_time)?,
+                );
             }
         }
         for (size, taken) in SIZES.into_iter().zip(&taken) {

@@ -5,13 +5,12 @@
 
 use crate::demo::DemoArgs;
 use crate::diagnose::args::{SClientArgs, SServerArgs};
-use crate::gateway::GatewayCommand;
 use crate::group::GroupCommand;
 use crate::impair::ImpairArgs;
 use crate::keygen::KeygenCommand;
 use crate::lab::LabArgs;
+use crate::linux_only::{GatewayCommand, MacsecArgs};
 use crate::mac::MacCommand;
-use crate::macsec::MacsecArgs;
 use crate::proxy::args::ProxyCommand;
 use clap::{Parser, Subcommand};
 use lightseal_cli::logging::LogArgs;
@@ -52,7 +51,7 @@ pub(crate) enum Command {
     /// serves machines whose kernel has no MACsec, and tests of kernels that have it. Needs Linux,
     /// and root or CAP_NET_ADMIN and CAP_NET_RAW.
     Macsec(Box<MacsecArgs>),
-    /// Bridge LANs of MACsec devices over untrusted networks.
+    /// Bridge LANs of MACsec devices over untrusted networks. Needs Linux.
     #[command(subcommand)]
     Gateway(GatewayCommand),
     /// Authenticate messages with LightMAC.

@@ -2,6 +2,7 @@
 //! own, so that the proxies of operators carry no simulator and no plots.
 
 use crate::failure::Failure;
+use crate::system;
 use clap::Args;
 use lightseal_cli::logging::{LogArgs, LogFormat};
 use std::env::consts::EXE_SUFFIX;
@@ -34,7 +35,7 @@ pub(crate) fn run(log: LogArgs, arguments: &[OsString]) -> Result<ExitCode, Fail
     command.args(log.quiet.then_some("--quiet"));
     command.args((log.log_format == LogFormat::Json).then_some("--log-format=json"));
     command.args(arguments);
-    replace_this_program(command).map_err(|error| match error.kind() {
+    system::replace_this_program(command).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Failure::new(
             "lab: the program lightseal-lab is neither beside this one nor on the PATH; in the \
              sources, `cargo install --path crates/lab` installs it, and `cargo build --release \
@@ -42,15 +43,4 @@ pub(crate) fn run(log: LogArgs, arguments: &[OsString]) -> Result<ExitCode, Fail
         ),
         _ => Failure::new(format_args!("lightseal-lab: {error}")),
     })
-}
-
-#[cfg(unix)]
-fn replace_this_program(mut command: Command) -> io::Result<ExitCode> {
-    Err(std::os::unix::process::CommandExt::exec(&mut command))
-}
-
-#[cfg(not(unix))]
-fn replace_this_program(mut command: Command) -> io::Result<ExitCode> {
-    let code = command.status()?.code();
-    std::process::exit(code.unwrap_or(i32::from(Failure::EXIT_CODE)))
 }

@@ -6,13 +6,15 @@
 //! - [`impair`]: a relay that simulates a bad network;
 //! - [`diagnose`]: one end of DTLS by hand;
 //! - [`demo`]: two proxies and such a relay, with real messages;
-//! - [`gateway`]: LANs of MACsec devices bridged over other networks;
+//! - `gateway`: LANs of MACsec devices bridged over other networks;
 //! - [`mac`]: LightMAC as a command of its own;
-//! - [`macsec`]: a MACsec interface in user space;
+//! - `macsec`: a MACsec interface in user space;
+//! - [`linux_only`]: what `gateway` and `macsec` do on other systems;
 //! - [`lab`]: runs the program of the laboratory, `lightseal-lab`;
 //! - [`keys`]: the file of pre-shared keys;
 //! - [`keygen`]: makes keys and certificates;
 //! - [`aggregate`]: which schemes of shared tags are offered;
+//! - [`system`]: what differs between operating systems;
 //! - [`service`]: metrics, health and draining of all services;
 //! - [`offer`]: what is offered to DTLS peers other than our proxies.
 //!
@@ -29,14 +31,17 @@ mod credential;
 mod database;
 mod demo;
 mod diagnose;
+#[cfg(target_os = "linux")]
 mod gateway;
 mod group;
 mod impair;
 mod keygen;
 mod keys;
 mod lab;
+mod linux_only;
 mod loud;
 mod mac;
+#[cfg(target_os = "linux")]
 mod macsec;
 mod named;
 mod offer;
@@ -44,6 +49,7 @@ mod proxy;
 mod service;
 mod signals;
 mod statistics;
+mod system;
 mod table;
 mod terminal;
 
@@ -114,9 +120,9 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
             return runtime()?.block_on(diagnose::server::run(&args, cli.log.quiet));
         }
         Command::Demo(args) => runtime()?.block_on(demo::run(&args)),
-        Command::Gateway(command) => gateway::run(&command),
+        Command::Gateway(command) => linux_only::gateway(&command),
         Command::Group(command) => group::run(&command),
-        Command::Macsec(args) => macsec::run(&args),
+        Command::Macsec(args) => linux_only::macsec(&args),
         Command::Lab(args) => return lab::run(cli.log, &args.arguments),
         Command::Mac(command) => return mac::run(&command, quiet),
     };

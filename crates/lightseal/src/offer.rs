@@ -178,10 +178,10 @@ impl KeyLogFile {
     fn open(path: &Path) -> Result<Self, Failure> {
         let mut options = OpenOptions::new();
         options.append(true).create(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let name = path.display();
-        let file = options.open(path).context(format_args!("key log {name}"))?;
+        let file = lightseal_owner_only::file::private(&mut options)
+            .open(path)
+            .context(format_args!("key log {name}"))?;
         tracing::warn!("KEY LOG: whoever reads {name} reads EVERYTHING; for debugging only");
         Ok(Self(Mutex::new(file)))
     }

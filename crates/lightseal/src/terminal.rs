@@ -1,5 +1,6 @@
 //! A terminal that shows a live view, for all commands with a live view.
 
+use crate::system;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::{DefaultTerminal, Frame};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -46,14 +47,14 @@ impl LiveTerminal {
 
     /// Draws one picture. Returns `false` if the terminal is closed.
     pub(crate) fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> bool {
-        !is_gone() && self.screen.draw(picture).is_ok()
+        !system::is_terminal_gone() && self.screen.draw(picture).is_ok()
     }
 
     /// Waits for at most `patience` until the user does something.
     pub(crate) fn wait(&mut self, patience: Duration) -> UserAction {
         let until = Instant::now() + patience;
         loop {
-            if is_gone() {
+            if system::is_terminal_gone() {
                 return UserAction::Gone;
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -69,7 +70,7 @@ impl LiveTerminal {
 
 impl Drop for LiveTerminal {
     fn drop(&mut self) {
-        if !is_gone() {
+        if !system::is_terminal_gone() {
             ratatui::restore();
         }
     }
@@ -83,21 +84,4 @@ fn meaning(event: &Event) -> UserAction {
     } else {
         UserAction::Redraw
     }
-}
-
-/// Whether the other end of the terminal on standard output was closed.
-#[cfg(unix)]
-fn is_gone() -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let output = std::io::stdout();
-    let mut watched = [PollFd::new(&output, PollFlags::empty())];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-    poll(&mut watched, Some(&at_once)).is_ok_and(|_| watched[0].revents().intersects(gone))
-}
-
-/// On other systems closing the console ends the program, so there is nothing to check.
-#[cfg(not(unix))]
-fn is_gone() -> bool {
-    false
 }

@@ -4,6 +4,7 @@
 //! were opened on the old interface then neither receive nor send. [`Interface::changed`] detects
 //! this.
 
+use crate::system;
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
@@ -22,20 +23,27 @@ impl Interface {
     /// # Errors
     /// There is no such interface.
     pub fn named(name: &str) -> io::Result<Self> {
-        let index = match index_of(name) {
+        let index = match system::interface_index(name) {
             Ok(index) => index,
             Err(error) => match name.parse() {
                 Ok(index) if index != 0 => index,
                 _ => return Err(error),
             },
         };
-        let name = match name_of(index) {
-            Some(name) => name,
-            None if cfg!(unix) => return Err(io::ErrorKind::NotFound.into()),
-            None => name.to_owned(),
-        };
-        let addresses = addresses_of(&name)?;
+        let name = system::interface_name(index).ok_or(io::ErrorKind::NotFound)?;
+        let all = system::interface_addresses()?.into_iter();
+        let mut addresses: Vec<_> =
+            all.filter(|(of, _)| *of == name).map(|(_, address)| address).collect();
+        addresses.sort_unstable();
         Ok(Self { name, index, addresses })
+    }
+
+    /// The interface over which this machine reaches itself.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn loopback() -> io::Result<Self> {
+        Self::named(&system::loopback_name().ok_or(io::ErrorKind::NotFound)?)
     }
 
     /// The interface's name.
@@ -70,65 +78,15 @@ impl fmt::Display for Interface {
     }
 }
 
-#[cfg(unix)]
-fn index_of(name: &str) -> io::Result<u32> {
-    Ok(nix::net::if_::if_nametoindex(name)?)
-}
-
 /// The name of the interface with this number; `None` if there is none.
-#[cfg(unix)]
 pub fn name_of(index: u32) -> Option<String> {
-    let name = nix::net::if_::if_indextoname(index).ok()?.into_string().ok()?;
-    // nix returns an empty name for an interface that does not exist.
-    (!name.is_empty()).then_some(name)
-}
-
-#[cfg(unix)]
-fn addresses_of(name: &str) -> io::Result<Vec<IpAddr>> {
-    let all = nix::ifaddrs::getifaddrs()?.filter(|found| found.interface_name == name);
-    let mut addresses: Vec<IpAddr> = all.filter_map(|found| ip(&found.address?)).collect();
-    addresses.sort_unstable();
-    Ok(addresses)
+    system::interface_name(index)
 }
 
 /// Whether any interface of this host has this address.
-#[cfg(unix)]
 pub fn is_own(address: IpAddr) -> bool {
-    let Ok(all) = nix::ifaddrs::getifaddrs() else { return false };
-    all.filter_map(|found| ip(&found.address?)).any(|own| own == address)
-}
-
-#[cfg(unix)]
-fn ip(address: &nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {
-    match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
-        (Some(v4), _) => Some(v4.ip().into()),
-        (_, Some(v6)) => Some(v6.ip().into()),
-        _ => None,
-    }
-}
-
-/// On other systems interfaces are known only by their numbers, and changes of them are not
-/// detected.
-#[cfg(not(unix))]
-fn index_of(_: &str) -> io::Result<u32> {
-    Err(io::Error::new(io::ErrorKind::NotFound, "on this system interfaces go by their numbers"))
-}
-
-/// The name of the interface with this number, which is not known on this system.
-#[cfg(not(unix))]
-pub fn name_of(_: u32) -> Option<String> {
-    None
-}
-
-/// Whether any interface of this host has this address, which is not known on this system.
-#[cfg(not(unix))]
-pub fn is_own(_: IpAddr) -> bool {
-    false
-}
-
-#[cfg(not(unix))]
-fn addresses_of(_: &str) -> io::Result<Vec<IpAddr>> {
-    Ok(Vec::new())
+    let Ok(all) = system::interface_addresses() else { return false };
+    all.iter().any(|(_, own)| *own == address)
 }
 
 #[cfg(test)]
@@ -137,14 +95,11 @@ mod tests {
 
     #[test]
     fn an_interface_is_found_by_its_name_and_by_its_number() {
-        let loopback = if cfg!(target_os = "linux") { "lo" } else { "lo0" };
-        if cfg!(not(unix)) {
-            return;
-        }
-        let by_name = Interface::named(loopback).unwrap();
+        let loopback = Interface::loopback().unwrap();
+        let by_name = Interface::named(loopback.name()).unwrap();
         let by_number = Interface::named(&by_name.index().to_string()).unwrap();
         assert_eq!(by_name, by_number);
-        assert_eq!(by_name.to_string(), loopback);
+        assert_eq!((&by_name, &*by_name.to_string()), (&loopback, loopback.name()));
         assert!(by_name.addresses().contains(&[127, 0, 0, 1].into()));
         assert_eq!(by_name.changed().unwrap(), None);
         assert!(Interface::named("nosuchinterface").is_err());

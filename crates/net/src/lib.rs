@@ -76,6 +76,8 @@ pub mod socket_group;
 #[cfg(feature = "tokio")]
 pub mod socket_set;
 #[cfg(feature = "tokio")]
+mod system;
+#[cfg(feature = "tokio")]
 pub mod tokio;
 pub mod virtual_time;
 

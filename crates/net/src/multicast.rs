@@ -1,11 +1,12 @@
 //! Sockets for IP multicast, over IPv6 and IPv4.
 //!
 //! A member of a group has two sockets. One is bound to the group's address, so that only datagrams
-//! to the group arrive there. The other has an address of its own: the member sends from it and
+//! to the group arrive there (on Windows, which refuses that, to its port). The other has an address of its own: the member sends from it and
 //! receives answers on it.
 
 pub use crate::interface::Interface;
 
+use crate::system;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -50,7 +51,7 @@ pub fn listen(group: SocketAddr, interface: &Interface) -> io::Result<UdpSocket>
     }
     let socket = datagrams(group)?;
     socket.set_reuse_address(true)?;
-    socket.bind(&on(interface, group))?;
+    socket.bind(&on(interface, system::listening_address(group)))?;
     match group.ip() {
         IpAddr::V4(ip) => {
             let index = InterfaceIndexOrAddress::Index(interface.index());
@@ -83,37 +84,11 @@ pub fn member_socket(local: SocketAddr, interface: &Interface, hops: u8) -> io::
             let reason = "the interface has no IPv4 address";
             return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, reason));
         }
-        set_multicast_interface(&socket, interface)?;
+        system::set_multicast_interface(&socket, interface)?;
         socket.set_multicast_ttl_v4(hops.into())?;
     }
     socket.bind(&on(interface, local))?;
     UdpSocket::from_std(socket.into())
-}
-
-/// Makes IPv4 multicast leave by `interface`, whatever the routing table says.
-#[cfg(target_os = "linux")]
-fn set_multicast_interface(socket: &Socket, interface: &Interface) -> io::Result<()> {
-    let any = std::net::Ipv4Addr::UNSPECIFIED;
-    let index = interface.index();
-    Ok(rustix::net::sockopt::set_ip_multicast_if_with_ifindex(socket, &any, &any, index)?)
-}
-
-/// Makes IPv4 multicast leave by `interface`. These systems need its first address instead of its
-/// number.
-#[cfg(all(unix, not(target_os = "linux")))]
-fn set_multicast_interface(socket: &Socket, interface: &Interface) -> io::Result<()> {
-    let first = interface.addresses().iter().find_map(|address| match address {
-        IpAddr::V4(v4) => Some(*v4),
-        IpAddr::V6(_) => None,
-    });
-    let none = || io::Error::new(io::ErrorKind::AddrNotAvailable, "no IPv4 address");
-    socket.set_multicast_if_v4(&first.ok_or_else(none)?)
-}
-
-/// Makes IPv4 multicast leave by `interface`. Windows takes its number in place of an address.
-#[cfg(not(unix))]
-fn set_multicast_interface(socket: &Socket, interface: &Interface) -> io::Result<()> {
-    socket.set_multicast_if_v4(&std::net::Ipv4Addr::from_bits(interface.index()))
 }
 
 #[cfg(test)]
@@ -127,7 +102,7 @@ mod tests {
         if let Err(reason) = skip::multicast() {
             return skip::test(reason);
         }
-        let interface = Interface::named("lo").expect("every machine has a loopback");
+        let interface = Interface::loopback().expect("every machine has a loopback");
         let group: SocketAddr = "239.255.71.3:0".parse().unwrap();
         // The system chooses a free port, and the second listener shares it.
         let first = listen(group, &interface).unwrap();
@@ -148,7 +123,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_is_said() {
-        let interface = Interface::named("lo").unwrap();
+        let interface = Interface::loopback().unwrap();
         let unicast = listen("127.0.0.1:0".parse().unwrap(), &interface).unwrap_err();
         assert_eq!(unicast.to_string(), "not a multicast address");
         assert!(Interface::named("nosuchinterface").is_err());

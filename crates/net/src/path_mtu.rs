@@ -1,6 +1,7 @@
 //! The longest datagram that an interface carries, and sockets whose datagrams
 //! may not be fragmented.
 
+use crate::system;
 use std::io;
 use std::net::SocketAddr;
 use tokio::net::UdpSocket;
@@ -16,10 +17,7 @@ fn payload(mtu: usize, address: SocketAddr) -> usize {
 
 /// The longest UDP payload in bytes that the interface towards `peer` carries.
 pub fn max_payload_towards(peer: SocketAddr) -> usize {
-    #[cfg(target_os = "linux")]
-    let mtu = linux::mtu_towards(peer).ok();
-    #[cfg(not(target_os = "linux"))]
-    let mtu = None;
+    let mtu = system::mtu_towards(peer);
     payload(mtu.unwrap_or(USUAL_MTU), peer)
 }
 
@@ -29,10 +27,7 @@ pub fn max_payload_at(local: SocketAddr) -> usize {
     if local.ip().to_canonical().is_loopback() {
         return max_payload_towards(local);
     }
-    #[cfg(target_os = "linux")]
-    let mtu = linux::largest_mtu();
-    #[cfg(not(target_os = "linux"))]
-    let mtu = None;
+    let mtu = system::largest_mtu();
     payload(mtu.unwrap_or(USUAL_MTU), local)
 }
 
@@ -43,49 +38,7 @@ pub fn max_payload_at(local: SocketAddr) -> usize {
 /// # Errors
 /// Errors of the operating system.
 pub fn forbid_fragments(socket: &UdpSocket) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    return linux::forbid_fragments(socket);
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = socket;
-        Ok(())
-    }
-}
-
-#[cfg(target_os = "linux")]
-mod linux {
-    use crate::socket;
-    use rustix::net::sockopt::{
-        Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu, ipv6_mtu, set_ip_mtu_discover,
-        set_ipv6_mtu_discover,
-    };
-    use std::io;
-    use std::net::SocketAddr;
-    use tokio::net::UdpSocket;
-
-    pub(super) fn mtu_towards(peer: SocketAddr) -> io::Result<usize> {
-        let socket = socket::connect(peer)?;
-        let mtu = if peer.is_ipv4() { ip_mtu(&socket)? } else { ipv6_mtu(&socket)? };
-        Ok(usize::try_from(mtu).unwrap_or(usize::MAX))
-    }
-
-    pub(super) fn largest_mtu() -> Option<usize> {
-        let interfaces = std::fs::read_dir("/sys/class/net").ok()?.filter_map(Result::ok);
-        let others = interfaces.filter(|interface| interface.file_name() != "lo");
-        let mtu = |path: std::path::PathBuf| {
-            std::fs::read_to_string(path.join("mtu")).ok()?.trim().parse().ok()
-        };
-        others.filter_map(|interface| mtu(interface.path())).max()
-    }
-
-    /// The kernel's own path MTU discovery would fragment datagrams that it believes to be too
-    /// long.
-    pub(super) fn forbid_fragments(socket: &UdpSocket) -> io::Result<()> {
-        if socket.local_addr()?.is_ipv6() {
-            set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::PROBE)?;
-        }
-        Ok(set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::PROBE)?)
-    }
+    system::forbid_fragments(socket)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::batch::{ReceiveBatch, SendBatch};
 use crate::blocking::is_loss;
+use crate::system;
 use lightseal_core::AddressPair;
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
@@ -122,11 +123,7 @@ pub fn connect_from_address(
     connect_by(ports, peer, |port| {
         let local = SocketAddr::from((local, port));
         let socket = open(local)?;
-        #[cfg(target_os = "linux")]
-        match local {
-            SocketAddr::V4(_) => rustix::net::sockopt::set_ip_freebind(&socket, true)?,
-            SocketAddr::V6(_) => rustix::net::sockopt::set_ipv6_freebind(&socket, true)?,
-        }
+        system::allow_foreign_address(&socket, local)?;
         bound(socket, local)
     })
 }
@@ -138,29 +135,13 @@ pub fn connect_from_address(
 ///
 /// Errors of the operating system. On systems other than Linux this has no effect.
 pub fn report_unreachable(socket: &UdpSocket) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        use nix::sys::socket::{setsockopt, sockopt};
-        match socket.local_addr()? {
-            SocketAddr::V4(_) => setsockopt(socket, sockopt::Ipv4RecvErr, &true)?,
-            SocketAddr::V6(_) => setsockopt(socket, sockopt::Ipv6RecvErr, &true)?,
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = socket;
-    Ok(())
+    system::report_unreachable(socket)
 }
-
-/// How many reports are read at a time.
-#[cfg(target_os = "linux")]
-const MOST_REPORTS: usize = 64;
 
 /// Whether an error is a report from the network that [`blocking`](crate::blocking) does not know:
 /// an address to which nothing may be sent, or a datagram that is too long.
 pub(crate) fn is_report(error: &io::Error) -> bool {
-    /// EACCES, ENONET, EPROTO, EMSGSIZE, ENOPROTOOPT, EOPNOTSUPP and EHOSTDOWN on Linux.
-    const REPORTS: [i32; 7] = [13, 64, 71, 90, 92, 95, 112];
-    cfg!(target_os = "linux") && error.raw_os_error().is_some_and(|code| REPORTS.contains(&code))
+    error.raw_os_error().is_some_and(|code| system::REPORTS.contains(&code))
 }
 
 /// The local address for a socket that is connected to `peer`: a loopback address if `peer` is one,
@@ -519,35 +500,13 @@ impl AddressedSocket {
     ///
     /// Errors of the socket.
     pub async fn readable(&self) -> io::Result<bool> {
-        #[cfg(target_os = "linux")]
-        return Ok(self.socket.ready(Interest::READABLE | Interest::ERROR).await?.is_error());
-        #[cfg(not(target_os = "linux"))]
-        self.socket.readable().await.map(|()| false)
+        system::readable(&self.socket).await
     }
 
     /// Reads the network's reports about datagrams that did not arrive, if [`report_unreachable`]
     /// has turned them on. Returns their number. Anybody can forge such reports.
     pub fn take_reports(&self) -> usize {
-        #[cfg(not(target_os = "linux"))]
-        return 0;
-        #[cfg(target_os = "linux")]
-        {
-            use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
-            let mut count = 0;
-            // The content of a report is not needed, nor its sender.
-            let mut control = RecvAncillaryBuffer::default();
-            let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
-            let _ = self.socket.try_io(Interest::ERROR, || -> io::Result<()> {
-                // Each call reads one report. The error that says that there are no more ends the
-                // readiness. The limit keeps a flood of reports from holding us here.
-                while count < MOST_REPORTS {
-                    recvmsg(&self.socket, &mut [IoSliceMut::new(&mut [0])], &mut control, flags)?;
-                    count += 1;
-                }
-                Ok(())
-            });
-            count
-        }
+        system::take_reports(&self.socket)
     }
 }
 
@@ -562,53 +521,9 @@ const ENODEV: i32 = 19;
 /// Has the system tell at which address each datagram arrives, and leaves all other options of the
 /// socket unchanged.
 fn tell_addresses<S: NonBlocking>(socket: &S) -> io::Result<UdpSocketState> {
-    let raw = socket.raw();
-    #[cfg(target_os = "linux")]
-    let discovery = path_mtu::discovery(&raw)?;
-    let state = UdpSocketState::new(socket.udp());
     // quinn-udp prepares sockets for QUIC, which discovers the path MTU itself and receives several
     // datagrams in one buffer.
-    #[cfg(target_os = "linux")]
-    {
-        use nix::sys::socket::{setsockopt, sockopt};
-        // Kernels before 5.0 lack this option.
-        let _ = setsockopt(&*raw, sockopt::UdpGroSegment, &false);
-        let _ = setsockopt(&*raw, sockopt::ReceiveTimestampns, &false);
-        path_mtu::set(&raw, discovery)?;
-    }
-    #[cfg(target_vendor = "apple")]
-    if raw.local_addr()?.is_ipv4() {
-        nix::sys::socket::setsockopt(&*raw, nix::sys::socket::sockopt::IpDontFrag, &false)?;
-    }
-    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-    if raw.local_addr()?.is_ipv6() {
-        nix::sys::socket::setsockopt(&*raw, nix::sys::socket::sockopt::Ipv6DontFrag, &false)?;
-    }
-    state
-}
-
-/// The socket options that decide whether the kernel fragments datagrams that are longer than the
-/// path MTU.
-#[cfg(target_os = "linux")]
-mod path_mtu {
-    use rustix::net::sockopt::{
-        Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu_discover, ipv6_mtu_discover,
-        set_ip_mtu_discover, set_ipv6_mtu_discover,
-    };
-    use socket2::Socket;
-    use std::io;
-
-    type Discovery = (Ipv4PathMtuDiscovery, Option<Ipv6PathMtuDiscovery>);
-
-    pub(super) fn discovery(socket: &Socket) -> io::Result<Discovery> {
-        let v6 = socket.local_addr()?.is_ipv6().then(|| ipv6_mtu_discover(socket)).transpose()?;
-        Ok((ip_mtu_discover(socket)?, v6))
-    }
-
-    pub(super) fn set(socket: &Socket, (v4, v6): Discovery) -> io::Result<()> {
-        set_ip_mtu_discover(socket, v4)?;
-        Ok(v6.map_or(Ok(()), |v6| set_ipv6_mtu_discover(socket, v6))?)
-    }
+    system::keep_options(&socket.raw(), || UdpSocketState::new(socket.udp()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! it that names the worker, all others by the addresses of their sender and receiver. Elsewhere all
 //! workers have the same socket, and whichever is awake first receives a datagram.
 
-use crate::socket;
+use crate::{socket, system};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
@@ -44,86 +44,11 @@ pub fn bind(address: SocketAddr, count: usize, places: &[WorkerByte]) -> io::Res
         first.bind(&address.into())?;
         return Ok(SocketGroup { sockets: vec![first.into()], by_sender: true });
     }
-    #[cfg(target_os = "linux")]
-    return linux::bind(first, address, count, places);
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = places;
-        first.bind(&address.into())?;
-        let first = UdpSocket::from(first);
-        let others = (1..count).map(|_| first.try_clone());
-        let sockets = others.collect::<io::Result<Vec<_>>>()?;
-        let sockets = std::iter::once(first).chain(sockets).collect();
-        Ok(SocketGroup { sockets, by_sender: false })
-    }
+    system::bind_group(first, address, count, places)
 }
 
-#[cfg(target_os = "linux")]
-mod linux {
-    use super::{SocketGroup, WorkerByte, socket};
-    use nix::libc::{self, sock_filter, sock_fprog};
-    use nix::sys::socket::{setsockopt, sockopt};
-    use socket2::Socket;
-    use std::io;
-    use std::net::{SocketAddr, UdpSocket};
-
-    pub(super) fn bind(
-        first: Socket,
-        address: SocketAddr,
-        count: usize,
-        places: &[WorkerByte],
-    ) -> io::Result<SocketGroup> {
-        // Without the option this fails if another group has the address, which could be joined else.
-        if address.port() > 0 {
-            socket::open(address)?.bind(&address.into())?;
-        }
-        first.set_reuse_port(true)?;
-        first.bind(&address.into())?;
-        let bound = first.local_addr()?;
-        let mut sockets = vec![UdpSocket::from(first)];
-        for _ in 1..count {
-            let next = socket::open(address)?;
-            next.set_reuse_port(true)?;
-            next.bind(&bound)?;
-            sockets.push(next.into());
-        }
-        let mut program = program(count as u32, places);
-        let program =
-            sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };
-        setsockopt(&sockets[0], sockopt::AttachReusePortCbpf, &program)?;
-        Ok(SocketGroup { sockets, by_sender: true })
-    }
-
-    /// Loads the length of the payload, or a byte of it.
-    const LENGTH: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_LEN;
-    const BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
-
-    /// A classic BPF program, which the system runs with the payload of each datagram. It returns the
-    /// number of a socket, or one that does not exist: then the addresses decide.
-    pub(super) fn program(count: u32, places: &[WorkerByte]) -> Vec<sock_filter> {
-        let step = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
-        let mut program = Vec::new();
-        for place in places {
-            let at = u32::from(place.at);
-            program.extend([
-                // What lies beyond the end would be read as 0, and end the program.
-                step(LENGTH, 0, 0, 0),
-                step(libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K, 0, 6, at),
-                step(BYTE, 0, 0, 0),
-                step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, place.mask.into()),
-                step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 3, place.kind.into()),
-                step(BYTE, 0, 0, at),
-                step(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, 0, 0, count),
-                step(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
-            ]);
-        }
-        program.push(step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX));
-        program
-    }
-}
-
-#[cfg(test)]
-mod tests {
+#[cfg(all(test, target_os = "linux"))]
+mod tests_on_linux {
     use super::*;
     use std::collections::BTreeSet;
     use std::time::Duration;
@@ -142,7 +67,6 @@ mod tests {
         all
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
     fn a_byte_names_the_worker_and_the_sender_decides_about_the_rest() {
         let places = [
@@ -195,6 +119,11 @@ mod tests {
             }
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn one_socket_has_its_address_alone() {

@@ -6,6 +6,7 @@
 //!
 //! This module does not encrypt: only the file's owner can read it.
 
+use crate::file::{private, private_directory};
 use redb::{Database, DatabaseError};
 use std::fmt;
 use std::io;
@@ -47,18 +48,6 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
     }
 }
 
-/// Creates a directory that only its owner can access, unless it exists.
-///
-/// # Errors
-/// The directory cannot be created.
-pub fn private_directory(directory: &Path) -> io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
-}
-
 /// Opens the database in the file `name` of `directory`, and creates both if necessary.
 ///
 /// # Errors
@@ -81,9 +70,7 @@ pub fn open_with_cache(
     private_directory(directory).map_err(|error| StoreError::File(directory.into(), error))?;
     let mut options = std::fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&path).map_err(at_path)?;
+    let mut file = private(&mut options).open(&path).map_err(at_path)?;
     if !has_sizes_of_a_database(&mut file).map_err(at_path)? {
         return Err(StoreError::Damaged("its first bytes"));
     }

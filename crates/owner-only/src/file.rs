@@ -1,8 +1,9 @@
 //! Files of secrets, and files that are replaced as a whole.
 
+use crate::system;
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -33,30 +34,37 @@ impl From<Exposed> for io::Error {
 ///
 /// A file from systemd (`LoadCredential=`) may be systemd's own file with an ACL for the service's
 /// user. The ACL's mask is then in place of the group's permissions. A path that is no regular
-/// file, such as a pipe, is accepted.
+/// file, such as a pipe, is accepted, and so is every file on a system whose files have no modes.
 ///
 /// # Errors
 /// Other users can read or write the file.
-#[cfg(unix)]
 pub fn refuse_exposed(path: &Path, metadata: &Metadata) -> Result<(), Exposed> {
-    use std::os::unix::fs::PermissionsExt;
+    let Some(mode) = system::mode(metadata) else { return Ok(()) };
     let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
     let is_credential = credentials.is_some_and(|directory| path.starts_with(directory));
     let forbidden = if is_credential { 0o037 } else { 0o077 };
-    let mode = metadata.permissions().mode() & 0o777;
     if metadata.is_file() && mode & forbidden != 0 {
         return Err(Exposed { mode, path: path.to_owned() });
     }
     Ok(())
 }
 
-/// This system has no mode that tells about other users.
-///
-/// # Errors
-/// It never fails.
-#[cfg(not(unix))]
-pub fn refuse_exposed(_: &Path, _: &Metadata) -> Result<(), Exposed> {
-    Ok(())
+/// The mode of a file or directory that other users can write; `None` if they cannot, or if files have
+/// no modes on this system.
+pub fn writable_by_others(metadata: &Metadata) -> Option<u32> {
+    system::mode(metadata).filter(|mode| mode & 0o022 != 0)
+}
+
+/// Device and inode of a file, which tell it from every other file that exists at the same time. On
+/// systems without inodes all files have the same.
+pub fn inode(metadata: &Metadata) -> (u64, u64) {
+    system::identity(metadata)
+}
+
+/// Has a file that is created with `options` belong to this user alone.
+pub fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    system::set_mode(options, 0o600);
+    options
 }
 
 /// Identifies the state of a file. It changes when the file is written or replaced, even if its
@@ -65,21 +73,21 @@ pub fn refuse_exposed(_: &Path, _: &Metadata) -> Result<(), Exposed> {
 pub struct Version {
     modified: Option<SystemTime>,
     len: u64,
-    /// Device, inode, and the time of the last change of either content or metadata.
-    place: (u64, u64, i64, i64),
+    /// Device and inode.
+    inode: (u64, u64),
+    /// The time of the last change of either content or metadata.
+    changed: (i64, i64),
 }
 
 impl Version {
     /// The version of a file with this metadata.
     pub fn of(metadata: &Metadata) -> Self {
-        #[cfg(unix)]
-        let place = {
-            use std::os::unix::fs::MetadataExt;
-            (metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec())
-        };
-        #[cfg(not(unix))]
-        let place = (0, 0, 0, 0);
-        Self { modified: metadata.modified().ok(), len: metadata.len(), place }
+        Self {
+            modified: metadata.modified().ok(),
+            len: metadata.len(),
+            inode: system::identity(metadata),
+            changed: system::changed(metadata),
+        }
     }
 }
 
@@ -123,11 +131,8 @@ pub fn replace(
     }
     // The rename is stored in the directory, which must also be written to the disk. On some file
     // systems this does nothing.
-    #[cfg(unix)]
-    {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
-    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    system::sync_directory(folder.unwrap_or(Path::new(".")))?;
     Ok(file)
 }
 
@@ -154,14 +159,33 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
     Ok(name.into())
 }
 
+/// Creates a directory that only its owner can access, unless it exists.
+///
+/// # Errors
+/// The directory cannot be created.
+pub fn private_directory(directory: &Path) -> io::Result<()> {
+    private_directories().recursive(true).create(directory)
+}
+
+/// Creates a directory that only its owner can access, and that does not exist yet.
+///
+/// # Errors
+/// The directory cannot be created, or its name exists already.
+pub fn new_private_directory(directory: &Path) -> io::Result<()> {
+    private_directories().create(directory)
+}
+
+fn private_directories() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    system::set_directory_mode(&mut builder, 0o700);
+    builder
+}
+
 /// Creates a file that does not exist yet: `O_EXCL` follows no symbolic link.
 fn fresh(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
-    #[cfg(not(unix))]
-    let _ = mode;
+    system::set_mode(&mut options, mode);
     options.open(path)
 }
 

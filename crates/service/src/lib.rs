@@ -30,3 +30,4 @@ pub mod http;
 pub mod lifecycle;
 pub mod manager;
 pub mod metrics;
+mod system;

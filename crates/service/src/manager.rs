@@ -1,8 +1,8 @@
 //! Notifications to the service manager: the protocol of `sd_notify(3)`.
 
+use crate::system;
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 /// A change of this process's state.
@@ -41,7 +41,8 @@ pub fn notify(notice: &Notice) -> io::Result<()> {
 fn text(notice: &Notice) -> String {
     match notice {
         Notice::Ready => "READY=1".into(),
-        Notice::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()),
+        // The clock tells the service manager (`Type=notify-reload`) which reload this is about.
+        Notice::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={}", system::monotonic_us()),
         Notice::Stopping => "STOPPING=1".into(),
         Notice::Alive => "WATCHDOG=1".into(),
         // A second line would be read as another variable.
@@ -58,39 +59,16 @@ pub fn watchdog_interval() -> Option<Duration> {
     number("WATCHDOG_USEC").filter(|usec| watched && *usec > 0).map(Duration::from_micros)
 }
 
-/// The monotonic clock in microseconds. It tells the service manager (`Type=notify-reload`) which
-/// reload a notification is about.
-fn monotonic_us() -> u64 {
-    #[cfg(target_os = "linux")]
-    {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1_000
-    }
-    #[cfg(not(target_os = "linux"))]
-    0
-}
-
 fn send(socket: &OsStr, notice: &Notice) -> io::Result<()> {
-    let text = text(notice);
-    let text = text.as_bytes();
-    let sender = UnixDatagram::unbound()?;
-    match notice {
-        // Another one follows soon.
-        Notice::Alive => sender.set_nonblocking(true)?,
-        _ => sender.set_write_timeout(Some(PATIENCE))?,
-    }
-    #[cfg(target_os = "linux")]
-    if let Some(name) = std::os::unix::ffi::OsStrExt::as_bytes(socket).strip_prefix(b"@") {
-        use std::os::linux::net::SocketAddrExt;
-        let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
-        return sender.send_to_addr(text, &address).map(drop);
-    }
-    sender.send_to(text, std::path::Path::new(socket)).map(drop)
+    // Another `Alive` follows soon.
+    let patience = (*notice != Notice::Alive).then_some(PATIENCE);
+    system::send(socket, text(notice).as_bytes(), patience)
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixDatagram;
 
     #[test]
     fn notices_arrive_as_systemd_reads_them() {

@@ -1,16 +1,15 @@
-//! The administrator's Unix socket.
+//! The administrator's socket.
 
 use super::registry::Registry;
 use super::request::AdminRequest;
 use crate::token::Token;
 use lightseal_core::Instant;
 use lightseal_group::controller::Activation;
-use lightseal_owner_only::socket::{Listener, check_directory};
+use lightseal_owner_only::socket::{self, Listener, Stream, check_directory};
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
 
 /// The name of the socket in the controller's directory.
 const SOCKET: &str = "admin.sock";
@@ -18,7 +17,7 @@ const SOCKET: &str = "admin.sock";
 const MAX_REQUEST: u64 = 64 << 10;
 
 /// The path of the socket of the controller in `directory`.
-fn socket(directory: &Path) -> PathBuf {
+fn socket_of(directory: &Path) -> PathBuf {
     directory.join(SOCKET)
 }
 
@@ -88,19 +87,19 @@ fn as_json(token: &Token) -> Result<Value, String> {
 /// The operating system's error.
 pub(super) fn listen(directory: &Path) -> io::Result<Listener> {
     check_directory(directory)?;
-    let path = socket(directory);
+    let path = socket_of(directory);
     // The store is already locked by this process, so the process that created an existing socket
     // has ended.
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    lightseal_owner_only::socket::listen(&path)
+    socket::listen(&path)
 }
 
 /// Reads one request, and sends the result of `answer`.
 pub(super) async fn serve_connection(
-    stream: UnixStream,
+    stream: Stream,
     answer: impl FnOnce(AdminRequest) -> Result<Value, String>,
 ) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
@@ -148,7 +147,7 @@ impl std::error::Error for AskError {}
 /// # Errors
 /// See [`AskError`].
 pub async fn ask(directory: &Path, request: &AdminRequest) -> Result<Value, AskError> {
-    let stream = match UnixStream::connect(socket(directory)).await {
+    let stream = match socket::connect(&socket_of(directory)).await {
         Ok(stream) => stream,
         Err(error)
             if matches!(

@@ -51,7 +51,7 @@ fn host(directory: &Path, now: Instant) -> ControllerHost {
     };
     registry.enrol(&enrol).unwrap();
     let devices = Arc::clone(registry.devices());
-    let interface = Interface::named("lo").expect("the loopback interface");
+    let interface = Interface::loopback().expect("the loopback interface");
     ControllerHost {
         registry,
         authentication: Authentication::new(devices, Credentials::default()),

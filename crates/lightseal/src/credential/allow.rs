@@ -19,7 +19,7 @@ use lightseal_dtls::{
     BadCertificate, CertificateVerifier, Identity, Lookup, PeerKey, PeerLookup,
     PresentedCertificate, PskStore,
 };
-use lightseal_owner_only::file::Version;
+use lightseal_owner_only::file::{Version, writable_by_others};
 use lightseal_pki::SpkiHash;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -131,22 +131,14 @@ impl State {
 }
 
 /// Refuses a list that other users can write: they could let anybody in. Everybody may read it.
-#[cfg(unix)]
 fn refuse_writable(name: &str, path: &Path, metadata: &std::fs::Metadata) -> Result<(), Failure> {
-    use std::os::unix::fs::PermissionsExt;
-    let mode = metadata.permissions().mode() & 0o777;
-    if metadata.is_file() && mode & 0o022 != 0 {
-        let path = path.display();
-        return Err(Failure::new(format_args!(
-            "{name}: other users can write it (mode {mode:03o}): chmod go-w {path}"
-        )));
+    match writable_by_others(metadata).filter(|_| metadata.is_file()) {
+        None => Ok(()),
+        Some(mode) => Err(Failure::new(format_args!(
+            "{name}: other users can write it (mode {mode:03o}): chmod go-w {}",
+            path.display()
+        ))),
     }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn refuse_writable(_: &str, _: &Path, _: &std::fs::Metadata) -> Result<(), Failure> {
-    Ok(())
 }
 
 fn parse(text: &str) -> Result<BTreeSet<Identity>, String> {

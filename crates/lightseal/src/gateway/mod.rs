@@ -3,7 +3,6 @@
 mod check;
 mod keygen;
 mod readings;
-#[cfg(target_os = "linux")]
 mod run;
 mod status;
 mod view;
@@ -20,7 +19,6 @@ pub(crate) enum GatewayCommand {
     Check(check::CheckArgs),
     /// Carry frames between this machine's LAN and the LANs of the other gateways, until a signal
     /// stops it.
-    #[cfg(target_os = "linux")]
     Run(run::RunArgs),
     /// Show the state of a gateway on this machine: peers, flows, rates, drops by reason.
     Status(status::StatusArgs),
@@ -34,7 +32,6 @@ pub(crate) fn run(command: &GatewayCommand) -> Result<(), Failure> {
     match command {
         GatewayCommand::Keygen(args) => keygen::run(args),
         GatewayCommand::Check(args) => block_on(check::run(args)),
-        #[cfg(target_os = "linux")]
         GatewayCommand::Run(args) => block_on(run::run(args)),
         GatewayCommand::Status(args) => block_on(status::run(args)),
     }

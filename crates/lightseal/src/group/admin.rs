@@ -174,9 +174,9 @@ impl<'a> TokenFile<'a> {
     fn create(path: &'a Path) -> Result<Self, Failure> {
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(path).context(format_args!("--out {}", path.display()))?;
+        let file = lightseal_owner_only::file::private(&mut options)
+            .open(path)
+            .context(format_args!("--out {}", path.display()))?;
         Ok(Self { path, file, is_written: false })
     }
 

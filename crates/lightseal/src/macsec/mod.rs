@@ -2,14 +2,12 @@
 //!
 //! - [`keys`]: the file of keys;
 //! - [`numbers`]: the packet numbers that were used, so that a restart uses none twice;
-//! - `station`: the engine between a TAP device and an interface of the LAN;
-//! - `report`: the counters.
+//! - [`station`]: the engine between a TAP device and an interface of the LAN;
+//! - [`report`]: the counters.
 
 mod keys;
 mod numbers;
-#[cfg(target_os = "linux")]
 mod report;
-#[cfg(target_os = "linux")]
 mod station;
 
 use crate::config_args::ConfigArgs;
@@ -198,11 +196,5 @@ pub(crate) fn run(args: &MacsecArgs) -> Result<(), Failure> {
         )));
     }
     let numbers = numbers::NumbersFile::open(&args.numbers_file(key_file), args.first_use)?;
-    #[cfg(target_os = "linux")]
-    return station::run(args, interface, keys, numbers);
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = (interface, keys, numbers);
-        Err(Failure::new("lightseal macsec works on Linux only"))
-    }
+    station::run(args, interface, keys, numbers)
 }

@@ -204,7 +204,6 @@ fn locked(path: &Path) -> Result<Option<File>, Failure> {
 }
 
 /// Whether `file` is the file that is at `path` now.
-#[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
     let own = file.metadata()?;
@@ -213,11 +212,6 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-#[cfg(not(unix))]
-fn is_at(_: &File, path: &Path) -> io::Result<bool> {
-    path.try_exists()
 }
 
 type NumbersContent = (BTreeMap<Fingerprint, u64>, BTreeMap<(Sci, Fingerprint), u64>);

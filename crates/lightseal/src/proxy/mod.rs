@@ -66,6 +66,7 @@ pub(crate) mod workers;
 /// other proxy may be configured to send larger datagrams than this one.
 const ARRIVAL_BYTES: usize = 9_216;
 
+use crate::system;
 use lightseal_net::socket::NonBlocking;
 
 /// The settings from which both proxies start. The provider is tested once in the life of the
@@ -142,13 +143,7 @@ fn log_batches(has_batches: bool) {
 
 /// The number of datagrams that the kernel dropped at a socket because this program was too slow.
 pub(crate) fn overruns(socket: &impl NonBlocking) -> u64 {
-    #[cfg(target_os = "linux")]
-    return lightseal_packet_io::udp::overruns(std::os::fd::AsFd::as_fd(&*socket.raw()));
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = socket;
-        0
-    }
+    system::overruns(&socket.raw())
 }
 
 /// Reads everything that waits at a socket that is about to be closed, and returns the number of
@@ -232,13 +227,7 @@ pub(crate) fn explained(
 ///
 /// Each flow takes one socket. The usual soft limit is low only for programs that use `select`.
 pub(crate) fn raise_socket_limit() {
-    #[cfg(unix)]
-    {
-        use rustix::process::{Resource, getrlimit, setrlimit};
-        let mut limit = getrlimit(Resource::Nofile);
-        limit.current = limit.maximum;
-        if let Err(error) = setrlimit(Resource::Nofile, limit) {
-            tracing::debug!("the limit on open sockets stays unchanged: {error}");
-        }
+    if let Err(error) = system::raise_socket_limit() {
+        tracing::debug!("the limit on open sockets stays unchanged: {error}");
     }
 }

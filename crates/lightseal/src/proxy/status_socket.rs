@@ -1,20 +1,19 @@
-//! The Unix socket on which a running proxy answers its owner.
+//! The socket on which a running proxy answers its owner.
 //!
 //! The owner sends one line of JSON, `"status"` or `"drain"`, and receives one line, `{"done": ...}`
 //! or `{"refused": "why"}`. A gateway answers in the same form. Then the connection is closed.
 
 use super::report::Report;
 use crate::failure::{Context, Failure};
+use crate::system;
 use lightseal_owner_only::socket;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
 
 /// The beginning and the end of the names of proxies' sockets in the runtime directory.
 const PREFIX: &str = "proxy-";
@@ -62,16 +61,12 @@ pub(crate) fn runtime_directory() -> PathBuf {
     {
         return Path::new(&users).join("lightseal");
     }
-    let user = rustix::process::geteuid();
-    if user.is_root() {
-        return "/run/lightseal".into();
-    }
-    std::env::temp_dir().join(format!("lightseal-{}", user.as_raw()))
+    system::runtime_directory()
 }
 
 /// The default path of the socket of a proxy that listens on `listen`.
 fn default_path(role: &str, listen: SocketAddr) -> PathBuf {
-    runtime_directory().join(format!("{PREFIX}{role}-{listen}{SUFFIX}"))
+    runtime_directory().join(system::file_name(format!("{PREFIX}{role}-{listen}{SUFFIX}")))
 }
 
 /// Opens the socket at the path `asked`, no socket if that is `none`, or the default one if it is
@@ -114,14 +109,14 @@ fn listen_at(path: &Path) -> io::Result<Listener> {
         }
         _ => socket::check_directory(Path::new("."))?,
     }
-    match std::os::unix::net::UnixStream::connect(path) {
+    match socket::try_connect(path) {
         Ok(_) => {
             return Err(io::Error::new(io::ErrorKind::AddrInUse, "another proxy answers there"));
         }
         // The socket belongs to a proxy that was killed. Connections to other files are refused
         // too.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            if !is_socket(path) {
+            if !socket::is_socket(path) {
                 return Err(io::Error::new(
                     io::ErrorKind::AlreadyExists,
                     "a file is there already",
@@ -157,11 +152,6 @@ fn sockets(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Whether a path is a socket itself, and neither another file nor a link.
-fn is_socket(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket())
-}
-
 /// Whether a socket was left by a killed proxy. A new socket does not count: its proxy may not
 /// listen yet.
 fn is_abandoned(path: &Path) -> bool {
@@ -169,8 +159,8 @@ fn is_abandoned(path: &Path) -> bool {
     let age = age.ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     age.is_some_and(|age| age > ABANDONED)
-        && is_socket(path)
-        && std::os::unix::net::UnixStream::connect(path).is_err_and(refused)
+        && socket::is_socket(path)
+        && socket::try_connect(path).is_err_and(refused)
 }
 
 /// Answers clients one after the other until the future is dropped. Without a socket it waits
@@ -196,7 +186,7 @@ pub(crate) async fn serve(
 }
 
 async fn attend(
-    stream: UnixStream,
+    stream: socket::Stream,
     report: &impl Fn() -> Value,
     drain: &impl Fn(),
 ) -> io::Result<()> {
@@ -281,7 +271,7 @@ async fn answer(path: &Path, request: &str) -> Result<Value, Failure> {
 }
 
 async fn exchange(path: &Path, request: &str) -> io::Result<String> {
-    let mut stream = UnixStream::connect(path).await?;
+    let mut stream = socket::connect(path).await?;
     socket::check_listener(&stream)?;
     stream.write_all(format!("{}\n", json!(request)).as_bytes()).await?;
     let mut answer = String::new();
@@ -289,7 +279,7 @@ async fn exchange(path: &Path, request: &str) -> io::Result<String> {
     Ok(answer)
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
@@ -328,14 +318,14 @@ mod tests {
                 let (value, report) = ask(&path).await.unwrap();
                 assert_eq!((&value["oversize"], report.uptime_seconds), (&json!(3), 7));
             }
-            let mut stream = UnixStream::connect(&path).await.unwrap();
+            let mut stream = socket::connect(&path).await.unwrap();
             stream.write_all(&vec![b'x'; MAX_REQUEST as usize]).await.unwrap();
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.unwrap();
             assert!(answer.contains("not understood"), "{answer}");
             drain(&path).await.unwrap();
             // A client that sends nothing does not block others for long.
-            let _silent = UnixStream::connect(&path).await.unwrap();
+            let _silent = socket::connect(&path).await.unwrap();
             ask(&path).await.unwrap();
         };
         tokio::select! {

@@ -108,6 +108,7 @@ impl Client {
 
     /// A client that proves its identity with a raw public key or a certificate, and expects the
     /// server's raw public key with this hash.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "its tests are for Linux"))]
     pub(crate) fn with_key(
         number: u64,
         server: SocketAddr,

@@ -1,8 +1,7 @@
 //! `lightseal demo group`, which itself fails if a result is not as it must be.
 
-use crate::program;
-
-use program::Running;
+#[cfg(unix)]
+use crate::program::Running;
 use serde_json::Value;
 use std::process::Command;
 
@@ -46,6 +45,7 @@ fn an_evicted_server_reads_nothing_more() {
 }
 
 /// The namespaces and directories of the demonstration with this process ID.
+#[cfg(unix)]
 fn left_by(id: u32) -> Vec<String> {
     let begins = format!("lightseal-demo-{id}-");
     let folders = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();

@@ -51,13 +51,10 @@ fn mistakes_are_one_line_that_names_them() {
     fails(&base, &["numbers file", "line 1: damaged"]);
     std::fs::remove_file(damaged).unwrap();
     let open = dir.file("open", &format!("tx 0 1 {KEY_A}\n"));
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(&open, PermissionsExt::from_mode(0o640)).unwrap();
-        let words = ["macsec", "--interface", "none0", "--key-file", &open];
-        fails(&words, &["key file", "mode 640", "chmod 600"]);
-    }
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
+    std::fs::set_permissions(&open, mode).unwrap();
+    let words = ["macsec", "--interface", "none0", "--key-file", &open];
+    fails(&words, &["key file", "mode 640", "chmod 600"]);
 }
 
 #[test]
@@ -77,7 +74,6 @@ fn settings_can_stand_in_a_file() {
     fails(&["macsec", "--config", &config], &["[macsec] has no setting key"]);
 }
 
-#[cfg(target_os = "linux")]
 mod wire {
     use super::{KEY_A, KEY_B, SCI_A, SCI_B};
     use crate::program::{Running, TempDir, eventually, statistics};

@@ -27,9 +27,11 @@ mod group_kills;
 mod group_places;
 #[cfg(unix)]
 mod keygen;
+#[cfg(unix)]
 mod kills;
 mod lab;
 mod mac;
+#[cfg(target_os = "linux")]
 mod macsec;
 mod program;
 mod proxy;
@@ -51,6 +53,7 @@ mod proxy_keys_public;
 #[cfg(target_os = "linux")]
 mod proxy_million;
 mod proxy_overload;
+#[cfg(unix)]
 mod proxy_sessions;
 #[cfg(unix)]
 mod proxy_state;

@@ -219,6 +219,7 @@ fn a_server_that_is_killed_is_named_once_and_so_is_its_return() {
     );
 }
 
+#[cfg(unix)]
 #[test]
 fn a_key_file_open_to_others_is_refused_and_so_is_a_port_in_use() {
     let dir = TempDir::new();
@@ -526,8 +527,11 @@ fn what_other_peers_speak_can_be_asked_for_and_is_all_that_is_spoken() {
         };
         assert_eq!(secrets.lines().filter(of_label).count(), 2, "two handshakes: {secrets}");
     }
-    let mode = std::fs::metadata(&log).unwrap().permissions();
-    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
+    #[cfg(unix)]
+    {
+        let mode = std::fs::metadata(&log).unwrap().permissions();
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
+    }
 
     // What was not named, such as CCM_8, is not offered.
     let args = ["proxy", "client", "--listen", "127.0.0.1:0", "--connect", &address];

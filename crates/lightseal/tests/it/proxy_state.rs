@@ -10,8 +10,7 @@ use program::{
     statistics,
 };
 use serde_json::Value;
-use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::net::UdpSocket;
 
 /// What a server proxy with stored associations needs.
 pub(crate) struct Place {
@@ -341,6 +340,7 @@ fn a_peer_that_was_revoked_meanwhile_is_not_restored() {
 #[cfg(target_os = "linux")]
 #[test]
 fn many_associations_go_on_after_a_kill() {
+    const THREADS: usize = 8;
     let count: u64 = std::env::var("LIGHTSEAL_RESTART").map_or(40, |n| n.parse().unwrap());
     // Each client has a socket here, and each association one of the proxy.
     let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
@@ -350,7 +350,7 @@ fn many_associations_go_on_after_a_kill() {
     let most = (count + 10).to_string();
     let flags = ["--connection-ids", "8", "--max-flows", &most, "--idle-timeout", "1h"];
     let mut proxy = place.start(&service.address(), &flags);
-    let server: SocketAddr = place.listen.parse().unwrap();
+    let server: std::net::SocketAddr = place.listen.parse().unwrap();
     let some = move |from: u64| -> Vec<Client> {
         let connected = |number| {
             let mut client = Client::new(number, server, ProtocolVersion::Dtls13);
@@ -368,7 +368,7 @@ fn many_associations_go_on_after_a_kill() {
     let changes = |proxy: &Running| place.statistics(proxy)["state"]["changes"].as_u64().unwrap();
     let mut before = changes(&proxy);
     eventually(|| {
-        std::thread::sleep(Duration::from_secs(2));
+        std::thread::sleep(std::time::Duration::from_secs(2));
         let now = changes(&proxy);
         (std::mem::replace(&mut before, now) == now).then_some(())
     });
@@ -413,8 +413,6 @@ fn many_associations_go_on_after_a_kill() {
     );
     assert!(figures["bytes"].as_f64().unwrap() <= 284.0, "{figures}");
 }
-
-const THREADS: usize = 8;
 
 /// The memory that a process has, in bytes.
 #[cfg(target_os = "linux")]

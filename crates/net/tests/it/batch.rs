@@ -8,7 +8,6 @@ use lightseal_net::Clock;
 use lightseal_net::batch::{ReceiveBatch, SendBatch};
 use lightseal_net::socket::{self, AddressedSocket};
 use lightseal_net::tokio::{Driver, EngineHost};
-use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -150,7 +149,7 @@ async fn a_connected_socket_tells_of_a_port_where_nobody_listens() {
             }
         }
     };
-    assert_eq!(timeout(PATIENCE, error).await.unwrap(), ErrorKind::ConnectionRefused);
+    assert_eq!(timeout(PATIENCE, error).await.unwrap(), std::io::ErrorKind::ConnectionRefused);
     assert!(socket.take_error().is_none());
 }
 

@@ -41,7 +41,7 @@ impl<T: Entry> Ring<T> {
     /// `offsets` are those that the kernel returned for this ring.
     pub(crate) fn map(
         fd: BorrowedFd<'_>,
-        page_offset: i64,
+        page_offset: libc::off64_t,
         offsets: &libc::xdp_ring_offset,
         entries: u32,
     ) -> io::Result<Self> {
@@ -57,7 +57,8 @@ impl<T: Entry> Ring<T> {
         let flags_of_map = libc::MAP_SHARED | libc::MAP_POPULATE;
         // SAFETY: the kernel chooses where to put the new mapping, so no existing one is affected.
         let map = unsafe {
-            libc::mmap(null_mut(), map_len, protection, flags_of_map, fd.as_raw_fd(), page_offset)
+            // The rings lie at offsets that 32-bit processors reach with this call alone.
+            libc::mmap64(null_mut(), map_len, protection, flags_of_map, fd.as_raw_fd(), page_offset)
         };
         if map == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());

@@ -64,7 +64,8 @@ impl XdpSocket {
         let offsets = socket::get(borrowed, SOL_XDP, libc::XDP_MMAP_OFFSETS, offsets)?;
         let fill = libc::XDP_UMEM_PGOFF_FILL_RING as i64;
         let completion = libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64;
-        let (receive, transmit) = (libc::XDP_PGOFF_RX_RING, libc::XDP_PGOFF_TX_RING);
+        let receive = libc::off64_t::from(libc::XDP_PGOFF_RX_RING);
+        let transmit = libc::off64_t::from(libc::XDP_PGOFF_TX_RING);
         let opened = Self {
             fill: Ring::map(borrowed, fill, &offsets.fr, entries)?,
             completion: Ring::map(borrowed, completion, &offsets.cr, entries)?,

@@ -10,7 +10,9 @@ use super::source::{
     Changed, Entry, KeySource, MOST_KEY_BYTES, PeerIdentity, SourceError, written,
 };
 use crate::keys::decode_hex;
+use crate::system;
 use lightseal_dtls::{Identity, Psk};
+use lightseal_owner_only::file::writable_by_others;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -65,12 +67,7 @@ impl Program {
         for name in HIDDEN {
             command.env_remove(name);
         }
-        #[cfg(unix)]
-        {
-            use std::os::unix::process::CommandExt;
-            // Signals to it reach what it has started, and those of a terminal reach only the proxy.
-            command.process_group(0);
-        }
+        system::lead_group(&mut command);
         // Whoever has just written the program may still have it open for a moment.
         let mut tries = 0;
         loop {
@@ -206,31 +203,20 @@ fn wait(child: &mut Child, until: Instant) -> std::io::Result<Option<ExitStatus>
 
 /// Kills the program and what it has started.
 fn end(child: &mut Child) {
-    #[cfg(unix)]
-    if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
-    let _ = child.kill();
+    system::kill_group(child);
     let _ = child.wait();
 }
 
 /// Refuses a program that other users can change, and a file that is none.
-#[cfg(unix)]
 fn refuse_unfit(path: &Path) -> Result<(), SourceError> {
-    use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::metadata(path).map_err(SourceError::new)?;
-    if !metadata.is_file() || metadata.mode() & 0o111 == 0 {
+    if !metadata.is_file() || !system::is_executable(&metadata) {
         return Err(SourceError::new("it is no program that can be executed"));
     }
-    match metadata.mode() & 0o022 {
-        0 => Ok(()),
-        _ => Err(SourceError::new("other users can write to it; chmod go-w takes that away")),
+    match writable_by_others(&metadata) {
+        None => Ok(()),
+        Some(_) => Err(SourceError::new("other users can write to it; chmod go-w takes that away")),
     }
-}
-
-#[cfg(not(unix))]
-fn refuse_unfit(_: &Path) -> Result<(), SourceError> {
-    Ok(())
 }
 
 #[cfg(all(test, unix))]

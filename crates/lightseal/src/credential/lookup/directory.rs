@@ -8,12 +8,12 @@
 
 use super::names::file_name;
 use super::source::{Changed, Entry, KeySource, Kind, MOST_KEY_BYTES, PeerIdentity, SourceError};
-#[cfg(target_os = "linux")]
 use super::watch::Watch;
 use crate::keys;
 use crate::units::counted;
 use lightseal_dtls::{Identity, Psk};
 use lightseal_net::RateLimitedLog;
+use lightseal_owner_only::file::{inode, writable_by_others};
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
@@ -45,7 +45,6 @@ pub(super) struct Directory {
     /// Which directory is watched, and the watch if the kernel can do it; `None` if the changes since
     /// the last question may not be known.
     watched: Option<DirectoryId>,
-    #[cfg(target_os = "linux")]
     watch: Option<Watch>,
     /// Limits the warnings of files that cannot be used.
     unusable: RateLimitedLog,
@@ -65,7 +64,6 @@ impl Directory {
             kind,
             found: None,
             watched: None,
-            #[cfg(target_os = "linux")]
             watch: None,
             unusable: RateLimitedLog::default(),
         };
@@ -142,20 +140,17 @@ impl KeySource for Directory {
         // While the directory is away its changes are not known.
         let watched = self.watched.take();
         let id = looked?;
-        #[cfg(target_os = "linux")]
-        {
-            if watched != Some(id) {
-                // First the watch, then the files: nothing is missed in between.
-                self.watch = Watch::of(&self.path, self.kind);
-                self.watched = Some(id);
-            } else if let Some(watch) = &mut self.watch {
-                let changed = watch.changes();
-                // If the watch has ended, there is a new one with the next question.
-                self.watched = changed.is_some().then_some(id);
-                return Ok(changed.unwrap_or(Changed::All));
-            } else {
-                self.watched = Some(id);
-            }
+        if watched != Some(id) {
+            // First the watch, then the files: nothing is missed in between.
+            self.watch = Watch::of(&self.path, self.kind);
+            self.watched = Some(id);
+        } else if let Some(watch) = &mut self.watch {
+            let changed = watch.changes();
+            // If the watch has ended, there is a new one with the next question.
+            self.watched = changed.is_some().then_some(id);
+            return Ok(changed.unwrap_or(Changed::All));
+        } else {
+            self.watched = Some(id);
         }
         let _ = (watched, id);
         Ok(Changed::All)
@@ -260,30 +255,17 @@ fn psk(identity: &[u8], file: File, path: &Path, metadata: &Metadata) -> Result<
     Psk::external(identity, &key).map_err(|error| Unread::Unusable(error.to_string()))
 }
 
-#[cfg(unix)]
 fn directory_id(metadata: &Metadata) -> DirectoryId {
-    use std::os::unix::fs::MetadataExt;
-    (metadata.dev(), metadata.ino(), metadata.created().ok())
-}
-
-#[cfg(not(unix))]
-fn directory_id(metadata: &Metadata) -> DirectoryId {
-    (0, 0, metadata.created().ok())
+    let (device, inode) = inode(metadata);
+    (device, inode, metadata.created().ok())
 }
 
 /// Refuses a directory to which other users could add keys.
-#[cfg(unix)]
 fn refuse_writable(metadata: &Metadata) -> Result<(), SourceError> {
-    use std::os::unix::fs::MetadataExt;
-    match metadata.mode() & 0o022 {
-        0 => Ok(()),
-        _ => Err(SourceError::new("other users can write to it; chmod go-w takes that away")),
+    match writable_by_others(metadata) {
+        None => Ok(()),
+        Some(_) => Err(SourceError::new("other users can write to it; chmod go-w takes that away")),
     }
-}
-
-#[cfg(not(unix))]
-fn refuse_writable(_: &Metadata) -> Result<(), SourceError> {
-    Ok(())
 }
 
 #[cfg(all(test, unix))]

@@ -32,7 +32,7 @@ pub(crate) mod report;
 mod source;
 mod table;
 mod threads;
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), path = "no_watch.rs")]
 mod watch;
 
 pub(crate) use both::KeyLookup;

@@ -1,6 +1,8 @@
 //! The names of files with keys.
 
-use super::source::{Kind, PeerIdentity, read, written};
+use super::source::written;
+#[cfg(any(target_os = "linux", test))]
+use super::source::{Kind, PeerIdentity, read};
 use lightseal_dtls::Identity;
 
 /// The longest name that a file can have (NAME_MAX of Linux and of POSIX file systems).
@@ -15,7 +17,9 @@ pub(super) fn file_name(identity: &Identity) -> Option<String> {
     (!name.is_empty() && name.len() <= MOST_NAME_BYTES).then_some(name)
 }
 
-/// The identity whose file has this name; `None` if it is no such file.
+/// The identity whose file has this name; `None` if it is no such file. The kernel of Linux tells such
+/// names.
+#[cfg(any(target_os = "linux", test))]
 pub(super) fn identity_of(kind: Kind, name: &[u8]) -> Option<PeerIdentity> {
     let name = std::str::from_utf8(name).ok()?;
     let identity = read(kind, name)?;

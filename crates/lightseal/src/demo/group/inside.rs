@@ -1,6 +1,6 @@
 //! A group inside one process, over multicast on loopback.
 
-use super::{Interrupt, Narration, Outcome, TempDir, interrupted};
+use super::{Narration, Outcome, TempDir, interrupted, interruption};
 use crate::failure::{Context, Failure};
 use crate::signals::Signals;
 use lightseal_core::Random;
@@ -104,7 +104,7 @@ async fn join(
     let device = device.context(state.display())?;
     let group = GroupName::new(GROUP).ok_or_else(|| Failure::new(GROUP))?;
     let roles = RoleSet { sender: listen, listener: service.is_some() };
-    let interface = Interface::named("lo").context("lo")?;
+    let interface = Interface::loopback().context("loopback")?;
     let mut options = Options::new(group, roles, interface, Ipv4Addr::LOCALHOST.into());
     options.after_eviction = AfterEviction::Continue;
     let ports = relay::Options { listen: listen.then(|| loopback(0)), service, port: PORT };
@@ -140,7 +140,7 @@ pub(super) async fn run(
     let mut tasks = JoinSet::new();
     let outcome = tokio::select! {
         outcome = demonstrate(servers, narration, scratch.path(), &mut tasks) => outcome,
-        () = interrupted(signals) => Err(Interrupt::failure()),
+        () = interrupted(signals) => Err(interruption()),
     };
     // The directory can be removed only when no task writes to it any more.
     tasks.shutdown().await;
@@ -155,7 +155,7 @@ async fn demonstrate(
 ) -> Result<Outcome, Failure> {
     let at = |name: &str| scratch.join(name);
     let admin = ControllerAdmin(at("controller"));
-    let interface = Interface::named("lo").context("lo")?;
+    let interface = Interface::loopback().context("loopback")?;
     let options = service::Options::new(loopback(0), interface);
     let rng = Random::from_os().context("no randomness")?;
     let controller = Service::start(&admin.0, options, rng).context("controller")?;

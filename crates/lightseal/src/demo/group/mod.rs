@@ -7,9 +7,9 @@
 //! - [`leftovers`]: removes what a demonstration that was killed left behind.
 
 mod inside;
-#[cfg(unix)]
+#[cfg_attr(not(unix), path = "no_leftovers.rs")]
 mod leftovers;
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), path = "no_namespaces.rs")]
 mod namespaces;
 
 use crate::failure::{Context, Failure};
@@ -18,8 +18,6 @@ use clap::Args;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The beginning of the names of a demonstration's namespaces and directories. The process ID
 /// follows.
@@ -107,24 +105,9 @@ impl Narration {
     }
 }
 
-/// Whether the user asked the demonstration to end early.
-#[derive(Clone, Debug, Default)]
-struct Interrupt(Arc<AtomicBool>);
-
-impl Interrupt {
-    fn request(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// # Errors
-    /// If the user asked for the end.
-    fn check(&self) -> Result<(), Failure> {
-        if self.0.load(Ordering::Relaxed) { Err(Self::failure()) } else { Ok(()) }
-    }
-
-    fn failure() -> Failure {
-        Failure::new("interrupted; processes, namespaces and keys of the demonstration are removed")
-    }
+/// Why a demonstration fails that the user has ended early.
+fn interruption() -> Failure {
+    Failure::new("interrupted; processes, namespaces and keys of the demonstration are removed")
 }
 
 /// Waits for Ctrl-C, SIGTERM or a terminal that is closed.
@@ -144,10 +127,7 @@ impl TempDir {
         let path = std::env::temp_dir().join(name);
         // The directory must be a new one, since keys are stored in it: a directory that somebody
         // else prepared is refused.
-        let mut builder = std::fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&path).context(path.display())?;
+        lightseal_owner_only::file::new_private_directory(&path).context(path.display())?;
         Ok(Self(path))
     }
 
@@ -170,17 +150,13 @@ pub(crate) async fn run(args: &GroupDemoArgs) -> Result<(), Failure> {
     let narration = Narration { quiet: args.json };
     // From here on signals are handled, so that none ends the process before everything is removed.
     let mut signals = Signals::listen()?;
-    #[cfg(unix)]
     leftovers::remove();
-    let outcome = match site(args) {
-        #[cfg(target_os = "linux")]
+    let outcome = match namespaces::site(args) {
         Ok(site) => {
             narration.say("this takes half a minute");
             namespaces::run(site, args.servers.into(), &args.profile, narration, &mut signals)
                 .await?
         }
-        #[cfg(not(target_os = "linux"))]
-        Ok(never) => match never {},
         Err(reason) => {
             narration.say(format_args!("{reason}: everything runs in this process, on loopback"));
             inside::run(args.servers.into(), narration, &mut signals).await?
@@ -196,33 +172,4 @@ pub(crate) async fn run(args: &GroupDemoArgs) -> Result<(), Failure> {
         writeln!(std::io::stdout(), "{json}").context("standard output")?;
     }
     outcome.fault().map_or(Ok(()), |fault| Err(Failure::new(fault)))
-}
-
-/// Network namespaces, or the reason why there can be none.
-#[cfg(target_os = "linux")]
-fn site(args: &GroupDemoArgs) -> Result<namespaces::NamespaceSite, Failure> {
-    if args.in_process {
-        return Err(Failure::new("--in-process was given"));
-    }
-    if !rustix::process::geteuid().is_root() {
-        return Err(Failure::new("network namespaces need root"));
-    }
-    let has = |name: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
-    };
-    for name in ["ip", namespaces::SERVER, namespaces::CLIENT] {
-        if !has(name) {
-            return Err(Failure::new(format_args!("there is no {name} here")));
-        }
-    }
-    // Root in a container may have neither TUN devices nor network namespaces.
-    let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
-    device.context("no TUN devices")?;
-    namespaces::NamespaceSite::build(usize::from(args.servers) + 2).context("no network namespaces")
-}
-
-#[cfg(not(target_os = "linux"))]
-fn site(_: &GroupDemoArgs) -> Result<std::convert::Infallible, Failure> {
-    Err(Failure::new("network namespaces need Linux"))
 }

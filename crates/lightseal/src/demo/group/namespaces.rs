@@ -1,11 +1,13 @@
 //! A group in network namespaces on a bridge, with CoAP programs that know nothing of the group.
 
-use super::{Interrupt, NAME_PREFIX, Narration, Outcome, TempDir, interrupted};
+use super::{GroupDemoArgs, NAME_PREFIX, Narration, Outcome, TempDir, interrupted, interruption};
 use crate::failure::{Context, Failure};
 use crate::signals::Signals;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The programs of libcoap.
@@ -23,11 +25,50 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a running program, or a condition, is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Whether the user asked the demonstration to end early.
+#[derive(Clone, Debug, Default)]
+struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    fn request(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// # Errors
+    /// If the user asked for the end.
+    fn check(&self) -> Result<(), Failure> {
+        if self.0.load(Ordering::Relaxed) { Err(interruption()) } else { Ok(()) }
+    }
+}
+
 /// The namespaces and the programs that run in them. Dropping this removes all of them.
 pub(super) struct NamespaceSite {
     names: Vec<String>,
     running: Vec<Child>,
     interrupt: Interrupt,
+}
+
+/// Network namespaces, or the reason why there can be none.
+pub(super) fn site(args: &GroupDemoArgs) -> Result<NamespaceSite, Failure> {
+    if args.in_process {
+        return Err(Failure::new("--in-process was given"));
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Err(Failure::new("network namespaces need root"));
+    }
+    let has = |name: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+    };
+    for name in ["ip", SERVER, CLIENT] {
+        if !has(name) {
+            return Err(Failure::new(format_args!("there is no {name} here")));
+        }
+    }
+    // Root in a container may have neither TUN devices nor network namespaces.
+    let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+    device.context("no TUN devices")?;
+    NamespaceSite::build(usize::from(args.servers) + 2).context("no network namespaces")
 }
 
 fn ip(args: &[&str]) -> Result<(), Failure> {

@@ -173,7 +173,7 @@ mod tests {
             let path =
                 std::env::temp_dir().join(format!("lightseal-{name}-{}", std::process::id()));
             let _ = std::fs::remove_dir_all(&path);
-            lightseal_owner_only::database::private_directory(&path).unwrap();
+            lightseal_owner_only::file::private_directory(&path).unwrap();
             Self(path)
         }
     }

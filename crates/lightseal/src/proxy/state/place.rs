@@ -7,11 +7,11 @@
 //! snapshot of the file system or of the virtual machine, or a backup of the last run that was written
 //! into the files of that run.
 
-use lightseal_owner_only::file;
+use crate::system;
+use lightseal_owner_only::file::{self, inode};
 use sha2::{Digest, Sha256};
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -35,12 +35,11 @@ impl Lock {
     ///
     /// If the directory cannot be opened or locked.
     pub(super) fn take(directory: &Path) -> io::Result<Option<Self>> {
-        use rustix::fs::{FlockOperation, flock};
-        let open = File::open(directory)?;
-        match flock(&open, FlockOperation::NonBlockingLockExclusive) {
+        let open = system::open_directory(directory)?;
+        match open.try_lock() {
             Ok(()) => Ok(Some(Self(open))),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
         }
     }
 }
@@ -55,7 +54,7 @@ fn place(database: &Metadata, run: &Metadata) -> Place {
     hash.update(machine().trim().as_bytes());
     for of in [database, run] {
         hash.update([0]);
-        hash.update(of.ino().to_be_bytes());
+        hash.update(inode(of).1.to_be_bytes());
         // Inodes are used again; a file system that stores no time of birth leaves that in doubt.
         let born = of.created().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
         hash.update(born.unwrap_or_default().as_nanos().to_be_bytes());

@@ -18,7 +18,7 @@
 mod beat;
 pub(crate) mod member;
 pub(crate) mod owners;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod plans;
 mod presence;
 mod remembered;

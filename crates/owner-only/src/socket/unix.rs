@@ -5,19 +5,19 @@
 //! system nevertheless let another user connect, the connection is refused by the credentials that
 //! the kernel has of it.
 
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen as begin, socket_with,
-};
 use rustix::process::geteuid;
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::task::{Context, Poll, ready};
 use tokio::net::{UnixListener, UnixStream};
 
 /// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
+
+/// A connection to a socket of this user.
+pub type Stream = UnixStream;
 
 /// A socket that accepts connections of the user that opened it, and of root.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct Listener {
 /// # Errors
 /// Errors of the operating system, or a directory that fails the check.
 pub fn prepare_directory(directory: &Path) -> io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    crate::file::private_directory(directory)?;
     check_directory(directory)
 }
 
@@ -74,18 +74,18 @@ fn check_directory_of(directory: &Path, user: u32) -> io::Result<()> {
 /// Errors of the operating system.
 pub fn listen(path: &Path) -> io::Result<Listener> {
     let socket = bound(path)?;
-    begin(&socket, BACKLOG)?;
-    let listener = std::os::unix::net::UnixListener::from(socket);
+    socket.listen(BACKLOG)?;
+    let listener = socket.into();
     Ok(Listener { listener: UnixListener::from_std(listener)?, owner: geteuid().as_raw() })
 }
 
 /// A socket whose file already has its mode, and to which nobody can connect yet.
-fn bound(path: &Path) -> io::Result<OwnedFd> {
+fn bound(path: &Path) -> io::Result<Socket> {
     // This reports a path that is too long in the same words as a connection to it does.
     std::os::unix::net::SocketAddr::from_pathname(path)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::unix(path)?)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(socket)
 }
@@ -96,7 +96,7 @@ impl Listener {
     ///
     /// # Errors
     /// Errors of the operating system, or a connection of another user.
-    pub async fn accept(&self) -> io::Result<UnixStream> {
+    pub async fn accept(&self) -> io::Result<Stream> {
         std::future::poll_fn(|context| self.poll_accept(context)).await
     }
 
@@ -104,7 +104,7 @@ impl Listener {
     ///
     /// # Errors
     /// The errors of [`accept`](Self::accept).
-    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<UnixStream>> {
+    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Stream>> {
         let accepted = ready!(self.listener.poll_accept(context));
         Poll::Ready(accepted.and_then(|(stream, _)| {
             admit(stream.peer_cred()?.uid(), self.owner)?;
@@ -113,12 +113,34 @@ impl Listener {
     }
 }
 
+/// Connects to the socket at `path`.
+///
+/// # Errors
+/// Errors of the operating system. The kind is `ConnectionRefused` if the file is no socket, or nobody
+/// listens any more.
+pub async fn connect(path: &Path) -> io::Result<Stream> {
+    UnixStream::connect(path).await
+}
+
+/// Connects to the socket at `path` and closes the connection again.
+///
+/// # Errors
+/// The errors of [`connect`].
+pub fn try_connect(path: &Path) -> io::Result<()> {
+    std::os::unix::net::UnixStream::connect(path).map(drop)
+}
+
+/// Whether a path is a socket itself, and neither another file nor a link.
+pub fn is_socket(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket())
+}
+
 /// Checks who listens at the other end of a connection: this user or root. Root may ask every
 /// user's programs.
 ///
 /// # Errors
 /// Errors of the operating system, or a socket of another user.
-pub fn check_listener(stream: &UnixStream) -> io::Result<()> {
+pub fn check_listener(stream: &Stream) -> io::Result<()> {
     trust(stream.peer_cred()?.uid(), geteuid().as_raw())
 }
 
@@ -176,7 +198,7 @@ mod tests {
         set_mode(&path, 0o666);
         let error = Connection::connect(&path).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
-        begin(&socket, BACKLOG).unwrap();
+        socket.listen(BACKLOG).unwrap();
         Connection::connect(&path).unwrap();
     }
 

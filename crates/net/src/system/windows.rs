@@ -1,0 +1,53 @@
+//! Windows.
+
+use crate::interface::Interface;
+use if_addrs::get_if_addrs;
+use socket2::Socket;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The index of the interface with this name, which is the one that Windows shows to people.
+pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
+    let found = get_if_addrs()?.into_iter().find(|found| found.name == name);
+    found.and_then(|found| found.index).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// The name of the interface with this index; `None` if there is none.
+pub(crate) fn interface_name(index: u32) -> Option<String> {
+    let found = get_if_addrs().ok()?.into_iter().find(|found| found.index == Some(index))?;
+    Some(found.name)
+}
+
+/// The name of the interface over which this machine reaches itself.
+pub(crate) fn loopback_name() -> Option<String> {
+    let found = get_if_addrs().ok()?.into_iter().find(if_addrs::Interface::is_loopback)?;
+    Some(found.name)
+}
+
+/// The addresses of all interfaces, each with the interface's name.
+pub(crate) fn interface_addresses() -> io::Result<Vec<(String, IpAddr)>> {
+    Ok(get_if_addrs()?.into_iter().map(|found| (found.name.clone(), found.ip())).collect())
+}
+
+/// The address to which a listener of `group` is bound. Windows refuses to bind a socket to a group, so
+/// what is sent to this machine's own addresses at that port arrives as well.
+pub(crate) const fn listening_address(group: SocketAddr) -> SocketAddr {
+    let any = match group {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    SocketAddr::new(any, group.port())
+}
+
+/// Makes IPv4 multicast leave by `interface`. Windows takes its number in place of an address.
+pub(crate) fn set_multicast_interface(socket: &Socket, interface: &Interface) -> io::Result<()> {
+    socket.set_multicast_if_v4(&Ipv4Addr::from_bits(interface.index()))
+}
+
+/// Runs `prepare`. What it changes of the socket is not undone here.
+pub(crate) fn keep_options<T>(
+    _: &Socket,
+    prepare: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    prepare()
+}

@@ -1,0 +1,184 @@
+//! A named pipe for a single user.
+//!
+//! Pipes have names and no paths. The file at the socket's path therefore names the pipe, with a name
+//! that is random, so that no other program can have taken it. The pipe's access list lets its owner,
+//! administrators and the system connect, and nobody over the network.
+
+use crate::file;
+use interprocess::os::windows::named_pipe::pipe_mode::Bytes;
+use interprocess::os::windows::named_pipe::tokio::{DuplexPipeStream, PipeListener};
+use interprocess::os::windows::named_pipe::{self, PipeListenerOptions, PipeMode};
+use interprocess::os::windows::security_descriptor::SecurityDescriptor;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The access list of a pipe, in the language of security descriptors: full access for the owner of
+/// the pipe, the system and administrators, and none for others.
+const ACCESS: &widestring::U16CStr =
+    widestring::u16cstr!("D:P(A;;GA;;;OW)(A;;GA;;;SY)(A;;GA;;;BA)");
+/// What a file that names a pipe begins with.
+const PREFIX: &str = r"\\.\pipe\lightseal-";
+/// The length in bytes of the random part of a pipe's name.
+const RANDOM_BYTES: usize = 16;
+
+/// A connection to a socket of this user.
+pub type Stream = DuplexPipeStream<Bytes>;
+
+/// A socket that accepts connections of the user that opened it, and of administrators.
+#[derive(Debug)]
+pub struct Listener(PipeListener<Bytes, Bytes>);
+
+/// Creates `directory` with access for its owner only, if it does not exist, and
+/// [checks](check_directory) it.
+///
+/// # Errors
+/// Errors of the operating system, or a directory that fails the check.
+pub fn prepare_directory(directory: &Path) -> io::Result<()> {
+    file::private_directory(directory)?;
+    check_directory(directory)
+}
+
+/// Checks whether a directory may hold a socket.
+///
+/// # Errors
+/// Errors of the operating system, or a directory that fails the check.
+pub fn check_directory(directory: &Path) -> io::Result<()> {
+    let metadata = directory.metadata()?;
+    if metadata.is_dir() { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) }
+}
+
+/// Opens a socket at `path`, which must not exist. Must be called within a tokio runtime.
+///
+/// # Errors
+/// Errors of the operating system.
+pub fn listen(path: &Path) -> io::Result<Listener> {
+    let mut random = [0; RANDOM_BYTES];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    let name = format!("{PREFIX}{:032x}", u128::from_be_bytes(random));
+    let listener = PipeListenerOptions::new()
+        .path(name.as_str())
+        .mode(PipeMode::Bytes)
+        .security_descriptor(Some(SecurityDescriptor::deserialize(ACCESS)?))
+        .create_tokio_duplex::<Bytes>()?;
+    file::create(path, name.as_bytes())?;
+    Ok(Listener(listener))
+}
+
+impl Listener {
+    /// Accepts the next connection.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub async fn accept(&self) -> io::Result<Stream> {
+        self.0.accept().await
+    }
+}
+
+/// Connects to the socket at `path`.
+///
+/// # Errors
+/// Errors of the operating system. As with a Unix socket, the kind is `ConnectionRefused` if the file
+/// is no socket, or nobody listens any more.
+pub async fn connect(path: &Path) -> io::Result<Stream> {
+    let name = pipe_of(path)?;
+    Stream::connect_by_path(name.as_str()).await.map_err(refused)
+}
+
+/// Connects to the socket at `path` and closes the connection again.
+///
+/// # Errors
+/// The errors of [`connect`].
+pub fn try_connect(path: &Path) -> io::Result<()> {
+    let name = pipe_of(path)?;
+    let stream = named_pipe::DuplexPipeStream::<Bytes>::connect_by_path(name.as_str());
+    stream.map(drop).map_err(refused)
+}
+
+/// Checks who listens at the other end of a connection. Here the name of the pipe says so: nobody but
+/// the owner of the file could know it, or write it there.
+///
+/// # Errors
+/// It never fails.
+pub fn check_listener(_: &Stream) -> io::Result<()> {
+    Ok(())
+}
+
+/// Whether a path is a socket itself, and neither another file nor a link.
+pub fn is_socket(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) && pipe_of(path).is_ok()
+}
+
+/// The name of the pipe that the file at `path` names.
+fn pipe_of(path: &Path) -> io::Result<String> {
+    let most = PREFIX.len() + 2 * RANDOM_BYTES;
+    let mut name = String::new();
+    // One byte more shows that a file is longer.
+    match std::fs::File::open(path)?.take(most as u64 + 1).read_to_string(&mut name) {
+        Err(error) if error.kind() != io::ErrorKind::InvalidData => return Err(error),
+        _ => {}
+    }
+    let random = name.strip_prefix(PREFIX).unwrap_or_default();
+    let is_name =
+        random.len() == 2 * RANDOM_BYTES && random.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_name { Ok(name) } else { Err(io::ErrorKind::ConnectionRefused.into()) }
+}
+
+/// The error for a pipe that does not exist: whoever listened there has ended.
+fn refused(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => io::ErrorKind::ConnectionRefused.into(),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    struct Dir(PathBuf);
+
+    impl Dir {
+        fn new(name: &str) -> Self {
+            let name = format!("lightseal-owner-pipe-{name}-{}", std::process::id());
+            let dir = std::env::temp_dir().join(name);
+            prepare_directory(&dir).unwrap();
+            Self(dir)
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[tokio::test]
+    async fn one_connects_by_the_path_while_somebody_listens() {
+        let dir = Dir::new("connects");
+        let path = dir.0.join("s");
+        assert_eq!(connect(&path).await.unwrap_err().kind(), io::ErrorKind::NotFound);
+        let listener = listen(&path).unwrap();
+        assert!(is_socket(&path) && listen(&path).is_err(), "one socket a path");
+        let (served, mut asking) = tokio::join!(listener.accept(), connect(&path));
+        let (mut served, asking) = (served.unwrap(), asking.as_mut().unwrap());
+        asking.write_all(b"?").await.unwrap();
+        assert_eq!(served.read_u8().await.unwrap(), b'?');
+        drop((served, listener));
+        assert_eq!(connect(&path).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(try_connect(&path).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn other_files_are_no_sockets() {
+        let dir = Dir::new("others");
+        let long = format!("{PREFIX}{}", "0".repeat(33));
+        for content in ["", "precious", r"\\server\pipe\lightseal-00", &long] {
+            let path = dir.0.join("file");
+            std::fs::write(&path, content).unwrap();
+            assert!(!is_socket(&path), "{content}");
+            assert_eq!(try_connect(&path).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        }
+    }
+}
