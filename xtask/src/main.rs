@@ -1,6 +1,6 @@
 //! The commands of a maintainer: `cargo xtask lint`, `test`, `times`, `fresh`, `interop`, `bogo`,
 //! `interop-macsec`, `bench-gateway`, `firmware`, `footprint`, `documents`, `book`, `pictures`, `fuzz`,
-//! `lines`, `api`, `package`, `claim` and `measure`.
+//! `lines`, `api`, `package`, `claim`, `measure` and `targets`.
 //!
 //! The exit code is 0 if everything that was checked holds, 1 if something does not, and 2 if this
 //! machine cannot check it; then the last line says why.
@@ -29,6 +29,7 @@ mod process;
 mod program;
 mod registry;
 mod system;
+mod targets;
 mod test;
 mod times;
 mod toolchain;
@@ -73,6 +74,8 @@ enum Command {
     Pictures(pictures::Arguments),
     /// Print the lines of Rust now and before the restructuring, by package and by kind
     Lines,
+    /// Check that the workspace compiles for other systems and processors
+    Targets(targets::Arguments),
     /// Run the fuzz targets for some seconds each
     Fuzz(fuzz::Arguments),
     /// Write the lists of public items that `lint api` compares with the sources
@@ -112,6 +115,7 @@ fn main() -> ExitCode {
         Command::Book(arguments) => book::run(&arguments),
         Command::Pictures(arguments) => pictures::run(&arguments),
         Command::Lines => lines::run(),
+        Command::Targets(arguments) => targets::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Api(arguments) => api::run(&arguments),
         Command::Package(arguments) => package::run(&arguments),

@@ -7,7 +7,10 @@ use crate::r2d2::sealer::BitSealer;
 use crate::tuning::{BOARD, CANDIDATES, LEAST_BOARD, LEAST_WINDOW, WINDOW};
 
 /// What the widths of integers and pointers, and their alignments, may add to the least size.
-const WIDER: usize = if cfg!(any(feature = "fast", target_pointer_width = "64")) { 32 } else { 0 };
+const WIDER: usize = if HAS_WIDER { 32 } else { 0 };
+/// WebAssembly aligns integers as processors of 64 bits do.
+const HAS_WIDER: bool =
+    cfg!(any(feature = "fast", target_pointer_width = "64", target_family = "wasm"));
 
 /// Whether a type takes at most `small` bytes on a processor of 32 bits, or at most `fast` bytes with
 /// the feature `fast`.

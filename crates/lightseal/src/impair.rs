@@ -3,8 +3,8 @@
 use crate::address;
 use crate::config_args::ConfigArgs;
 use crate::failure::{Context, Failure};
-use crate::signals::{Signal, Signals};
 use crate::statistics;
+use crate::system::{Signal, Signals};
 use crate::units::{BitsPerSecond, Bytes, Quantity, counted};
 use clap::{Args, Parser};
 use lightseal_cli::program::one_line;

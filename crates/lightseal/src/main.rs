@@ -47,7 +47,6 @@ mod named;
 mod offer;
 mod proxy;
 mod service;
-mod signals;
 mod statistics;
 mod system;
 mod table;

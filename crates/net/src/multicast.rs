@@ -84,7 +84,7 @@ pub fn member_socket(local: SocketAddr, interface: &Interface, hops: u8) -> io::
             let reason = "the interface has no IPv4 address";
             return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, reason));
         }
-        system::set_multicast_interface(&socket, interface)?;
+        system::set_multicast_interface(&socket, interface.index(), interface.addresses())?;
         socket.set_multicast_ttl_v4(hops.into())?;
     }
     socket.bind(&on(interface, local))?;

@@ -1,7 +1,7 @@
 //! The longest datagram that an interface carries, and sockets whose datagrams
 //! may not be fragmented.
 
-use crate::system;
+use crate::{socket, system};
 use std::io;
 use std::net::SocketAddr;
 use tokio::net::UdpSocket;
@@ -17,7 +17,7 @@ fn payload(mtu: usize, address: SocketAddr) -> usize {
 
 /// The longest UDP payload in bytes that the interface towards `peer` carries.
 pub fn max_payload_towards(peer: SocketAddr) -> usize {
-    let mtu = system::mtu_towards(peer);
+    let mtu = socket::connect(peer).ok().and_then(|socket| system::mtu_of(&socket, peer));
     payload(mtu.unwrap_or(USUAL_MTU), peer)
 }
 

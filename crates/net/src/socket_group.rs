@@ -4,6 +4,8 @@
 //! it that names the worker, all others by the addresses of their sender and receiver. Elsewhere all
 //! workers have the same socket, and whichever is awake first receives a datagram.
 
+pub use crate::system::WorkerByte;
+
 use crate::{socket, system};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -15,17 +17,6 @@ pub struct SocketGroup {
     pub sockets: Vec<UdpSocket>,
     /// Whether the system gives all datagrams of one sender without a connection ID to one socket.
     pub by_sender: bool,
-}
-
-/// Where connection IDs name a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkerByte {
-    /// The offset in bytes, in the payload of a datagram whose first byte says `kind`.
-    pub at: u8,
-    /// The bits of the first byte that say so.
-    pub mask: u8,
-    /// What they say.
-    pub kind: u8,
 }
 
 /// A socket group of `count` sockets, at least one, that are bound to `address`. A datagram to which
@@ -44,7 +35,9 @@ pub fn bind(address: SocketAddr, count: usize, places: &[WorkerByte]) -> io::Res
         first.bind(&address.into())?;
         return Ok(SocketGroup { sockets: vec![first.into()], by_sender: true });
     }
-    system::bind_group(first, address, count, places)
+    let open = || socket::open(address);
+    let (sockets, by_sender) = system::bind_group(first, open, address, count, places)?;
+    Ok(SocketGroup { sockets, by_sender })
 }
 
 #[cfg(all(test, target_os = "linux"))]

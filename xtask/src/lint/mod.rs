@@ -8,7 +8,7 @@ mod source;
 use crate::process::{
     capture, cargo, command, features_dir, run as run_command, run_silently, succeeds, workspace,
 };
-use crate::{Failure, api, layers, pictures, system};
+use crate::{Failure, api, layers, pictures, system, targets};
 use clap::Args;
 use std::path::Path;
 use std::thread;
@@ -45,7 +45,8 @@ const CHECKS: &[(&str, Check)] = &[
 /// Checks that build one package after the other, each with features of its own. A build of one
 /// package uses one processor most of the time, so these checks run beside the others, in a target
 /// folder of their own.
-const BESIDE: &[(&str, Check)] = &[("features", features), ("api", api::check)];
+const BESIDE: &[(&str, Check)] =
+    &[("features", features), ("targets", targets::check_sample), ("api", api::check)];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     system::require_packages()?;

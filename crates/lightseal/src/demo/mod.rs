@@ -15,7 +15,7 @@ mod session;
 mod view;
 
 use crate::failure::Failure;
-use crate::signals::{Signal, Signals};
+use crate::system::{Signal, Signals};
 use crate::units::Quantity;
 use clap::{Args, Subcommand};
 use group::GroupDemoArgs;

@@ -10,7 +10,7 @@ use super::{complain, exit_code, lines, payload, print};
 use crate::address;
 use crate::credential::refusal;
 use crate::failure::{Context, Failure};
-use crate::signals::{Signal, Signals};
+use crate::system::{Signal, Signals};
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{
     CertificateVerifier, ClientConfig, CloseReason, Connection, Event, Fault, Negotiated,

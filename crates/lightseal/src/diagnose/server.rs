@@ -9,7 +9,7 @@ use super::{complain, exit_code, lines, payload, print};
 use crate::address;
 use crate::credential::ClientPolicy;
 use crate::failure::{Context, Failure};
-use crate::signals::{Signal, Signals};
+use crate::system::{Signal, Signals};
 use crate::units::{Bytes, Quantity};
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::{

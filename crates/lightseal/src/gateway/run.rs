@@ -1,7 +1,7 @@
 //! `lightseal gateway run`.
 
 use crate::failure::Failure;
-use crate::signals::{Signal, Signals};
+use crate::system::{Signal, Signals};
 use clap::Args;
 use lightseal_gateway_host::config::Config;
 use lightseal_gateway_host::run::{GatewayHost, Order};

@@ -6,7 +6,7 @@ use crate::credential::FILES_POLL;
 use crate::credential::args::CredentialArgs;
 use crate::failure::{Context, Failure};
 use crate::service::{ServiceArgs, add_expirations};
-use crate::signals::{Signal, Signals};
+use crate::system::{Signal, Signals};
 use crate::units::counted;
 use clap::Args;
 use lightseal_core::Random;

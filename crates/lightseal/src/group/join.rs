@@ -3,8 +3,8 @@
 use super::member::{MemberArgs, Role, stopped};
 use crate::address::resolve;
 use crate::failure::{Context, Failure};
-use crate::signals::{Signal, Signals};
 use crate::statistics;
+use crate::system::{Signal, Signals};
 use clap::Args;
 use lightseal_group::control::Reason;
 use lightseal_group_host::member::relay::{self, Relay};

@@ -3,7 +3,7 @@
 use super::credential::MemberCredentials;
 use crate::credential::args::CredentialArgs;
 use crate::failure::{Context, Failure};
-use crate::signals::{Signal, Signals};
+use crate::system::{Signal, Signals};
 use clap::{Args, ValueEnum};
 use lightseal_core::Random;
 use lightseal_group::control::{GroupName, RoleSet};

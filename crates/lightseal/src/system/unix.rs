@@ -1,7 +1,7 @@
 //! Linux, macOS, FreeBSD and their relatives.
 
+use super::Signal;
 use crate::failure::{Context, Failure};
-use crate::signals::Signal;
 use rustix::process::{Pid, geteuid, kill_process_group};
 use socket2::Socket;
 use std::fs::{File, Metadata};

@@ -1,8 +1,8 @@
 //! Windows. It has no signals but those of the console, no process groups that can be killed, and
 //! no count of the datagrams that were dropped at a socket.
 
+use super::Signal;
 use crate::failure::{Context, Failure};
-use crate::signals::Signal;
 use socket2::Socket;
 use std::fs::{File, Metadata};
 use std::io;

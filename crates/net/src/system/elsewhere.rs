@@ -1,6 +1,6 @@
 //! In place of what Linux alone has.
 
-use crate::socket_group::{SocketGroup, WorkerByte};
+use super::WorkerByte;
 use socket2::Socket;
 use std::io;
 use std::net::{SocketAddr, UdpSocket as StdSocket};
@@ -10,7 +10,7 @@ use tokio::net::UdpSocket;
 pub(crate) const REPORTS: &[i32] = &[];
 
 /// These systems do not tell the MTU.
-pub(crate) fn mtu_towards(_: SocketAddr) -> Option<usize> {
+pub(crate) fn mtu_of(_: &UdpSocket, _: SocketAddr) -> Option<usize> {
     None
 }
 
@@ -44,17 +44,19 @@ pub(crate) fn take_reports(_: &UdpSocket) -> usize {
     0
 }
 
-/// A socket group whose members are one socket: whichever worker is awake first receives a datagram.
+/// `count` sockets at one address, and whether the system gives all datagrams of one sender to one of
+/// them. Here all are one socket: whichever worker is awake first receives a datagram.
 pub(crate) fn bind_group(
     first: Socket,
+    _: impl Fn() -> io::Result<Socket>,
     address: SocketAddr,
     count: usize,
     _: &[WorkerByte],
-) -> io::Result<SocketGroup> {
+) -> io::Result<(Vec<StdSocket>, bool)> {
     first.bind(&address.into())?;
     let first = StdSocket::from(first);
     let others = (1..count).map(|_| first.try_clone());
     let sockets = others.collect::<io::Result<Vec<_>>>()?;
     let sockets = std::iter::once(first).chain(sockets).collect();
-    Ok(SocketGroup { sockets, by_sender: false })
+    Ok((sockets, false))
 }

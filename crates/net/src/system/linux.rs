@@ -1,7 +1,6 @@
 //! What Linux alone has.
 
-use crate::socket;
-use crate::socket_group::{SocketGroup, WorkerByte};
+use super::WorkerByte;
 use nix::libc::{self, sock_filter, sock_fprog};
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::sockopt::{
@@ -24,10 +23,10 @@ pub(crate) const REPORTS: &[i32] = &[13, 64, 71, 90, 92, 95, 112];
 /// How many reports are read at a time.
 const MOST_REPORTS: usize = 64;
 
-/// The MTU of the interface towards `peer`, in bytes; `None` if the system does not tell.
-pub(crate) fn mtu_towards(peer: SocketAddr) -> Option<usize> {
-    let socket = socket::connect(peer).ok()?;
-    let mtu = if peer.is_ipv4() { ip_mtu(&socket) } else { ipv6_mtu(&socket) };
+/// The MTU of the interface towards `peer`, to which the socket is connected, in bytes; `None` if the
+/// system does not tell.
+pub(crate) fn mtu_of(socket: &UdpSocket, peer: SocketAddr) -> Option<usize> {
+    let mtu = if peer.is_ipv4() { ip_mtu(socket) } else { ipv6_mtu(socket) };
     Some(usize::try_from(mtu.ok()?).unwrap_or(usize::MAX))
 }
 
@@ -110,23 +109,25 @@ pub(crate) fn take_reports(socket: &UdpSocket) -> usize {
     count
 }
 
-/// A socket group, among whose sockets the system shares datagrams out.
+/// `count` sockets at one address, among which the system shares datagrams out, and whether it gives
+/// all datagrams of one sender to one of them.
 pub(crate) fn bind_group(
     first: Socket,
+    open: impl Fn() -> io::Result<Socket>,
     address: SocketAddr,
     count: usize,
     places: &[WorkerByte],
-) -> io::Result<SocketGroup> {
+) -> io::Result<(Vec<StdSocket>, bool)> {
     // Without the option this fails if another group has the address, which could be joined else.
     if address.port() > 0 {
-        socket::open(address)?.bind(&address.into())?;
+        open()?.bind(&address.into())?;
     }
     first.set_reuse_port(true)?;
     first.bind(&address.into())?;
     let bound = first.local_addr()?;
     let mut sockets = vec![StdSocket::from(first)];
     for _ in 1..count {
-        let next = socket::open(address)?;
+        let next = open()?;
         next.set_reuse_port(true)?;
         next.bind(&bound)?;
         sockets.push(next.into());
@@ -134,7 +135,7 @@ pub(crate) fn bind_group(
     let mut program = program(count as u32, places);
     let program = sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };
     setsockopt(&sockets[0], sockopt::AttachReusePortCbpf, &program)?;
-    Ok(SocketGroup { sockets, by_sender: true })
+    Ok((sockets, true))
 }
 
 /// Loads the length of the payload, or a byte of it.

@@ -17,3 +17,14 @@ pub(crate) use linux::*;
 pub(crate) use unix::*;
 #[cfg(windows)]
 pub(crate) use windows::*;
+
+/// Where connection IDs name a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerByte {
+    /// The offset in bytes, in the payload of a datagram whose first byte says `kind`.
+    pub at: u8,
+    /// The bits of the first byte that say so.
+    pub mask: u8,
+    /// What they say.
+    pub kind: u8,
+}

@@ -1,6 +1,5 @@
 //! Linux, macOS, FreeBSD and their relatives.
 
-use crate::interface::Interface;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_indextoname, if_nametoindex};
 use nix::sys::socket::SockaddrStorage;
@@ -48,19 +47,22 @@ pub(crate) const fn listening_address(group: SocketAddr) -> SocketAddr {
     group
 }
 
-/// Makes IPv4 multicast leave by `interface`, whatever the routing table says.
+/// Makes IPv4 multicast leave by the interface with this index and these addresses, whatever the routing table says.
 #[cfg(target_os = "linux")]
-pub(crate) fn set_multicast_interface(socket: &Socket, interface: &Interface) -> io::Result<()> {
+pub(crate) fn set_multicast_interface(socket: &Socket, index: u32, _: &[IpAddr]) -> io::Result<()> {
     let any = std::net::Ipv4Addr::UNSPECIFIED;
-    let index = interface.index();
     Ok(rustix::net::sockopt::set_ip_multicast_if_with_ifindex(socket, &any, &any, index)?)
 }
 
-/// Makes IPv4 multicast leave by `interface`. These systems need its first address instead of its
+/// Makes IPv4 multicast leave by the interface with this index and these addresses. These systems need its first address instead of its
 /// number.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn set_multicast_interface(socket: &Socket, interface: &Interface) -> io::Result<()> {
-    let first = interface.addresses().iter().find_map(|address| match address {
+pub(crate) fn set_multicast_interface(
+    socket: &Socket,
+    _: u32,
+    addresses: &[IpAddr],
+) -> io::Result<()> {
+    let first = addresses.iter().find_map(|address| match address {
         IpAddr::V4(v4) => Some(*v4),
         IpAddr::V6(_) => None,
     });

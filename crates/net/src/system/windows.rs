@@ -1,6 +1,5 @@
 //! Windows.
 
-use crate::interface::Interface;
 use if_addrs::get_if_addrs;
 use socket2::Socket;
 use std::io;
@@ -39,9 +38,9 @@ pub(crate) const fn listening_address(group: SocketAddr) -> SocketAddr {
     SocketAddr::new(any, group.port())
 }
 
-/// Makes IPv4 multicast leave by `interface`. Windows takes its number in place of an address.
-pub(crate) fn set_multicast_interface(socket: &Socket, interface: &Interface) -> io::Result<()> {
-    socket.set_multicast_if_v4(&Ipv4Addr::from_bits(interface.index()))
+/// Makes IPv4 multicast leave by the interface with this index and these addresses. Windows takes its number in place of an address.
+pub(crate) fn set_multicast_interface(socket: &Socket, index: u32, _: &[IpAddr]) -> io::Result<()> {
+    socket.set_multicast_if_v4(&Ipv4Addr::from_bits(index))
 }
 
 /// Runs `prepare`. What it changes of the socket is not undone here.

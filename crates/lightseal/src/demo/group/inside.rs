@@ -2,7 +2,7 @@
 
 use super::{Narration, Outcome, TempDir, interrupted, interruption};
 use crate::failure::{Context, Failure};
-use crate::signals::Signals;
+use crate::system::Signals;
 use lightseal_core::Random;
 use lightseal_group::control::{GroupName, RoleSet};
 use lightseal_group_host::member::relay::{self, Relay};

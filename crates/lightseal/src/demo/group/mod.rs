@@ -13,7 +13,7 @@ mod leftovers;
 mod namespaces;
 
 use crate::failure::{Context, Failure};
-use crate::signals::{Signal, Signals};
+use crate::system::{Signal, Signals};
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;

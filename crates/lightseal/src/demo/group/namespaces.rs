@@ -2,7 +2,7 @@
 
 use super::{GroupDemoArgs, NAME_PREFIX, Narration, Outcome, TempDir, interrupted, interruption};
 use crate::failure::{Context, Failure};
-use crate::signals::Signals;
+use crate::system::Signals;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -2,7 +2,7 @@
 
 use super::{GroupDemoArgs, Narration, Outcome};
 use crate::failure::Failure;
-use crate::signals::Signals;
+use crate::system::Signals;
 use std::convert::Infallible;
 
 /// The namespaces, of which there are none.
