@@ -152,7 +152,6 @@ impl KeySource for Directory {
         } else {
             self.watched = Some(id);
         }
-        let _ = (watched, id);
         Ok(Changed::All)
     }
 }
