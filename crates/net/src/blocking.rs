@@ -141,11 +141,12 @@ pub fn is_loss(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable, OutOfMemory,
     };
-    /// ENOBUFS on Linux and on macOS: no buffer space available.
-    const ENOBUFS: [i32; 2] = [105, 55];
+    /// ENOBUFS on Linux and on macOS: no buffer space available. On Windows WSAEMSGSIZE (a datagram
+    /// that is longer than the buffer is an error there), WSAENETRESET and WSAENOBUFS.
+    const LOSSES: &[i32] = if cfg!(windows) { &[10_040, 10_052, 10_055] } else { &[105, 55] };
     let kind = error.kind();
     matches!(
         kind,
         ConnectionRefused | ConnectionReset | HostUnreachable | NetworkUnreachable | OutOfMemory
-    ) || error.raw_os_error().is_some_and(|code| cfg!(unix) && ENOBUFS.contains(&code))
+    ) || error.raw_os_error().is_some_and(|code| LOSSES.contains(&code))
 }

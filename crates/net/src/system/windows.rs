@@ -11,16 +11,20 @@ pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     found.and_then(|found| found.index).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// The name of the interface with this index; `None` if there is none.
+/// The name of the interface with this index. It is the number itself if the interface has no address
+/// or does not exist, because only interfaces with addresses are listed.
 pub(crate) fn interface_name(index: u32) -> Option<String> {
-    let found = get_if_addrs().ok()?.into_iter().find(|found| found.index == Some(index))?;
-    Some(found.name)
+    let listed = get_if_addrs().unwrap_or_default();
+    let found = listed.into_iter().find(|found| found.index == Some(index));
+    Some(found.map_or_else(|| index.to_string(), |found| found.name))
 }
 
 /// The name of the interface over which this machine reaches itself.
 pub(crate) fn loopback_name() -> Option<String> {
-    let found = get_if_addrs().ok()?.into_iter().find(if_addrs::Interface::is_loopback)?;
-    Some(found.name)
+    /// The number of the loopback interface, for a system that does not list it, such as Wine.
+    const NUMBER: &str = "1";
+    let found = get_if_addrs().ok()?.into_iter().find(if_addrs::Interface::is_loopback);
+    Some(found.map_or_else(|| NUMBER.to_owned(), |found| found.name))
 }
 
 /// The addresses of all interfaces, each with the interface's name.
