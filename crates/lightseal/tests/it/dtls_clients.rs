@@ -9,7 +9,7 @@ use lightseal_dtls::{
 use lightseal_net::blocking::Driver;
 use lightseal_pki::SpkiHash;
 use std::collections::{BTreeMap, HashMap};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -84,6 +84,14 @@ pub(crate) struct Client {
     pub(crate) received: BTreeMap<u64, u32>,
 }
 
+/// The configuration of a client with a pre-shared key.
+fn psk_config(number: u64, version: ProtocolVersion) -> ClientConfig {
+    let settings = settings(&lightseal_dtls::crypto::rustcrypto::PROVIDER, version);
+    let identity = identity(number);
+    let psk = Psk::external(identity.as_bytes(), &(0..16).collect::<Vec<u8>>()).unwrap();
+    ClientConfig::with(psk, settings).unwrap()
+}
+
 impl Client {
     pub(crate) fn new(number: u64, server: SocketAddr, version: ProtocolVersion) -> Self {
         Self::with_session(number, server, version, None)
@@ -96,14 +104,17 @@ impl Client {
         version: ProtocolVersion,
         session: Option<Session>,
     ) -> Self {
-        let settings = settings(&lightseal_dtls::crypto::rustcrypto::PROVIDER, version);
-        let identity = identity(number);
-        let psk = Psk::external(identity.as_bytes(), &(0..16).collect::<Vec<u8>>()).unwrap();
-        let mut config = ClientConfig::with(psk, settings).unwrap();
+        let mut config = psk_config(number, version);
         if let Some(session) = session {
             config = config.with_session(session);
         }
-        Self::with_config(number, server, config)
+        Self::with_config(number, Ipv4Addr::LOCALHOST, server, config)
+    }
+
+    /// A client that sends from this address.
+    pub(crate) fn at(host: Ipv4Addr, number: u64, server: SocketAddr) -> Self {
+        let config = psk_config(number, ProtocolVersion::Dtls13);
+        Self::with_config(number, host, server, config)
     }
 
     /// A client that proves its identity with a raw public key or a certificate, and expects the
@@ -119,11 +130,12 @@ impl Client {
         let settings = settings(&lightseal_dtls_aws_lc::PROVIDER, version);
         let verifier = PinnedKeys::new(vec![server_key.0]);
         let config = ClientConfig::verifying(Arc::new(verifier), settings).unwrap();
-        Self::with_config(number, server, config.with_keys(Arc::new(key)).unwrap())
+        let config = config.with_keys(Arc::new(key)).unwrap();
+        Self::with_config(number, Ipv4Addr::LOCALHOST, server, config)
     }
 
-    fn with_config(number: u64, server: SocketAddr, config: ClientConfig) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    fn with_config(number: u64, host: Ipv4Addr, server: SocketAddr, config: ClientConfig) -> Self {
+        let socket = UdpSocket::bind((host, 0)).unwrap();
         let config = Arc::new(config);
         let rng = Random::from_os().unwrap();
         let connection = Connection::client(config, server, Instant::ZERO, rng);

@@ -397,6 +397,35 @@ fn a_row_that_is_no_key_ends_its_own_associations_and_keeps_no_other_device_away
 }
 
 #[test]
+fn a_flood_of_identities_from_one_address_keeps_no_new_device_away() {
+    let source = Source::directory();
+    let (place, service) = (Place::new(0), Service::start());
+    source.set(&identity(999_999), KEY);
+    let proxy = start(&source, &place, &service, &["--key-lookups", "20"]);
+    let server = place.listen.parse().unwrap();
+    let elsewhere = [127, 0, 0, 2].into();
+    let mut strangers: Vec<_> = (0..300).map(|n| Client::at(elsewhere, n, server)).collect();
+    // Two flights reach the proxy: without a cookie, and with it.
+    for _ in 0..3 {
+        strangers.iter_mut().for_each(Client::turn);
+    }
+    let asked = || {
+        let keys = place.statistics(&proxy)["keys"].clone();
+        ["found", "unknown", "failed"].iter().filter_map(|of| keys[of].as_u64()).sum::<u64>()
+    };
+    let before = asked();
+    let mut device = client(&place, 999_999, ProtocolVersion::Dtls13);
+    device.until(|device| {
+        strangers[..5].iter_mut().for_each(Client::turn);
+        strangers.rotate_left(5);
+        device.handshakes == 1
+    });
+    // The strangers have 63 of the engine's 64 places, and more than 200 identities in the queue.
+    let asked = asked() - before;
+    assert!(asked < 150, "{asked} look-ups came before");
+}
+
+#[test]
 fn a_source_of_keys_that_cannot_be_used_is_one_line() {
     let dir = TempDir::new();
     std::fs::create_dir(dir.path("empty")).unwrap();
