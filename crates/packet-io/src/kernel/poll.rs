@@ -25,7 +25,7 @@ impl PollList {
     /// interrupted wait returns `false`.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<bool> {
         let limit = timeout.map(|timeout| libc::timespec {
-            tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_sec: timeout.as_secs().try_into().unwrap_or(i32::MAX.into()),
             tv_nsec: timeout.subsec_nanos() as _,
         });
         let limit = limit.as_ref().map_or(null(), |limit| limit as *const libc::timespec);
