@@ -1,5 +1,7 @@
 //! The ciphers, their key schedule, and the choice of a kernel.
 
+#[cfg(all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"))]
+use crate::kernel::Neon;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::{Avx2, Avx512};
 use crate::kernel::{Portable, ROUND_KEYS};
@@ -47,6 +49,9 @@ fn expand(mut register: u128, bits: u32, nibbles: u32, place: u32) -> [u64; ROUN
 pub enum Kernel {
     /// Circuits on words of 64 bits.
     Portable,
+    /// Circuits on registers of 128 bits, with NEON, and with the SHA3 extension of aarch64 if the
+    /// processor has it.
+    Neon,
     /// Circuits on registers of 256 bits, with AVX2.
     Avx2,
     /// Bit planes of 32 blocks, with AVX-512 F, BW, VL and VBMI and with GFNI.
@@ -55,7 +60,7 @@ pub enum Kernel {
 
 impl Kernel {
     /// All kernels, slowest first.
-    pub const ALL: &[Self] = &[Self::Portable, Self::Avx2, Self::Avx512];
+    pub const ALL: &[Self] = &[Self::Portable, Self::Neon, Self::Avx2, Self::Avx512];
 
     /// The kernels whose instructions this processor has, slowest first.
     pub fn available() -> impl DoubleEndedIterator<Item = Self> {
@@ -71,11 +76,13 @@ impl Kernel {
     pub fn is_available(self) -> bool {
         match self {
             Self::Portable => true,
+            #[cfg(all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"))]
+            Self::Neon => true,
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => Avx2::is_available(),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => Avx512::is_available(),
-            #[cfg(not(target_arch = "x86_64"))]
+            // The kernels of other processors.
             _ => false,
         }
     }
@@ -84,6 +91,7 @@ impl Kernel {
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
+            Self::Neon => "neon",
             Self::Avx2 => "avx2",
             Self::Avx512 => "avx512-gfni",
         }
@@ -111,7 +119,7 @@ pub struct UnknownKernel;
 
 impl fmt::Display for UnknownKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no such kernel: portable, avx2 or avx512-gfni")
+        f.write_str("no such kernel: portable, neon, avx2 or avx512-gfni")
     }
 }
 
@@ -123,6 +131,8 @@ impl core::error::Error for UnknownKernel {}
 #[derive(Clone)]
 enum Expanded {
     Portable(Portable),
+    #[cfg(all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"))]
+    Neon(Neon),
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
     #[cfg(target_arch = "x86_64")]
@@ -146,11 +156,17 @@ macro_rules! present {
                 register.zeroize();
                 let expanded = match kernel {
                     Kernel::Portable => Some(Expanded::Portable(Portable::new(&keys))),
+                    #[cfg(all(
+                        target_arch = "aarch64",
+                        target_endian = "little",
+                        target_feature = "neon"
+                    ))]
+                    Kernel::Neon => Some(Expanded::Neon(Neon::new(&keys))),
                     #[cfg(target_arch = "x86_64")]
                     Kernel::Avx2 => Avx2::new(&keys).map(Expanded::Avx2),
                     #[cfg(target_arch = "x86_64")]
                     Kernel::Avx512 => Avx512::new(&keys).map(Expanded::Avx512),
-                    #[cfg(not(target_arch = "x86_64"))]
+                    // The kernels of other processors.
                     _ => None,
                 };
                 keys.zeroize();
@@ -161,6 +177,12 @@ macro_rules! present {
             pub fn kernel(&self) -> Kernel {
                 match self.0 {
                     Expanded::Portable(_) => Kernel::Portable,
+                    #[cfg(all(
+                        target_arch = "aarch64",
+                        target_endian = "little",
+                        target_feature = "neon"
+                    ))]
+                    Expanded::Neon(_) => Kernel::Neon,
                     #[cfg(target_arch = "x86_64")]
                     Expanded::Avx2(_) => Kernel::Avx2,
                     #[cfg(target_arch = "x86_64")]
@@ -171,6 +193,12 @@ macro_rules! present {
             fn sums(&self) -> &dyn CounterSum {
                 match &self.0 {
                     Expanded::Portable(kernel) => kernel,
+                    #[cfg(all(
+                        target_arch = "aarch64",
+                        target_endian = "little",
+                        target_feature = "neon"
+                    ))]
+                    Expanded::Neon(kernel) => kernel,
                     #[cfg(target_arch = "x86_64")]
                     Expanded::Avx2(kernel) => kernel,
                     #[cfg(target_arch = "x86_64")]
@@ -197,6 +225,12 @@ macro_rules! present {
             fn encrypt_with_backend(&self, f: impl BlockCipherEncClosure<BlockSize = U8>) {
                 match &self.0 {
                     Expanded::Portable(kernel) => f.call(kernel),
+                    #[cfg(all(
+                        target_arch = "aarch64",
+                        target_endian = "little",
+                        target_feature = "neon"
+                    ))]
+                    Expanded::Neon(kernel) => f.call(kernel),
                     #[cfg(target_arch = "x86_64")]
                     Expanded::Avx2(kernel) => f.call(kernel),
                     #[cfg(target_arch = "x86_64")]

@@ -6,9 +6,12 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod avx512;
+#[cfg(all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"))]
+#[allow(unsafe_code)]
+mod neon;
 #[cfg(feature = "fast")]
 mod portable;
-// Without the code for many blocks, most of the module serves only the kernels for x86-64.
+// Without the code for many blocks, most of the module serves only the kernels for x86-64 and aarch64.
 #[cfg_attr(not(feature = "fast"), allow(dead_code))]
 mod sliced;
 #[cfg(not(feature = "fast"))]
@@ -18,6 +21,8 @@ mod small;
 pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
+#[cfg(all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"))]
+pub(crate) use neon::Neon;
 #[cfg(feature = "fast")]
 pub(crate) use portable::Portable;
 #[cfg(not(feature = "fast"))]

@@ -1,6 +1,6 @@
 //! PRESENT on words of 64 bits, without unsafe code, for any processor.
 
-use super::sliced::{self, Machine, Words};
+use super::sliced::{self, BITS, Machine, Words};
 use super::{Backend, ROUND_KEYS, Sliced};
 use zeroize::ZeroizeOnDrop;
 
@@ -30,8 +30,11 @@ impl Machine for Keys {
     const MOST_FEW: usize = 40;
 
     #[inline(always)]
-    fn bit(&self, round: usize, bit: usize) -> Words<LANES> {
-        Words([((self.whole[round] << (63 - bit)) as i64 >> 63) as u64; LANES])
+    fn encrypt_many(&self, bits: &mut [Words<LANES>; BITS]) {
+        let bit = |round: usize, bit: usize| {
+            Words([((self.whole[round] << (63 - bit)) as i64 >> 63) as u64; LANES])
+        };
+        sliced::encrypt_many(bit, bits);
     }
 
     #[inline(always)]

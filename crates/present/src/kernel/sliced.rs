@@ -11,7 +11,7 @@ use core::array;
 
 const ROUNDS: usize = ROUND_KEYS - 1;
 /// Number of bits in a block, and of blocks in a lane.
-const BITS: usize = 64;
+pub(super) const BITS: usize = 64;
 
 /// A word that consists of lanes of 64 bits.
 pub(super) trait Word: Copy {
@@ -25,19 +25,48 @@ pub(super) trait Word: Copy {
     fn xor(self, other: Self) -> Self;
     fn up<const BITS: i32>(self) -> Self;
     fn down<const BITS: i32>(self) -> Self;
+
+    /// Exchanges the bits of `low` under `mask << BITS` with those of `high` under `mask`. Here and in
+    /// all that call it, `mask` has the lower `BITS` of each `2·BITS` bits.
+    #[inline(always)]
+    fn exchange<const BITS: i32>([low, high]: [Self; 2], mask: u64) -> [Self; 2] {
+        let t = low.down::<BITS>().xor(high).and(Self::splat(mask));
+        [low.xor(t.up::<BITS>()), high.xor(t)]
+    }
 }
 
 /// The words of a processor, and the round keys for them.
-pub(super) trait Machine {
+pub(super) trait Machine: Sized {
     type Many: Word;
     /// Number of blocks in one call of [`encrypt_few`](Self::encrypt_few).
     const FEW: usize;
     /// The largest number of blocks that are encrypted as few blocks.
     const MOST_FEW: usize;
-    /// Bit `bit` of round key `round`, repeated in all bits.
-    fn bit(&self, round: usize, bit: usize) -> Self::Many;
     /// Encrypts [`FEW`](Self::FEW) blocks, each a number.
     fn encrypt_few(&self, blocks: &mut [u64]);
+
+    /// Loads the next 64 blocks for each lane, as [`gather`] does. Does nothing and returns `false`
+    /// if fewer are left, or if it has no faster way than [`Blocks::fill`].
+    #[inline(always)]
+    fn load(_blocks: &mut Blocks<'_>, _words: &mut [Self::Many; BITS]) -> bool {
+        false
+    }
+
+    /// Encrypts 64 blocks in each lane. Word i has bit i of every block.
+    fn encrypt_many(&self, bits: &mut [Self::Many; BITS]);
+
+    /// Bit i is the parity of word i. The words have any content afterwards.
+    #[inline(always)]
+    fn parities(words: &mut [Self::Many; BITS]) -> u64 {
+        parities(words)
+    }
+
+    /// Transposes each lane: bit i of each of its 64 blocks becomes word i of the lane. It is its
+    /// own inverse.
+    #[inline(always)]
+    fn transpose(words: &mut [Self::Many; BITS]) {
+        transpose(words);
+    }
 }
 
 /// The round keys for few blocks. From the second on, each is added after an S-box layer and before
@@ -66,13 +95,6 @@ pub(super) fn substitute<W: Word>([x0, x1, x2, x3]: [W; 4]) -> [W; 4] {
     let y3 = y1.xor(t2);
     let y2 = t3.xor(t2.or(t1));
     [y0, y1, y2, y3]
-}
-
-/// Exchanges the bits of `low` under `mask << BITS` with those of `high` under `mask`.
-#[inline(always)]
-fn exchange<W: Word, const BITS: i32>([low, high]: [W; 2], mask: u64) -> [W; 2] {
-    let t = low.down::<BITS>().xor(high).and(W::splat(mask));
-    [low.xor(t.up::<BITS>()), high.xor(t)]
 }
 
 /// Exchanges the bits under `mask` with those `BITS` places above.
@@ -113,10 +135,10 @@ fn exchange_index<W: Word, const ONE: i32, const TWO: i32>(
     [a, b, c, d]: [W; 4],
     masks: [u64; 2],
 ) -> [W; 4] {
-    let [a, b] = exchange::<W, ONE>([a, b], masks[0]);
-    let [c, d] = exchange::<W, ONE>([c, d], masks[0]);
-    let [a, c] = exchange::<W, TWO>([a, c], masks[1]);
-    let [b, d] = exchange::<W, TWO>([b, d], masks[1]);
+    let [a, b] = W::exchange::<ONE>([a, b], masks[0]);
+    let [c, d] = W::exchange::<ONE>([c, d], masks[0]);
+    let [a, c] = W::exchange::<TWO>([a, c], masks[1]);
+    let [b, d] = W::exchange::<TWO>([b, d], masks[1]);
     [a, b, c, d]
 }
 
@@ -133,36 +155,46 @@ fn add_key<W: Word>(key: u64, [a, b, c, d]: [W; 4]) -> [W; 4] {
 
 /// Encrypts four words with four blocks in each lane, with the keys of [`few_keys`].
 #[inline(always)]
-pub(super) fn encrypt_few<W: Word>(keys: &[u64; ROUND_KEYS], [a, b, c, d]: [W; 4]) -> [W; 4] {
+pub(super) fn encrypt_few<W: Word>(keys: &[u64; ROUND_KEYS], set: [W; 4]) -> [W; 4] {
+    encrypt_few_with(|round, set| add_key(keys[round], set), substitute, set)
+}
+
+/// [`encrypt_few`] with a function that adds a round key and one that computes the S-box.
+#[inline(always)]
+pub(super) fn encrypt_few_with<W: Word>(
+    add_key: impl Fn(usize, [W; 4]) -> [W; 4],
+    substitute: impl Fn([W; 4]) -> [W; 4],
+    [a, b, c, d]: [W; 4],
+) -> [W; 4] {
     const LOWER: [u64; 2] = [0x5555_5555_5555_5555, 0x3333_3333_3333_3333];
     const UPPER: [u64; 2] = [0x0f0f_0f0f_0f0f_0f0f, 0x00ff_00ff_00ff_00ff];
     let set = exchange_blocks([permute(a), permute(b), permute(c), permute(d)]);
-    let mut set = add_key(keys[0], set);
+    let mut set = add_key(0, set);
     let mut round = 1;
     while round < ROUNDS {
-        set = add_key(keys[round], substitute(set));
+        set = add_key(round, substitute(set));
         set = exchange_index::<_, 1, 2>(set, LOWER);
-        set = add_key(keys[round + 1], substitute(set));
+        set = add_key(round + 1, substitute(set));
         set = exchange_index::<_, 4, 8>(set, UPPER);
         round += 2;
     }
-    set = add_key(keys[ROUNDS], substitute(set));
+    set = add_key(ROUNDS, substitute(set));
     let [a, b, c, d] = exchange_index::<_, 1, 2>(set, LOWER);
     let [a, b, c, d] =
         exchange_blocks([swap_halves(a), swap_halves(b), swap_halves(c), swap_halves(d)]);
     [permute_back(a), permute_back(b), permute_back(c), permute_back(d)]
 }
 
-/// Computes one round from `from` to `to`.
+/// Computes one round from `from` to `to`. `bit` is a bit of a round key, repeated in all bits.
 #[inline(always)]
-fn round<M: Machine>(machine: &M, round: usize, from: &[M::Many; BITS], to: &mut [M::Many; BITS]) {
+fn round<W: Word>(bit: impl Fn(usize) -> W, from: &[W; BITS], to: &mut [W; BITS]) {
     for nibble in 0..BITS / 4 {
         let at = 4 * nibble;
         let bits = substitute([
-            from[at].xor(machine.bit(round, at)),
-            from[at + 1].xor(machine.bit(round, at + 1)),
-            from[at + 2].xor(machine.bit(round, at + 2)),
-            from[at + 3].xor(machine.bit(round, at + 3)),
+            from[at].xor(bit(at)),
+            from[at + 1].xor(bit(at + 1)),
+            from[at + 2].xor(bit(at + 2)),
+            from[at + 3].xor(bit(at + 3)),
         ]);
         to[nibble] = bits[0];
         to[16 + nibble] = bits[1];
@@ -171,19 +203,20 @@ fn round<M: Machine>(machine: &M, round: usize, from: &[M::Many; BITS], to: &mut
     }
 }
 
-/// Encrypts 64 blocks in each lane. Word i has bit i of every block.
+/// [`Machine::encrypt_many`] for any word. `bit` is a bit of a round key, repeated in all bits, by
+/// the number of the round and the bit.
 #[inline(always)]
-fn encrypt_many<M: Machine>(machine: &M, bits: &mut [M::Many; BITS]) {
-    let mut other = [M::Many::splat(0); BITS];
+pub(super) fn encrypt_many<W: Word>(bit: impl Fn(usize, usize) -> W, bits: &mut [W; BITS]) {
+    let mut other = [W::splat(0); BITS];
     let mut first = 0;
     while first < ROUNDS - 1 {
-        round(machine, first, bits, &mut other);
-        round(machine, first + 1, &other, bits);
+        round(|at| bit(first, at), bits, &mut other);
+        round(|at| bit(first + 1, at), &other, bits);
         first += 2;
     }
-    round(machine, ROUNDS - 1, bits, &mut other);
-    for bit in 0..BITS {
-        bits[bit] = other[bit].xor(machine.bit(ROUNDS, bit));
+    round(|at| bit(ROUNDS - 1, at), bits, &mut other);
+    for at in 0..BITS {
+        bits[at] = other[at].xor(bit(ROUNDS, at));
     }
 }
 
@@ -197,7 +230,7 @@ fn transpose<W: Word>(words: &mut [W; BITS]) {
         for i in 0..BITS / 2 {
             // The i-th index in which the bit for the distance is zero.
             let at = i & (distance - 1) | (i & !(distance - 1)) << 1;
-            let [low, high] = exchange::<W, DISTANCE>([words[at], words[at | distance]], mask);
+            let [low, high] = W::exchange::<DISTANCE>([words[at], words[at | distance]], mask);
             (words[at], words[at | distance]) = (low, high);
         }
     }
@@ -213,6 +246,8 @@ fn transpose<W: Word>(words: &mut [W; BITS]) {
 const MOST_AT_ONCE: usize = 16;
 /// The largest number of blocks in a call for many blocks.
 const MOST: usize = 256;
+/// The largest number of lanes of a word.
+const MOST_LANES: usize = 4;
 
 /// Loads blocks into words: block `i` is lane `i` mod `LANES` of word `i` / `LANES`.
 #[inline(always)]
@@ -233,9 +268,9 @@ pub(super) fn encrypt<M: Machine>(machine: &M, mut blocks: &mut [u64]) {
         let (now, later) = blocks.split_at_mut(blocks.len().min(many));
         padded[..now.len()].copy_from_slice(now);
         let mut words = gather::<M::Many>(&padded[..many]);
-        transpose(&mut words);
-        encrypt_many(machine, &mut words);
-        transpose(&mut words);
+        M::transpose(&mut words);
+        machine.encrypt_many(&mut words);
+        M::transpose(&mut words);
         for (word, lanes) in words.iter().zip(padded.chunks_exact_mut(M::Many::LANES)) {
             word.store(lanes);
         }
@@ -273,6 +308,19 @@ impl<'a> Blocks<'a> {
         self.shares.len() / self.share
     }
 
+    /// The next `count` shares, the length of one, and their first counter. `None` unless a load of
+    /// [`BLOCK`] bytes at the beginning of each share is within the message.
+    #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
+    #[inline(always)]
+    pub(super) fn take(&mut self, count: usize) -> Option<(&'a [u8], usize, u64)> {
+        let bytes = count * self.share;
+        let shares = self.shares.get(..bytes + BLOCK - self.share)?;
+        let counter = self.counter;
+        self.shares = &self.shares[bytes..];
+        self.counter = counter.wrapping_add(count as u64);
+        Some((shares, self.share, counter))
+    }
+
     /// Fills `into` with the next blocks, as many as are left or fit. Returns their number.
     #[inline(always)]
     pub(super) fn fill(&mut self, into: &mut [u64]) -> usize {
@@ -304,6 +352,54 @@ pub(super) fn begin<'a>(counter_bytes: usize, message: &'a [u8], state: &mut [u8
     shares
 }
 
+/// A word with ones where the first `count` blocks are.
+#[inline(always)]
+fn first<W: Word>(count: usize) -> W {
+    let mut lanes = [0; MOST_LANES];
+    for (at, lane) in lanes[..W::LANES].iter_mut().enumerate() {
+        let rows = count.saturating_sub(at).div_ceil(W::LANES);
+        *lane = u64::MAX.checked_shr((BITS - rows) as u32).unwrap_or(0);
+    }
+    W::load(&lanes)
+}
+
+/// [`Machine::parities`], for processors that count bits.
+#[inline(always)]
+fn parities<W: Word>(words: &[W; BITS]) -> u64 {
+    let mut parities = 0;
+    for (i, word) in words.iter().enumerate() {
+        let mut lanes = [0; MOST_LANES];
+        word.store(&mut lanes);
+        let lanes = lanes[..W::LANES].iter().fold(0, |all, lane| all ^ lane);
+        parities |= u64::from(lanes.count_ones() % 2) << i;
+    }
+    parities
+}
+
+/// [`Machine::parities`] without counting. Each step makes one word of two: it has the parities of
+/// the one's parts in one half of each part, and those of the other's in the other half.
+#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
+#[inline(always)]
+pub(super) fn parities_by_halves<W: Word>(words: &mut [W; BITS]) -> u64 {
+    #[inline(always)]
+    fn step<W: Word, const DISTANCE: i32>(words: &mut [W; BITS], mask: u64) {
+        for i in 0..DISTANCE as usize {
+            let [low, high] =
+                W::exchange::<DISTANCE>([words[i], words[i + DISTANCE as usize]], mask);
+            words[i] = low.xor(high);
+        }
+    }
+    step::<W, 32>(words, 0x0000_0000_ffff_ffff);
+    step::<W, 16>(words, 0x0000_ffff_0000_ffff);
+    step::<W, 8>(words, 0x00ff_00ff_00ff_00ff);
+    step::<W, 4>(words, 0x0f0f_0f0f_0f0f_0f0f);
+    step::<W, 2>(words, 0x3333_3333_3333_3333);
+    step::<W, 1>(words, 0x5555_5555_5555_5555);
+    let mut lanes = [0; MOST_LANES];
+    words[0].store(&mut lanes);
+    lanes[..W::LANES].iter().fold(0, |all, lane| all ^ lane)
+}
+
 /// The sum of the encrypted blocks, as a number.
 #[inline(always)]
 fn sum<M: Machine>(machine: &M, blocks: &mut Blocks<'_>, until: usize) -> u64 {
@@ -312,26 +408,31 @@ fn sum<M: Machine>(machine: &M, blocks: &mut Blocks<'_>, until: usize) -> u64 {
     let mut sum = 0;
     if blocks.left() > until {
         let mut total = [M::Many::splat(0); BITS];
+        let mut words = total;
         while blocks.left() > until {
-            let count = blocks.fill(&mut buffer[..BITS * lanes]);
-            let mut words = gather::<M::Many>(&buffer[..BITS * lanes]);
-            transpose(&mut words);
-            encrypt_many(machine, &mut words);
-            let mut wanted = [0; MOST];
-            for (lane, wanted) in wanted[..lanes].iter_mut().enumerate() {
-                let rows = count.saturating_sub(lane).div_ceil(lanes);
-                *wanted = u64::MAX.checked_shr((BITS - rows) as u32).unwrap_or(0);
+            let mut count = BITS * lanes;
+            if !M::load(blocks, &mut words) {
+                count = blocks.fill(&mut buffer[..BITS * lanes]);
+                words = gather(&buffer[..BITS * lanes]);
             }
-            let wanted = M::Many::load(&wanted);
-            for (total, word) in total.iter_mut().zip(&words) {
-                *total = total.xor(word.and(wanted));
+            M::transpose(&mut words);
+            machine.encrypt_many(&mut words);
+            if count == BITS * lanes {
+                // In steps of a length that compilers write out.
+                let steps = total.as_chunks_mut::<8>().0.iter_mut().zip(words.as_chunks::<8>().0);
+                for (total, words) in steps {
+                    for (total, word) in total.iter_mut().zip(words) {
+                        *total = total.xor(*word);
+                    }
+                }
+            } else {
+                let wanted = first::<M::Many>(count);
+                for (total, word) in total.iter_mut().zip(&words) {
+                    *total = total.xor(word.and(wanted));
+                }
             }
         }
-        for (i, total) in total.iter().enumerate() {
-            total.store(&mut buffer);
-            let lanes = buffer[..lanes].iter().fold(0, |all, lane| all ^ lane);
-            sum |= u64::from(lanes.count_ones() % 2) << i;
-        }
+        sum = M::parities(&mut total);
     }
     sum
 }

@@ -2,7 +2,7 @@
 
 mod planes;
 
-use super::sliced::{self, Machine, Word};
+use super::sliced::{self, BITS, Machine, Word};
 use super::{Backend, ROUND_KEYS, Sliced};
 use core::arch::x86_64::*;
 use zeroize::ZeroizeOnDrop;
@@ -108,9 +108,10 @@ impl Machine for Keys {
     const MOST_FEW: usize = 128;
 
     #[inline(always)]
-    fn bit(&self, round: usize, bit: usize) -> Word256 {
+    fn encrypt_many(&self, bits: &mut [Word256; BITS]) {
         // SAFETY: the processor has AVX2.
-        Word256(unsafe { _mm256_set1_epi32(self.bits[round][bit] as i32) })
+        let splat = |bits: u32| Word256(unsafe { _mm256_set1_epi32(bits as i32) });
+        sliced::encrypt_many(|round, bit| splat(self.bits[round][bit]), bits);
     }
 
     #[inline(always)]
