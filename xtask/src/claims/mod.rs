@@ -5,6 +5,7 @@
 //! measured figures.
 
 mod aggregation;
+mod arm;
 mod attacks;
 mod bad_starts;
 mod bogo;
@@ -60,9 +61,10 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 37] {
+fn topics() -> [Vec<Claim>; 38] {
     [
         aggregation::claims(),
+        arm::claims(),
         attacks::claims(),
         bogo::claims(),
         captures::claims(),
