@@ -35,12 +35,12 @@ pub(super) fn claims() -> Vec<Claim> {
                     16, over those of the crate `aes` for as many blocks in bulk: messages of 1 KiB \
                     to 8 KiB, the worst length, counted by QEMU. Bar: our own target"
         .claim("lightmac-arm-soft", AtMost(1.15), Seconds(10))
-        .by(|| software("alone", &[1024, 2048, 3000, 8192]));
+        .by(|| over_bulk("alone", &[1024, 2048, 3000, 8192]));
     let software_batch = "Instructions of LightMAC over AES-128 on aarch64 without AES instructions, s \
                           = 16, over those of the crate `aes` for as many blocks in bulk: batches of \
                           messages of 64 B, counted by QEMU. Bar: our own target"
         .claim("lightmac-arm-soft-batch", AtMost(1.15), Seconds(5))
-        .by(|| software("batch", &[64]));
+        .by(|| over_bulk("batch", &[64]));
     let present = format!(
         "Instructions a byte of LightMAC over PRESENT-80 on aarch64, s = 16, a message of 2 KiB, \
          {COUNTED}"
@@ -234,7 +234,7 @@ fn blocks(bytes: u64) -> u64 {
 }
 
 /// The worst ratio over the cipher in bulk, with AES in software.
-fn software(form: &str, lengths: &[u64]) -> Result<Measured, Failure> {
+fn over_bulk(form: &str, lengths: &[u64]) -> Result<Measured, Failure> {
     let mut worst = Measured { figure: 0.0, detail: String::new() };
     let messages = if form == "batch" { MESSAGES } else { 1 };
     for &bytes in lengths {
