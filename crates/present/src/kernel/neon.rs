@@ -1,5 +1,5 @@
-//! PRESENT with NEON, on words of 128 bits. Every processor of this architecture has it. Of those
-//! that have the SHA3 extension two instructions are used that compute two operations each.
+//! PRESENT with NEON, on words of 128 bits. Every processor of this architecture has it. If the
+//! processor has the SHA3 extension too, two of its instructions compute two operations each.
 
 use super::sliced::{self, BITS, Blocks, Machine, Word};
 use super::{Backend, ROUND_KEYS, Sliced};
