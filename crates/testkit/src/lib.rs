@@ -30,6 +30,7 @@ pub mod namespace;
 pub mod pace;
 #[cfg(feature = "dtls")]
 pub mod pair;
+pub mod ports;
 #[cfg(all(feature = "postgres", target_os = "linux"))]
 pub mod postgres;
 pub mod program;

@@ -1,8 +1,8 @@
 //! A PostgreSQL server of a test's own.
 
+use crate::ports::own_port;
 use crate::program::TempDir;
 use std::io::Write;
-use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -57,9 +57,7 @@ impl Postgres {
                 chown(dir.path(name), Some(NOBODY), Some(NOBODY)).unwrap();
             }
         }
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        let port = own_port();
         let mut server = Self { dir, programs, port, durability, server: None, is_mounted: false };
         if let Some(mebibytes) = small_disk {
             server.mount(mebibytes)?;

@@ -2,7 +2,7 @@
 
 use crate::program;
 
-use program::{KEY, Running, TempDir, fails, lightseal};
+use program::{KEY, Running, TempDir, fails, lightseal, own_port};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;
@@ -317,7 +317,7 @@ fn openssls_server_and_client() {
     }
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor-7:{KEY}\n"));
-    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = format!("127.0.0.1:{}", own_port());
     let psk = ["-psk", KEY, "-psk_identity", "sensor-7"];
     let base = ["s_server", "-dtls1_2", "-nocert", "-accept", &free, "-quiet"];
     let mut server = openssl(&[&base[..], &psk].concat());

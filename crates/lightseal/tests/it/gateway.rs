@@ -4,7 +4,7 @@
 use crate::program;
 
 use lightseal_gateway_host::status::{self, GatewayStatus, PeerStatus, Traffic};
-use program::{TempDir, fails, lightseal};
+use program::{TempDir, fails, lightseal, own_port};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -24,11 +24,6 @@ fn keygen(dir: &TempDir, name: &str) -> (String, String) {
     let (key, code) = prints(&["gateway", "keygen", &file]);
     assert_eq!(code, Some(0));
     (file, key.trim().to_owned())
-}
-
-/// A free port of the loopback interface.
-fn port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// An Ethernet interface of this machine that is up. Without one, no configuration is right.
@@ -51,7 +46,7 @@ fn configuration(dir: &TempDir, identity: &str, peer: &str) -> String {
          [[peer]]\nname = \"plant-b\"\npublic_key = \"{peer}\"\nendpoint = \"127.0.0.1:8885\"\n",
         dir.path("state"),
         lan(),
-        port()
+        own_port()
     )
 }
 

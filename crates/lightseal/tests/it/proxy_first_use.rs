@@ -3,18 +3,13 @@
 use crate::program;
 
 use program::{
-    KEY, Running, TempDir, application, echo, eventually, fails, lightseal, relay, start,
+    KEY, Running, TempDir, application, echo, eventually, fails, lightseal, own_port, relay, start,
     statistics,
 };
 use serde_json::Value;
 use std::net::UdpSocket;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-
-/// A UDP port that is free on all addresses.
-fn free_port() -> u16 {
-    UdpSocket::bind("[::]:0").unwrap().local_addr().unwrap().port()
-}
 
 /// Starts a proxy that listens on this address, and returns the actual address.
 fn start_at(
@@ -47,7 +42,7 @@ fn a_loop_is_noticed_named_once_and_opens_few_flows() {
         let dir = TempDir::new();
         let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
         let (stats, log) = (dir.path("client.json"), dir.path("client.log"));
-        let local = format!("{host}:{}", free_port());
+        let local = format!("{host}:{}", own_port());
         let (_server, server) = start_at(&format!("{host}:0"), "server", &local, &keys, &[]);
         let between = relayed.then(|| relay(&server, &["--delay", "5ms"]));
         let connect = between.as_ref().map_or(&*server, |(_, address)| address);
@@ -95,7 +90,7 @@ fn one_datagram_in_a_loop_opens_at_most_sixteen_flows() {
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let stats = dir.path("client.json");
-    let local = format!("127.0.0.1:{}", free_port());
+    let local = format!("127.0.0.1:{}", own_port());
     let (_server, server) = start("server", &local, &keys, &[]);
     let (mut client, _) = start_at(&local, "client", &server, &keys, &["--stats-file", &stats]);
     application().send_to(b"hi", &local).unwrap();
@@ -150,7 +145,7 @@ fn messages_that_waited_too_long_for_the_server_are_dropped_and_counted() {
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let stats = dir.path("client.json");
-    let address = format!("127.0.0.1:{}", free_port());
+    let address = format!("127.0.0.1:{}", own_port());
     let more = ["--no-check", "--max-age", "800ms", "--stats-file", &stats];
     let (mut client, local) = start("client", &address, &keys, &more);
     let application = application();
@@ -177,7 +172,7 @@ fn messages_that_waited_too_long_for_the_server_are_dropped_and_counted() {
 fn a_quiet_proxy_ends_without_a_word() {
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
-    let listen = format!("127.0.0.1:{}", free_port());
+    let listen = format!("127.0.0.1:{}", own_port());
     let mut command = lightseal(&["-q", "proxy", "server", "--listen", &listen]);
     command.args(["--connect", "127.0.0.1:9", "--psk-file", &keys]);
     let child = command.stderr(Stdio::piped()).spawn().unwrap();

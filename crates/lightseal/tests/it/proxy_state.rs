@@ -6,11 +6,10 @@ use crate::proxy_credentials::{Files, client_flags, echoes, is_answered};
 use crate::dtls_clients::{Client, Service, VERSIONS, identity};
 use lightseal_dtls::ProtocolVersion;
 use program::{
-    KEY, Running, TempDir, application, echo, eventually, fails, keygen, lightseal, start_with,
-    statistics,
+    KEY, Running, TempDir, application, echo, eventually, fails, keygen, lightseal, own_port,
+    start_with, statistics,
 };
 use serde_json::Value;
-use std::net::UdpSocket;
 
 /// What a server proxy with stored associations needs.
 pub(crate) struct Place {
@@ -28,9 +27,7 @@ impl Place {
         let keys = dir.file("keys.psk", &lines);
         let made = lightseal(&["proxy", "state-key", &dir.path("state.key")]).output().unwrap();
         assert!(made.status.success(), "{made:?}");
-        // A port that is free, and stays the proxy's own through restarts.
-        let free = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let listen = free.local_addr().unwrap().to_string();
+        let listen = format!("127.0.0.1:{}", own_port());
         Self { dir, keys, listen, store: None }
     }
 

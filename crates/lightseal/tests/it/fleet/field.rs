@@ -2,10 +2,9 @@
 
 use super::routes::Routes;
 use crate::dtls_clients::{Service, identity};
-use crate::program::{KEY, Running, TempDir, lightseal, statistics};
+use crate::program::{KEY, Running, TempDir, lightseal, own_port, statistics};
 use serde_json::Value;
 use std::io::Write;
-use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use testkit::postgres::Postgres;
@@ -60,9 +59,7 @@ impl Field {
         let store = store.to_owned();
         let mut field = Self { database, service, routes, nodes, dir, keys, store, most };
         for number in NODES {
-            let free = UdpSocket::bind("127.0.0.1:0").unwrap();
-            let listen = free.local_addr().unwrap().to_string();
-            drop(free);
+            let listen = format!("127.0.0.1:{}", own_port());
             let node = field.start(number, &listen);
             field.nodes.push(node);
         }

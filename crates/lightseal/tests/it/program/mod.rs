@@ -1,6 +1,7 @@
 //! Runs the program under test.
 #![allow(dead_code, reason = "not every test binary uses everything")]
 
+pub(crate) use testkit::ports::own_port;
 pub(crate) use testkit::program::TempDir;
 
 use serde_json::Value;
