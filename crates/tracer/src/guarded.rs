@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
-/// Length of a page in bytes, which is always the same on this processor.
-const PAGE: usize = 4096;
+/// A whole number of pages, in bytes: one page of x86-64, and the longest page of aarch64.
+const PAGE: usize = if cfg!(target_arch = "x86_64") { 4096 } else { 65_536 };
 
 /// Some accessible pages between two inaccessible ones.
 pub struct Guarded {

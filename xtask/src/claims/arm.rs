@@ -136,7 +136,7 @@ fn plugin() -> Result<PathBuf, Failure> {
         if !succeeds(command("cc", &["--version"])) {
             return Err("a C compiler is not installed (package gcc)".into());
         }
-        let source = workspace().join("xtask/src/claims/steps.c");
+        let source = workspace().join("crates/tracer/src/steps.c");
         let plugin = target_dir().join("steps.so");
         let mut cc = command("cc", &["-shared", "-fPIC", "-fvisibility=hidden", "-O2", "-o"]);
         run(cc.arg(&plugin).arg(source))?;

@@ -1,6 +1,6 @@
 //! No kernel accesses a byte outside of its arguments: messages, states and blocks lie at the edges
 //! of memory whose neighbouring pages are inaccessible.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use cipher::{Block, BlockCipherEncrypt, Key, KeyInit};
 use lightmac::internals::{Half, comparison_kernel};

@@ -6,6 +6,7 @@
 //! on them. This is what "constant time" can mean without a clock: no secret determines a branch,
 //! an address or a division. Unlike a timing measurement, it gives the same result in each run.
 
+use crate::alike::Alike;
 use crate::instruction::Place;
 use nix::libc::user_regs_struct;
 use nix::sys::ptrace;
@@ -25,15 +26,6 @@ const MOST_INSTRUCTIONS: u64 = 5_000_000;
 const BREAKPOINT: u8 = 0xcc;
 /// The signal by which a process ends itself if it may not be traced.
 const REFUSED: Signal = Signal::SIGUSR1;
-
-/// Counts of what was compared and found equal.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Alike {
-    /// Number of instructions that each process executed.
-    pub instructions: u64,
-    /// Number of memory addresses that each process used.
-    pub addresses: u64,
-}
 
 /// The first instruction that reveals a secret.
 #[derive(Debug)]
@@ -92,35 +84,6 @@ pub fn compare<T, R>(
         forked.push(Forked::new(&secret, &prepare, &operation));
     }
     Comparison::new(forked.iter().map(Child::new).collect()).run()
-}
-
-/// Byte strings with little in common, so that shortcuts for zeros are detected as well.
-pub fn secrets(length: usize) -> [Vec<u8>; 2] {
-    let mut state = 1u64;
-    let mut next = || {
-        // Knuth's generator for MMIX.
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    [vec![0; length], (0..length).map(|_| next()).collect()]
-}
-
-/// Asserts that `operation` executes the same instructions with the same addresses, whichever
-/// secret `prepare` got.
-pub fn alike<T, R>(
-    name: &str,
-    secrets: &[Vec<u8>],
-    prepare: impl Fn(&[u8]) -> T,
-    operation: impl Fn(&mut T) -> R,
-) {
-    match compare(secrets, prepare, operation) {
-        Ok(alike) => println!(
-            "{name}: {} instructions with {} memory addresses alike",
-            alike.instructions, alike.addresses
-        ),
-        Err(leak) => panic!("{name}: {leak}"),
-    }
 }
 
 /// The traced part begins when this function is entered.
