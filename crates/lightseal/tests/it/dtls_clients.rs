@@ -112,6 +112,7 @@ impl Client {
     }
 
     /// A client that sends from this address.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "its tests are for Linux"))]
     pub(crate) fn at(host: Ipv4Addr, number: u64, server: SocketAddr) -> Self {
         let config = psk_config(number, ProtocolVersion::Dtls13);
         Self::with_config(number, host, server, config)
