@@ -42,7 +42,8 @@ pub(super) fn claims() -> Vec<Claim> {
         .claim("lightmac-arm-soft-batch", AtMost(1.15), Seconds(5))
         .by(|| over_bulk("batch", &[64]));
     let present = format!(
-        "Instructions a byte of LightMAC over PRESENT-80 on aarch64, s = 16, a message of 2 KiB, \
+        "Instructions a byte of LightMAC over PRESENT-80 on aarch64 with the SHA3 extension, \
+         s = 16, a message of 2 KiB, \
          {COUNTED}"
     )
     .claim("lightmac-arm-present", AtMost(20.0), Seconds(2))
