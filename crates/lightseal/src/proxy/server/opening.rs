@@ -64,6 +64,10 @@ impl ServerHost {
         };
         let header = association.header(&self.options, self.listen);
         let service = Service::new((to, socket), header, handle, &self.services, &self.common)?;
+        // From here on the port is left when the service is dropped.
+        if let Some(local) = service.local_addr() {
+            self.common.ports().taken(local.port(), association.proved_identity());
+        }
         let service = association.service.insert(service);
         for payload in association.early.drain(..) {
             let parts = [&service.header[..], &payload];
@@ -91,6 +95,29 @@ fn connect_from_rested(
         // The system chooses another one each time.
         socket = socket::connect_from(&[], to)?;
     }
-    common.ports().taken(socket.local_addr()?.port(), identity);
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::limits::Limits;
+    use lightseal_net::clock::Clock;
+
+    #[test]
+    fn a_port_that_was_left_goes_to_the_same_identity_alone() {
+        let common = Common::new(Clock::start(), Limits::default(), 1, None);
+        let to = SocketAddr::from(([127, 0, 0, 1], 9));
+        let port = |identity: Option<&str>, wanted: u16| {
+            let socket = connect_from_rested(&common, &[wanted], to, identity).unwrap();
+            socket.local_addr().unwrap().port()
+        };
+        let wanted = testkit::ports::own_port();
+        assert_eq!(port(Some("a"), wanted), wanted);
+        common.ports().taken(wanted, Some("a"));
+        common.ports().left(common.clock.now(), wanted);
+        assert_ne!(port(Some("b"), wanted), wanted);
+        assert_ne!(port(None, wanted), wanted);
+        assert_eq!(port(Some("a"), wanted), wanted);
+    }
 }
