@@ -272,6 +272,10 @@ pub const LEAST_PATIENCE: Duration = Duration::from_millis(300);
 /// tenths longer than the one before. All of them take 2.6 s: with the time until an answer counts
 /// as missing, and the new handshake, that is well below 5 s.
 pub const LEAST_PROBE_GAP: Duration = Duration::from_millis(200);
+/// The time since the first unanswered probe, divided by the interval until the next probe to a peer
+/// that is considered dead: its return is noticed before its absence has become an eighth longer. The
+/// interval reaches half a minute after some 40 probes.
+pub const ABSENCE_PER_GAP: u32 = 8;
 /// The shortest interval between two rounds of probes that hints cause.
 pub const LEAST_HINT_PAUSE: Duration = Duration::from_secs(1);
 /// The longest interval between two rounds of probes that hints cause, reached when hints have

@@ -10,7 +10,7 @@ use crate::tuning::{
     DEADLINES_WITHOUT_ACK, MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR,
 };
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{DecodeError, Reader, Writer};
+use lightseal_core::{DecodeError, Instant, Reader, Writer};
 
 /// Shows that the server has our Finished although no ACK of it comes.
 #[derive(Debug, Default)]
@@ -101,8 +101,10 @@ impl Connection {
     }
 
     fn retransmit(&mut self) {
+        let mut hurried = false;
         // A DTLS 1.3 server sends an alert for each retransmission, a DTLS 1.2 server only once.
         if let Stage::Handshake(handshake) = &mut self.stage {
+            hurried = core::mem::take(&mut handshake.hurried);
             let hint = match handshake.state.version() {
                 Some(ProtocolVersion::Dtls13) => handshake.alert_hint.take(),
                 _ => handshake.alert_hint,
@@ -121,7 +123,9 @@ impl Connection {
             return;
         }
         self.stats.sent(|sent| sent.retransmissions += 1);
-        self.back_off();
+        if !hurried {
+            self.back_off();
+        }
         self.channel.flight.resend();
     }
 
@@ -145,10 +149,14 @@ impl Connection {
         }
     }
 
+    /// The time from which events other than the timer may cause a retransmission of the flight.
+    pub(super) fn flight_allowed_from(&self) -> Instant {
+        self.retransmission.flight_allowed_from(self.settings().initial_timeout)
+    }
+
     /// Whether an event other than the timer may cause a retransmission of the flight.
     pub(super) fn may_repeat_flight(&self) -> bool {
-        let initial = self.settings().initial_timeout;
-        self.now >= self.retransmission.flight_allowed_from(initial)
+        self.now >= self.flight_allowed_from()
     }
 
     fn back_off(&mut self) {

@@ -12,10 +12,13 @@
 //! on: what to do about a dead peer is up to the host.
 
 use super::receive::Arrival;
+use super::stage::Stage;
 use super::{Connection, Ending, Notice};
 use crate::parts;
 use crate::timer::{RoundTrips, Timer};
-use crate::tuning::{LEAST_HINT_PAUSE, LEAST_PATIENCE, LEAST_PROBE_GAP, MOST_HINT_PAUSE, PROBES};
+use crate::tuning::{
+    ABSENCE_PER_GAP, LEAST_HINT_PAUSE, LEAST_PATIENCE, LEAST_PROBE_GAP, MOST_HINT_PAUSE, PROBES,
+};
 use core::time::Duration;
 use lightseal_core::Instant;
 
@@ -118,12 +121,15 @@ impl Liveness {
     /// is the time that an answer may take on the path.
     fn gap(&self, path: Duration) -> Duration {
         let mut gap = LEAST_PROBE_GAP.max(path / 4);
-        for _ in 1..self.probes.min(PROBES) {
+        if self.probes > PROBES {
+            // The peer is considered dead: the probes that look for its return become ever rarer.
+            let absence = self.asked_at.saturating_since(self.round_at);
+            return gap.max(absence / ABSENCE_PER_GAP).min(self.watch.interval.max(gap));
+        }
+        for _ in 1..self.probes {
             gap += gap * 3 / 10;
         }
-        // The peer is considered dead: the probes that look for its return become ever rarer.
-        gap.saturating_mul(1 << self.probes.saturating_sub(PROBES).min(16))
-            .min(self.watch.interval.max(gap))
+        gap
     }
 
     /// When the next probe is due. `path` is the time that an answer may take on the path.
@@ -218,18 +224,21 @@ impl Connection {
     }
 
     /// Retransmits a flight of the handshake before its timer expires, because the peer seems to be
-    /// back; not more often than duplicates of the peer's flights would cause it.
-    pub fn hurry(&mut self, now: Instant) {
+    /// back: at once, or as soon as a duplicate of the peer's flight could cause it. Returns the
+    /// time at which the flight leaves; `None` if no flight waits for its timer.
+    pub fn hurry(&mut self, now: Instant) -> Option<Instant> {
         self.now = self.now.max(now);
-        let ready = self.may_repeat_flight();
+        let from = self.flight_allowed_from();
         let waits = self.ending == Ending::Open
-            && !self.is_established()
-            && self.timers.is_set(Timer::Retransmit);
-        if ready && waits && !self.channel.flight.is_done() {
-            self.stats.sent(|sent| sent.retransmissions += 1);
-            self.channel.flight.resend();
-            self.retransmission.sent(self.now);
+            && self.timers.is_set(Timer::Retransmit)
+            && !self.channel.flight.is_done();
+        let Stage::Handshake(handshake) = &mut self.stage else { return None };
+        if !waits {
+            return None;
         }
+        handshake.hurried = true;
+        self.timers.set_at_most(Timer::Retransmit, self.now.max(from));
+        Some(self.timers.deadline(Timer::Retransmit))
     }
 
     /// The handshake is complete.

@@ -29,6 +29,9 @@ pub(super) struct Handshake {
     pub(super) alert_hint: Option<AlertDescription>,
     /// How many retransmissions in a row were answered with an alert.
     pub(super) refusals: u8,
+    /// Whether [`Connection::hurry`](super::Connection::hurry) has set the timer of the flight, so
+    /// that its expiry does not double the timeout.
+    pub(super) hurried: bool,
     /// Payloads of DTLS 1.2 that arrived before the peer's Finished.
     pub(super) waiting: Vec<Slot>,
     /// The number of DTLS 1.2 records under the handshake's keys that failed authentication.
@@ -44,6 +47,7 @@ impl Stage {
             state,
             alert_hint: None,
             refusals: 0,
+            hurried: false,
             waiting: Vec::new(),
             wrong_keys: 0,
             looks_up_client: false,

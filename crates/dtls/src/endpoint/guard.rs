@@ -82,8 +82,8 @@ impl ConnectionMut<'_> {
     }
 
     /// Calls [`Connection::hurry`].
-    pub fn hurry(&mut self, now: Instant) {
-        self.connection().hurry(now);
+    pub fn hurry(&mut self, now: Instant) -> Option<Instant> {
+        self.connection().hurry(now)
     }
 
     /// Calls [`Connection::presume_path_mtu`].

@@ -297,3 +297,66 @@ fn a_hint_from_another_address_is_ignored_also_behind_a_connection_id() {
     let stats = pair.client.stats();
     assert_eq!((stats.received.hints, stats.sent.probes), (1, 1));
 }
+
+#[test]
+fn the_return_of_a_silent_server_is_noticed_before_an_eighth_of_its_absence_has_passed() {
+    let scenario = Scenario { every: Duration::from_secs(1), ..TWICE_A_SECOND };
+    for away in [3, 4, 7, 20, 60, 120, 200].map(Duration::from_secs) {
+        let mut pair = scenario.pair(Configs::new(), 21);
+        let rule = std::mem::replace(&mut pair.rule, Box::new(|_, _, _| Vec::new()));
+        let died = pair.now;
+        pair.client.suspect(died);
+        pair.run_for(away);
+        assert!(pair.client.peer_is_silent());
+        pair.rule = rule;
+        let until = died + away + (away / 8).max(Duration::from_millis(200)) + 3 * PATH;
+        pair.run_for(until - pair.now);
+        assert!(!pair.client.peer_is_silent(), "{away:?}");
+    }
+}
+
+#[test]
+fn probes_that_look_for_a_dead_server_become_as_rare_as_keepalives() {
+    let mut pair = TWICE_A_SECOND.pair(Configs::new(), 22);
+    pair.rule = Box::new(|_, _, _| Vec::new());
+    let died = pair.now;
+    pair.client.suspect(died);
+    let mut times = Vec::new();
+    for _ in 0..48 {
+        let before = pair.client.stats().sent.probes;
+        while pair.client.stats().sent.probes == before {
+            pair.run_for(Duration::from_millis(10));
+        }
+        times.push(pair.now - died);
+    }
+    let gaps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let precision = Duration::from_millis(10);
+    assert!(gaps[..38].iter().all(|gap| *gap < INTERVAL - precision), "{gaps:?}");
+    assert!(gaps[46..].iter().all(|gap| *gap >= INTERVAL - precision), "{gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap <= INTERVAL + precision), "{gaps:?}");
+}
+
+/// The times at which the client of a server that is away sends its ClientHello, in milliseconds.
+/// The client is hurried at `hurried`, if it is given, and returns when the ClientHello leaves then.
+fn hellos(millis: u64, hurried: Option<u64>) -> (Vec<u64>, Option<u64>) {
+    let mut pair = Configs::new().pair(23).with_rule(|_, _, _| Vec::new());
+    let (begin, mut times, mut leaves_at) = (pair.now, Vec::new(), None);
+    for at in 0..millis {
+        let before = pair.log.len();
+        pair.run_for(begin + Duration::from_millis(at) - pair.now);
+        if hurried == Some(at) {
+            leaves_at = pair.client.hurry(pair.now);
+            pair.run_for(Duration::ZERO);
+        }
+        times.extend(pair.log[before..].iter().map(|_| at));
+    }
+    (times, leaves_at.map(|at| (at - begin).as_micros().div_ceil(1_000) as u64))
+}
+
+#[test]
+fn a_hurried_hello_leaves_as_soon_as_a_repetition_may_and_doubles_no_timeout() {
+    assert_eq!(hellos(8_000, None), (vec![0, 1_000, 3_000, 7_000], None));
+    // A third of the timeout must have passed, which is a second at first.
+    assert_eq!(hellos(5_000, Some(100)), (vec![0, 334, 1_334, 3_334], Some(334)));
+    assert_eq!(hellos(5_000, Some(1_600)), (vec![0, 1_000, 1_600, 3_600], Some(1_600)));
+}

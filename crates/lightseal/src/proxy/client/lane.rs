@@ -189,6 +189,9 @@ pub(super) struct LaneHost {
     /// Whether a hint or an ICMP error came, and when the last one was heeded.
     hinted: bool,
     hinted_at: Option<Instant>,
+    /// Whether a hint was among them. A hint says that the server is there, and an ICMP error that it
+    /// is not.
+    is_back: bool,
     /// The number of flows whose handshake is not complete.
     handshakes: usize,
     /// The number of flows whose server is silent.
@@ -206,6 +209,7 @@ impl LaneHost {
             touched: Vec::new(),
             hinted: false,
             hinted_at: None,
+            is_back: false,
             handshakes: 0,
             silent: 0,
         }
@@ -247,6 +251,7 @@ impl LaneHost {
             return false;
         }
         self.hinted = false;
+        let is_back = std::mem::take(&mut self.is_back);
         let before = self.hinted_at.replace(now).unwrap_or(Instant::ZERO);
         let sent = self.flows.iter().map(|(handle, flow)| (flow.sent_at, *handle));
         let mut senders: Vec<_> = sent.filter(|(at, _)| *at >= before).collect();
@@ -256,7 +261,7 @@ impl LaneHost {
                 connection.suspect(now);
             }
         }
-        if self.silent > 0 {
+        if is_back && self.silent > 0 {
             self.flows.values_mut().for_each(|flow| flow.hinted |= flow.silent);
             self.shared.attention.call();
         }
@@ -319,7 +324,9 @@ impl LaneHost {
 
 impl EngineHost<Endpoint> for LaneHost {
     fn diverts(&mut self, _: Instant, _: AddressPair, datagram: &mut [u8]) -> bool {
-        self.hinted |= datagram.first() == Some(&ContentType::UNKNOWN_ASSOCIATION.0);
+        if datagram.first() == Some(&ContentType::UNKNOWN_ASSOCIATION.0) {
+            (self.hinted, self.is_back) = (true, true);
+        }
         false
     }
 
@@ -450,5 +457,41 @@ impl EngineHost<Endpoint> for LaneHost {
 
     fn is_finished(&self, _: &Endpoint) -> bool {
         self.flows.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lightseal_core::Random;
+    use lightseal_dtls::{ClientConfig, Psk};
+    use std::net::Ipv4Addr;
+    use tokio::net::UdpSocket;
+
+    const HINT: [u8; 13] = [0xe3, 0xfe, 0xfd, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
+
+    #[tokio::test]
+    async fn a_hint_says_that_a_silent_server_is_back_and_an_icmp_error_does_not() {
+        let local = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let server = local.local_addr().unwrap();
+        let local = Arc::new(AddressedSocket::new(local));
+        let shared = Arc::new(Shared::new(local, Arc::new(Destination::at(server)), None));
+        let mut host = LaneHost::new(shared, server, 1);
+        let config = Arc::new(ClientConfig::new(Psk::external(b"sensor", &[7; 32]).unwrap()));
+        let rng = Random::insecure(1);
+        let mut endpoint = Endpoint::client(config.settings().clone(), rng).unwrap();
+        let now = Instant::from_micros(1);
+        let handle = endpoint.connect(now, Arc::clone(&config), server).unwrap();
+        let mut flow = FlowHost::new(AddressPair::to(server), config, now);
+        flow.silent = true;
+        host.insert(handle, flow);
+        host.silent = 1;
+
+        host.unreachable(now, &mut endpoint);
+        assert!(host.drained(now, &mut endpoint) && !host.flows[&handle].hinted);
+        // A hint that comes too soon after the ICMP error counts later.
+        host.diverts(now, AddressPair::to(server), &mut HINT.clone());
+        assert!(!host.drained(now, &mut endpoint) && !host.flows[&handle].hinted);
+        assert!(host.drained(now + HINT_GAP, &mut endpoint) && host.flows[&handle].hinted);
     }
 }

@@ -32,23 +32,28 @@ struct Successor {
     /// The flow; `None` once it has ended.
     flow: Option<Flow>,
     began_at: Instant,
-    /// When a hint last had the ClientHello sent again.
+    /// A hint came upon which no ClientHello was sent yet.
+    hinted: bool,
+    /// When a ClientHello upon a hint last left.
     hurried_at: Option<Instant>,
 }
 
 impl Successor {
     const fn new(now: Instant) -> Self {
-        Self { flow: None, began_at: now, hurried_at: None }
+        Self { flow: None, began_at: now, hinted: false, hurried_at: None }
     }
 
-    /// Whether the ClientHello is to be sent again upon a hint.
-    fn hurries(&mut self, now: Instant) -> bool {
-        let hurries = now >= self.began_at + HURRY
+    /// Calls `hurry`, which sends the ClientHello again and returns when it leaves, if a hint waits
+    /// for that. The hint continues to wait if it is too soon or no ClientHello leaves.
+    fn heed_hint(&mut self, now: Instant, hurry: impl FnOnce() -> Option<Instant>) {
+        let ready = now >= self.began_at + HURRY
             && self.hurried_at.is_none_or(|last| now >= last + HURRY_GAP);
-        if hurries {
-            self.hurried_at = Some(now);
+        if self.hinted
+            && ready
+            && let Some(leaves_at) = hurry()
+        {
+            (self.hinted, self.hurried_at) = (false, Some(leaves_at));
         }
-        hurries
     }
 }
 
@@ -91,12 +96,11 @@ impl Successors {
                 Action::Nothing
             }
             (Some(false), true) => {
-                if hinted
-                    && successor.hurries(now)
-                    && let Some(flow) = &successor.flow
-                {
-                    flow.call(|connection, _, now| connection.hurry(now));
-                }
+                successor.hinted |= hinted;
+                let flow = successor.flow.clone();
+                successor.heed_hint(now, || {
+                    flow?.call(|connection, _, now| connection.hurry(now)).flatten()
+                });
                 Action::Nothing
             }
             (None, true) => {
@@ -165,12 +169,39 @@ mod tests {
     const NOW: Instant = Instant::from_micros(1);
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
     #[test]
     fn hints_have_a_client_hello_sent_again_once_a_second() {
         let mut successor = Successor::new(NOW);
-        let times = (0..10_000).map(|millis| NOW + Duration::from_millis(millis));
-        let hurried: Vec<_> = times.filter(|now| successor.hurries(*now)).collect();
+        let mut left = Vec::new();
+        for now in (0..10_000).map(|at| NOW + millis(at)) {
+            successor.hinted = true;
+            successor.heed_hint(now, || {
+                left.push(now);
+                Some(now)
+            });
+        }
         let expected: Vec<_> = (1..10).map(|seconds| NOW + seconds * SECOND).collect();
-        assert_eq!(hurried, expected);
+        assert_eq!(left, expected);
+    }
+
+    #[test]
+    fn a_hint_waits_until_a_client_hello_can_leave() {
+        let mut successor = Successor::new(NOW);
+        successor.hinted = true;
+        successor.heed_hint(NOW + millis(999), || unreachable!("the timer was not first"));
+        successor.heed_hint(NOW + SECOND, || None);
+        assert!(successor.hinted && successor.hurried_at.is_none(), "nothing has left");
+        // The engine sends it somewhat later.
+        successor.heed_hint(NOW + SECOND, || Some(NOW + millis(1_300)));
+        assert!(!successor.hinted, "one hint, one ClientHello");
+        successor.heed_hint(NOW + 5 * SECOND, || unreachable!("no hint came"));
+        successor.hinted = true;
+        successor.heed_hint(NOW + millis(2_299), || unreachable!("a second has not passed"));
+        successor.heed_hint(NOW + millis(2_300), || Some(NOW + millis(2_300)));
+        assert_eq!(successor.hurried_at, Some(NOW + millis(2_300)));
     }
 }
