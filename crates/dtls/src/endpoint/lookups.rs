@@ -71,6 +71,12 @@ impl Endpoint {
     /// that answered [`Signing::Later`](crate::crypto::Signing::Later). Handshakes whose answer is
     /// still not known wait on.
     pub fn lookups_answered(&mut self, now: Instant) {
+        self.lookups_answered_for(now, |_| {});
+    }
+
+    /// As [`lookups_answered`](Self::lookups_answered). `asks_for` is called with the address of each
+    /// client before the stores are asked for it, which learn nothing of addresses themselves.
+    pub fn lookups_answered_for(&mut self, now: Instant, asks_for: impl Fn(SocketAddr)) {
         self.now = self.now.max(now);
         for Waiting { from, local, hello, fingerprint } in core::mem::take(&mut self.lookups.hellos)
         {
@@ -83,12 +89,14 @@ impl Endpoint {
                 continue;
             }
             self.local = local;
+            asks_for(from);
             self.greet(from, &hello, fingerprint, Admission::Open);
         }
         for handle in core::mem::take(&mut self.lookups.associations) {
             let Some(entry) = self.entries.get_mut(&handle) else { continue };
             if entry.connection.awake().is_some_and(Connection::awaits_answer) {
                 let connection = entry.connection.wake();
+                asks_for(connection.peer());
                 connection.lookups_answered(now);
                 // The client's Finished may have arrived before.
                 if connection.negotiated().is_some() {

@@ -106,6 +106,18 @@ fn a_flood_from_one_network_displaces_no_client_of_another_one() {
     assert!(peers.contains(&stranger(8)) && peers.contains(&stranger(70)));
 }
 
+#[test]
+fn whose_client_the_store_is_asked_for_is_told_before() {
+    for version in [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12] {
+        let (mut pair, ..) = remote(version);
+        pair.run_for(Duration::from_millis(500));
+        let asked = Mutex::new(Vec::new());
+        let asks_for = |client| asked.lock().unwrap().push(client);
+        pair.server.lookups_answered_for(pair.now, asks_for);
+        assert_eq!(asked.into_inner().unwrap(), [client_address()], "{version}");
+    }
+}
+
 /// Clients at `count` addresses send their hellos, with a cookie.
 fn greet_from_many(pair: &mut Pair<'_>, count: u16) {
     let config = Configs::new().client.config();

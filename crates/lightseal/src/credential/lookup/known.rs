@@ -8,8 +8,9 @@
 use super::args::WhenUnavailable;
 use super::expiring::Expiring;
 use super::source::{Changed, Entry, EntryCheck, PeerIdentity};
+use super::waiting::{Queue, Waiting};
 use lightseal_dtls::{Handle, Identity};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
@@ -29,9 +30,6 @@ const KEEP_UNKNOWN: Duration = Duration::from_secs(5);
 
 /// The most identities without a key that are remembered.
 const MOST_UNKNOWN: usize = 4096;
-
-/// The most identities that wait for their look-up.
-const MOST_WAITING: usize = 1024;
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,19 +80,11 @@ pub(super) enum Told {
 pub(super) enum Asker {
     /// A client whose message has just arrived.
     Arriving,
-    /// A client whose message has a place in the engine since it was asked for before. One network
-    /// cannot take these places from the others.
-    Waiting,
+    /// A client of this network whose message has a place in the engine since it was asked for before.
+    /// One network cannot take these places from the others.
+    Waiting(u128),
     /// A stored association, for which no client waits.
     Stored,
-}
-
-/// The queue in which an identity waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Queue {
-    Known,
-    Again,
-    New,
 }
 
 /// What is known of identities.
@@ -104,16 +94,7 @@ pub(super) struct Known {
     in_use: HashMap<PeerIdentity, InUse>,
     idle: Expiring<Entry>,
     unknown: Expiring<()>,
-    /// Identities that wait for their look-up. Identities that were known before come first, so that a
-    /// flood of invented ones does not keep devices away that were here before.
-    known_waiting: VecDeque<PeerIdentity>,
-    /// Identities of clients for which the engine has asked again, in its order. They come before new
-    /// ones, which a single stranger can send in any number.
-    again_waiting: VecDeque<PeerIdentity>,
-    new_waiting: VecDeque<PeerIdentity>,
-    /// The queue of each identity that waits. What an identity has left behind in another queue does
-    /// not count.
-    is_waiting: HashMap<PeerIdentity, Queue>,
+    waiting: Waiting,
     /// Identities of stored associations, which wait for no one.
     stored: BTreeSet<PeerIdentity>,
     /// Identities about which the finder asks the source now, and whether something has changed about
@@ -136,10 +117,7 @@ impl Known {
             in_use: HashMap::new(),
             idle: Expiring::new(MOST_IDLE, KEEP),
             unknown: Expiring::new(MOST_UNKNOWN, KEEP_UNKNOWN),
-            known_waiting: VecDeque::new(),
-            again_waiting: VecDeque::new(),
-            new_waiting: VecDeque::new(),
-            is_waiting: HashMap::new(),
+            waiting: Waiting::default(),
             stored: BTreeSet::new(),
             in_flight: HashMap::new(),
             owed: BTreeSet::new(),
@@ -152,7 +130,7 @@ impl Known {
 
     /// The numbers of keys in use, of idle ones, and of identities that wait.
     pub(super) fn sizes(&self) -> [u64; 3] {
-        [self.in_use.len(), self.idle.len(), self.is_waiting.len()].map(|len| len as u64)
+        [self.in_use.len(), self.idle.len(), self.waiting.len()].map(|len| len as u64)
     }
 
     /// Whether no association can begin, because the source does not answer.
@@ -199,59 +177,35 @@ impl Known {
     }
 
     fn wait(&mut self, identity: &Identity, was_known: bool, asker: Asker) {
-        let (queue, places) = match asker {
+        let queue = match asker {
             Asker::Stored => {
                 self.stored.insert(identity.clone().into());
                 return;
             }
-            _ if was_known => (Queue::Known, &mut self.known_waiting),
-            Asker::Waiting => (Queue::Again, &mut self.again_waiting),
-            Asker::Arriving => (Queue::New, &mut self.new_waiting),
+            _ if was_known => Queue::Known,
+            Asker::Waiting(network) => Queue::Again(network),
+            Asker::Arriving => Queue::New,
         };
-        let moves_up = |waits_in: &Queue| *waits_in == Queue::New && queue == Queue::Again;
-        let has_place = self.is_waiting.get(identity).is_some_and(|waits_in| !moves_up(waits_in));
-        if has_place || self.in_flight.contains_key(identity) {
-            return;
-        }
-        if places.len() >= MOST_WAITING {
+        if !self.in_flight.contains_key(identity) && !self.waiting.wait(identity, queue) {
             self.counts.overflows += 1;
-            return;
-        }
-        let identity: PeerIdentity = identity.clone().into();
-        places.push_back(PeerIdentity::clone(&identity));
-        self.is_waiting.insert(identity, queue);
-    }
-
-    /// The engine is about to ask again for all clients that wait there. Whoever does not wait any more
-    /// loses the place.
-    pub(super) fn asked_again(&mut self) {
-        for identity in std::mem::take(&mut self.again_waiting) {
-            if self.is_waiting.get(&identity) == Some(&Queue::Again) {
-                self.is_waiting.remove(&identity);
-            }
         }
     }
 
-    /// The identity of a client whose turn it is.
-    fn next_waiting(&mut self) -> Option<PeerIdentity> {
-        for (queue, places) in [
-            (Queue::Known, &mut self.known_waiting),
-            (Queue::Again, &mut self.again_waiting),
-            (Queue::New, &mut self.new_waiting),
-        ] {
-            while let Some(identity) = places.pop_front() {
-                if self.is_waiting.get(&identity) == Some(&queue) {
-                    self.is_waiting.remove(&identity);
-                    return Some(identity);
-                }
-            }
-        }
-        None
+    /// The engines are about to ask again for all clients that wait there. Returns what
+    /// [`asked_again`](Self::asked_again) is to be told.
+    pub(super) fn asks_again(&mut self) -> u64 {
+        self.waiting.begin_round()
+    }
+
+    /// The engines have asked again since this round began. Whoever does not wait any more loses the
+    /// place.
+    pub(super) fn asked_again(&mut self, round: u64) {
+        self.waiting.end_round(round);
     }
 
     /// Whether a client waits for a look-up.
     pub(super) fn has_waiting(&self) -> bool {
-        !self.is_waiting.is_empty()
+        !self.waiting.is_empty()
     }
 
     /// Whether the look-up of a stored association's key is under way or waits.
@@ -264,7 +218,7 @@ impl Known {
     pub(super) fn take_waiting(&mut self, room: usize, most: usize) -> (Vec<PeerIdentity>, usize) {
         let mut taken = Vec::new();
         while taken.len() < room.min(most)
-            && let Some(identity) = self.next_waiting()
+            && let Some(identity) = self.waiting.next()
         {
             taken.push(identity);
         }
@@ -649,7 +603,7 @@ pub(super) mod tests {
         for n in 0..100_000 {
             assert_eq!(told(&mut known, later, &format!("invented-{n}")), None);
         }
-        assert_eq!(known.counts.overflows, 100_000 - MOST_WAITING as u64);
+        assert_eq!(known.counts.overflows, 100_000 - 1024);
         assert_eq!(told(&mut known, later, "device"), None);
         assert_eq!(told(&mut known, later, "device"), None, "it waits once");
         let (first, _) = known.take_waiting(3, 1000);
@@ -670,11 +624,12 @@ pub(super) mod tests {
         }
         assert_eq!(told(&mut known, now, "device"), None);
         let asks_again = |known: &mut Known, identities: &[&str]| {
-            known.asked_again();
+            let round = known.asks_again();
             for identity in identities {
-                let told = known.look_up(now, &id(identity), Asker::Waiting);
+                let told = known.look_up(now, &id(identity), Asker::Waiting(1));
                 assert!(matches!(told, Told::Later));
             }
+            known.asked_again(round);
         };
         // A stranger may have many places in the engine, and others in the next round.
         asks_again(&mut known, &["invented-4000", "device"]);
@@ -686,6 +641,6 @@ pub(super) mod tests {
         let (taken, _) = known.take_waiting(8, 1000);
         let expected = (1..10).filter(|n| *n != 7).map(|n| id(&format!("invented-{n}")));
         assert_eq!(taken, expected.collect::<Vec<_>>());
-        assert_eq!(known.sizes(), [0, 0, MOST_WAITING as u64 - 10]);
+        assert_eq!(known.sizes(), [0, 0, 1024 - 10]);
     }
 }

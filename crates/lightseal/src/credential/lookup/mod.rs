@@ -32,6 +32,7 @@ pub(crate) mod report;
 mod source;
 mod table;
 mod threads;
+mod waiting;
 #[cfg_attr(not(target_os = "linux"), path = "no_watch.rs")]
 mod watch;
 

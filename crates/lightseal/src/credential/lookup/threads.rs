@@ -35,15 +35,16 @@ const HALVE_TIME: Duration = Duration::from_secs(1);
 thread_local! {
     /// Whether this thread's engine looks up what a stored association needs, which no client waits for.
     pub(super) static RESTORES: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread's engine asks again for clients that have waited.
-    static ASKS_AGAIN: Cell<bool> = const { Cell::new(false) };
+    /// The network of the client that has waited for which this thread's engine asks again.
+    static ASKS_FOR: Cell<Option<u128>> = const { Cell::new(None) };
 }
 
 /// Uses keys, and is told of them. Its methods may wait for locks that the engine holds while it looks
 /// keys up.
 pub(crate) trait KeyUser: Send + Sync {
-    /// Look-ups were answered: the engine is to ask again.
-    fn answered(&self);
+    /// Look-ups were answered: the engine is to ask again. `asks_for` is to be called before it asks for
+    /// a client, with the client's network (`proxy::shares::network`).
+    fn answered(&self, asks_for: &dyn Fn(u128));
     /// The keys of these associations were removed or changed.
     fn revoked(&self, handles: &[Handle]);
 }
@@ -101,7 +102,7 @@ impl Shared {
             audience.user = Some(Arc::clone(&user));
             std::mem::take(&mut audience.missed)
         };
-        user.answered();
+        user.answered(&|_| {});
         if !missed.is_empty() {
             user.revoked(&missed);
         }
@@ -113,13 +114,13 @@ impl Shared {
 
     /// Tells the user, without any lock, that the engine is to ask again.
     fn answered(&self) {
-        self.known().asked_again();
         let user = self.audience().user.clone();
+        let round = self.known().asks_again();
         if let Some(user) = user {
-            ASKS_AGAIN.set(true);
-            user.answered();
-            ASKS_AGAIN.set(false);
+            user.answered(&|network| ASKS_FOR.set(Some(network)));
+            ASKS_FOR.set(None);
         }
+        self.known().asked_again(round);
     }
 
     /// Has associations ended whose key was removed or changed.
@@ -209,10 +210,10 @@ impl SourceLookup {
 
     /// What is known of an identity. If it is not known, its look-up begins.
     pub(super) fn look_up(&self, identity: &Identity) -> Told {
-        let asker = match (RESTORES.get(), ASKS_AGAIN.get()) {
+        let asker = match (RESTORES.get(), ASKS_FOR.get()) {
             (true, _) => Asker::Stored,
-            (false, true) => Asker::Waiting,
-            (false, false) => Asker::Arriving,
+            (false, Some(network)) => Asker::Waiting(network),
+            (false, None) => Asker::Arriving,
         };
         let answer = self.shared.known().look_up(Instant::now(), identity, asker);
         if matches!(answer, Told::Later) && asker != Asker::Stored {
@@ -510,6 +511,9 @@ impl Checker {
 }
 
 #[cfg(test)]
+mod two_engines;
+
+#[cfg(test)]
 mod tests {
     use super::super::args::WhenUnavailable;
     use super::super::known::tests::{handles, id, psk};
@@ -601,7 +605,7 @@ mod tests {
         #[derive(Default)]
         struct Listener(Mutex<Vec<Handle>>);
         impl KeyUser for Listener {
-            fn answered(&self) {}
+            fn answered(&self, _: &dyn Fn(u128)) {}
             fn revoked(&self, handles: &[Handle]) {
                 self.0.lock().unwrap().extend_from_slice(handles);
             }

@@ -4,6 +4,7 @@
 use super::host::ServerHost;
 use super::{Outers, ServerProxy};
 use crate::credential::lookup::{KeyUse, KeyUser, Revoked};
+use crate::proxy::shares::network;
 use crate::proxy::state::State;
 use crate::proxy::workers::Workers;
 use lightseal_core::Instant;
@@ -79,10 +80,11 @@ impl ServerHost {
 struct User(Outers);
 
 impl KeyUser for User {
-    fn answered(&self) {
+    fn answered(&self, asks_for: &dyn Fn(u128)) {
         let Some(outers) = self.0.upgrade() else { return };
+        let asks_for = |client| asks_for(network(client));
         for outer in &*outers {
-            outer.call(|endpoint, _, now| endpoint.lookups_answered(now));
+            outer.call(|endpoint, _, now| endpoint.lookups_answered_for(now, asks_for));
         }
     }
 
