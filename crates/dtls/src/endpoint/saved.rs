@@ -13,7 +13,7 @@ use lightseal_core::Instant;
 impl Endpoint {
     /// Restores an association that this endpoint, or another one with the same PSKs, has accepted and
     /// [saved](SavedAssociation). [`Connection::restore`] tells what it does then. It takes a session
-    /// slot. At most [`MOST_RENEWALS`](crate::tuning::MOST_RENEWALS) of the restored associations ask their peers for new keys in a
+    /// slot that is free: no session is evicted for it. At most [`MOST_RENEWALS`](crate::tuning::MOST_RENEWALS) of the restored associations ask their peers for new keys in a
     /// second.
     ///
     /// A PSK is looked up again, so an association whose key was removed or changed is not restored.
@@ -67,7 +67,7 @@ impl Endpoint {
         if taken || ids.is_empty() && self.by_peer.contains(&peer) {
             return Err(RestoreError::InUse);
         }
-        let room = self.room(ClientProof::Complete).ok_or(RestoreError::Full)?;
+        let room = self.room_for_restored().ok_or(RestoreError::Full)?;
         let handle = Handle(self.next_handle);
         self.next_handle += 1;
         self.enter(handle, room, ClientProof::Complete);

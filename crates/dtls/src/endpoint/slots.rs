@@ -136,6 +136,14 @@ impl Endpoint {
         (gives_way && fits(handshakes - 1)).then_some(SlotSource::Of(oldest))
     }
 
+    /// Where a restored association gets its slot; `None` if all are sessions'. It evicts none of them:
+    /// those that were restored before it, or are in use here, are worth as much.
+    pub(super) fn room_for_restored(&mut self) -> Option<SlotSource> {
+        let most = self.config.slots.most;
+        let is_full = most.is_some_and(|most| self.slots.sessions.len() >= most.get());
+        (!is_full).then(|| self.room(ClientProof::Complete)).flatten()
+    }
+
     /// The session that is evicted if a client completes its handshake now.
     fn candidate(&mut self) -> Option<Handle> {
         match self.config.slots.when_full {

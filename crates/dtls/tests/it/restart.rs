@@ -6,10 +6,11 @@ use lightseal_dtls::crypto::CipherSuiteId;
 use lightseal_dtls::tuning::MOST_RENEWALS;
 use lightseal_dtls::{
     Connection, ConnectionIds, Endpoint, Engine, Event, Handle, Marks, ProtocolVersion, Psk,
-    RestoreError, SaveError, SavedAssociation,
+    RestoreError, SaveError, SavedAssociation, SessionSlots, WhenFull,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use testkit::drain;
@@ -407,6 +408,26 @@ fn associations_that_are_taken_over_ask_for_new_keys_one_after_another() {
         let renewed = crowd.epochs.iter().filter(|epoch| **epoch == 0).count();
         assert_eq!(renewed, turns, "messages do not wait for that");
         crowd.pass(turn);
+    }
+}
+
+/// Nor does the newest one, which a host restores first, give way to an older one.
+#[test]
+fn a_restored_association_evicts_no_session() {
+    let idle = WhenFull::EvictIdle(Duration::ZERO);
+    for when_full in [WhenFull::Refuse, WhenFull::EvictOldest, idle] {
+        let crowd = Crowd::new("1.3", 4);
+        let mut configs = configs("1.3");
+        configs.server.settings.write_ahead = true;
+        configs.server.slots = SessionSlots::at_most(NonZeroUsize::new(3).unwrap(), when_full);
+        let mut server = Endpoint::server(configs.server.config(), Random::insecure(91));
+        let newest_first = crowd.stored.values().rev();
+        let restored: Vec<_> =
+            newest_first.map(|saved| server.restore(crowd.now, saved).map(drop)).collect();
+        let full = Err(RestoreError::Full);
+        assert_eq!(restored, [Ok(()), Ok(()), Ok(()), full], "{when_full:?}");
+        assert_eq!((server.open_connections(), server.stats().evicted), (3, 0), "{when_full:?}");
+        assert_eq!(drain(&mut server, |_| {}).payloads().count(), 0, "{when_full:?}");
     }
 }
 
