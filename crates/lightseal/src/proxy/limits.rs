@@ -4,33 +4,24 @@
 //! one host or site can take before it has proved anything but its address, and a limit by identity
 //! what the holder of one key can take from anywhere.
 
+mod rates;
+
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use lightseal_core::Instant;
 use lightseal_dtls::Handle;
+use rates::Rates;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The time for which `--handshakes-per-network` and `--handshakes-per-identity` are given.
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// Most networks or identities whose handshakes are counted one by one at a time. Further ones share
-/// one limit, so that a flood from many networks takes no memory.
-const MOST_COUNTED: usize = 65_536;
-
 /// How long a client's former flow at its address may stay beside a new one that is beyond the limit of
 /// its network. The endpoint asks by then whether the former one is still there.
 const REPLACED_WITHIN: Duration = Duration::from_secs(20);
-
-/// The shortest time between two searches for networks and identities that need not be counted any
-/// more.
-const PURGE: Duration = Duration::from_secs(1);
 
 const HEADING: &str = "Limits";
 
@@ -208,16 +199,31 @@ pub(crate) struct Ledger {
     limits: Limits,
     /// The client of each flow and handshake.
     clients: HashMap<Handle, Client>,
-    /// The numbers of flows and handshakes by address and by network.
-    addresses: HashMap<SocketAddr, usize>,
+    /// The flows and handshakes at each address, and their number in each network.
+    addresses: HashMap<SocketAddr, AtAddress>,
     networks: HashMap<IpAddr, usize>,
     /// The flows of each identity.
     identities: HashMap<Arc<str>, Vec<Handle>>,
-    /// Flows beyond their network's limit at an address that had a flow, and since when. They may replace
-    /// that flow, or come beside it.
+    /// When flows began that are listed in [`AtAddress::beyond`], or were.
     beyond: VecDeque<(Instant, Handle)>,
     begun: Rates<IpAddr>,
     completed: Rates<Arc<str>>,
+}
+
+/// The flows and handshakes at an address.
+#[derive(Debug, Default)]
+struct AtAddress {
+    count: usize,
+    /// Complete flows beyond the limit of the network, oldest first. Each may replace one of the others
+    /// here, or come beside it.
+    beyond: Vec<Handle>,
+}
+
+impl AtAddress {
+    /// Whether a further flow may still replace one of these.
+    const fn may_be_replaced(&self) -> bool {
+        self.beyond.len() < self.count - self.beyond.len()
+    }
 }
 
 #[derive(Debug)]
@@ -274,8 +280,8 @@ impl Ledger {
     /// Whether the network of a client has as many flows as it may.
     fn is_network_full(&self, peer: SocketAddr) -> bool {
         let network = self.limits.network_bits.network(peer);
-        // A client that comes again from its address may replace the flow that it has.
-        let replaces = self.addresses.contains_key(&peer);
+        // A client that comes again from its address may replace a flow that it has, once each.
+        let replaces = self.addresses.get(&peer).is_some_and(AtAddress::may_be_replaced);
         let flows = self.networks.get(&network).copied().unwrap_or(0);
         !replaces && self.limits.flows_per_network.is_some_and(|most| flows >= most)
     }
@@ -294,11 +300,14 @@ impl Ledger {
             && now.saturating_since(since) >= REPLACED_WITHIN
         {
             self.beyond.pop_front();
-            let peer = self.clients.get(&handle).map(|client| client.peer);
-            if let Some(peer) = peer.filter(|peer| self.exceeds_network(*peer)) {
+            let Some(peer) = self.clients.get(&handle).map(|client| client.peer) else { continue };
+            let here = self.addresses.get(&peer);
+            let is_beyond = here.is_some_and(|here| here.beyond.contains(&handle));
+            if is_beyond && self.exceeds_network(peer) {
                 self.ended(handle);
                 return Some((handle, peer));
             }
+            self.take_beyond(handle, peer);
         }
         None
     }
@@ -331,7 +340,17 @@ impl Ledger {
             return Err(Refusal::FlowsOfNetwork);
         }
         self.began(handle, peer);
-        if self.exceeds_network(peer) {
+        if self.exceeds_network(peer)
+            && let Some(here) = self.addresses.get_mut(&peer)
+        {
+            // It counts itself, and replaces another one.
+            here.count -= 1;
+            let replaces = here.may_be_replaced();
+            here.count += 1;
+            if !replaces {
+                return Err(Refusal::FlowsOfNetwork);
+            }
+            here.beyond.push(handle);
             self.beyond.push_back((now, handle));
         }
         let Some(most) = self.limits.flows_per_identity else { return Ok(None) };
@@ -368,14 +387,25 @@ impl Ledger {
     pub(crate) fn moved(&mut self, handle: Handle, to: SocketAddr) {
         if let Some(client) = self.clients.get_mut(&handle) {
             let from = std::mem::replace(&mut client.peer, to);
+            let is_beyond = self.take_beyond(handle, from);
             self.uncount_peer(from);
             self.count_peer(to);
+            if is_beyond && let Some(there) = self.addresses.get_mut(&to) {
+                there.beyond.push(handle);
+            }
         }
     }
 
     /// A flow or handshake has ended.
     pub(crate) fn ended(&mut self, handle: Handle) {
         let Some(client) = self.clients.remove(&handle) else { return };
+        if !self.take_beyond(handle, client.peer)
+            && let Some(here) = self.addresses.get_mut(&client.peer)
+            && !here.beyond.is_empty()
+        {
+            // The oldest flow beyond the limit has its place now.
+            here.beyond.remove(0);
+        }
         self.uncount_peer(client.peer);
         if let Some(identity) = client.identity
             && let Some(flows) = self.identities.get_mut(&identity)
@@ -387,74 +417,31 @@ impl Ledger {
         }
     }
 
+    /// A flow is not beyond its network's limit any more. Returns whether it was.
+    fn take_beyond(&mut self, handle: Handle, peer: SocketAddr) -> bool {
+        let here = self.addresses.get_mut(&peer).map(|here| &mut here.beyond);
+        let found = here.and_then(|of| Some((of.iter().position(|other| *other == handle)?, of)));
+        found.map(|(at, beyond)| beyond.remove(at)).is_some()
+    }
+
     fn count_peer(&mut self, peer: SocketAddr) {
-        *self.addresses.entry(peer).or_default() += 1;
+        self.addresses.entry(peer).or_default().count += 1;
         *self.networks.entry(self.limits.network_bits.network(peer)).or_default() += 1;
     }
 
     fn uncount_peer(&mut self, peer: SocketAddr) {
-        uncount(&mut self.addresses, &peer);
-        uncount(&mut self.networks, &self.limits.network_bits.network(peer));
-    }
-}
-
-fn uncount<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
-    if let Some(count) = counts.get_mut(key) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(key);
+        if let Some(here) = self.addresses.get_mut(&peer) {
+            here.count -= 1;
+            if here.count == 0 {
+                self.addresses.remove(&peer);
+            }
         }
-    }
-}
-
-/// How many events of each key were allowed lately: each key has `most` at once, and gets one back
-/// every `interval` (the generic cell rate algorithm).
-#[derive(Debug)]
-struct Rates<K> {
-    interval: Option<Duration>,
-    /// When a key will have all of its events back. A key that is absent has them.
-    full_at: HashMap<K, Instant>,
-    /// When all the keys for which there is no room, taken together, will have their events back.
-    others_full_at: Instant,
-    purged_at: Option<Instant>,
-}
-
-impl<K> Default for Rates<K> {
-    fn default() -> Self {
-        let full_at = HashMap::new();
-        Self { interval: None, full_at, others_full_at: Instant::ZERO, purged_at: None }
-    }
-}
-
-impl<K: Hash + Eq> Rates<K> {
-    /// At most `most` events of each key in a minute; `None` is unlimited.
-    fn new(most: Option<u32>) -> Self {
-        Self { interval: most.map(|most| MINUTE / most), ..Self::default() }
-    }
-
-    /// Takes one of the key's events, if it has one.
-    fn take(&mut self, now: Instant, key: K) -> bool {
-        let Some(interval) = self.interval else { return true };
-        if self.full_at.len() >= MOST_COUNTED {
-            self.purge(now);
-        }
-        let full_at = match self.full_at.len() < MOST_COUNTED {
-            true => self.full_at.entry(key).or_insert(now),
-            false => self.full_at.get_mut(&key).unwrap_or(&mut self.others_full_at),
-        };
-        let next = (*full_at).max(now) + interval;
-        // Rounding must not take the last of the events away.
-        let allowed = next.saturating_since(now) <= MINUTE;
-        if allowed {
-            *full_at = next;
-        }
-        allowed
-    }
-
-    fn purge(&mut self, now: Instant) {
-        if self.purged_at.is_none_or(|at| now.saturating_since(at) >= PURGE) {
-            self.purged_at = Some(now);
-            self.full_at.retain(|_, full_at| *full_at > now);
+        let network = self.limits.network_bits.network(peer);
+        if let Some(count) = self.networks.get_mut(&network) {
+            *count -= 1;
+            if *count == 0 {
+                self.networks.remove(&network);
+            }
         }
     }
 }
@@ -600,6 +587,38 @@ mod tests {
         }
     }
 
+    /// Whoever has a flow could otherwise have any number of further ones, 20 s each.
+    #[test]
+    fn an_address_has_one_flow_beyond_the_limit_for_each_that_it_may_replace() {
+        let limits = Limits { flows_per_network: Some(2), ..Limits::default() };
+        let mut ledger = Ledger::new(limits);
+        let (handles, peer) = (handles(8), address("192.0.2.1:1"));
+        let comes = |ledger: &mut Ledger, at, n: usize| {
+            ledger.begin(self::at(at), peer)?;
+            ledger.began(handles[n], peer);
+            let client = (handles[n], peer);
+            ledger.complete(self::at(at), client, &"psk:a".into(), |of| *of).map(|_| ())
+        };
+        for n in 0..4 {
+            assert_eq!(comes(&mut ledger, 0, n), Ok(()), "two, and two that may replace them");
+        }
+        assert_eq!(comes(&mut ledger, 0, 4), Err(Refusal::FlowsOfNetwork));
+        // One that was not asked about before is refused when its handshake is complete.
+        let unseen = ledger.complete(at(0), (handles[4], peer), &"psk:a".into(), |of| *of);
+        assert_eq!(unseen, Err(Refusal::FlowsOfNetwork));
+        // A flow has replaced another one, and may be replaced in turn.
+        ledger.ended(handles[0]);
+        assert_eq!(comes(&mut ledger, 10, 4), Ok(()));
+        assert_eq!(comes(&mut ledger, 10, 5), Err(Refusal::FlowsOfNetwork));
+        // One that moves away and back is beyond the limit as before.
+        ledger.moved(handles[3], address("192.0.2.1:2"));
+        ledger.moved(handles[3], peer);
+        assert_eq!(ledger.next_beyond(at(20)), Some((handles[3], peer)));
+        assert_eq!(ledger.next_beyond(at(29)), None);
+        assert_eq!(ledger.next_beyond(at(30)), Some((handles[4], peer)));
+        assert_eq!(ledger.networks.values().copied().collect::<Vec<_>>(), [2]);
+    }
+
     #[test]
     fn other_limits_count_the_flows_that_are_there() {
         let mut ledger = Ledger::new(Limits::default());
@@ -652,20 +671,5 @@ mod tests {
         assert!(begin(0, there), "another network has its own");
         assert!(begin(10, here) && !begin(10, here));
         assert!((0..6).all(|_| begin(100, here)) && !begin(100, here));
-    }
-
-    #[test]
-    fn many_networks_take_bounded_memory_and_share_one_limit() {
-        let mut rates = Rates::new(Some(2));
-        assert!((0..MOST_COUNTED).all(|key| rates.take(at(0), key)));
-        let more = |rates: &mut Rates<usize>, seconds, first: usize| {
-            (first..first + 10).filter(|key| rates.take(at(seconds), *key)).count()
-        };
-        assert_eq!(more(&mut rates, 1, MOST_COUNTED), 2, "strangers share");
-        assert!(rates.take(at(1), 0), "one that is counted has its own");
-        assert_eq!(rates.full_at.len(), MOST_COUNTED);
-        // When all have their events back they are forgotten, and there is room again.
-        assert_eq!(more(&mut rates, 100, MOST_COUNTED), 10);
-        assert_eq!(rates.full_at.len(), 10);
     }
 }
