@@ -96,7 +96,11 @@ pub fn connect_from(ports: &[u16], peer: SocketAddr) -> io::Result<StdSocket> {
     })
 }
 
-/// Binds a socket to the first of `ports` that is free, or to any, and connects it.
+/// The most datagrams that are taken out of a new socket: more than its buffer holds.
+const MOST_STRAY: usize = 1 << 16;
+
+/// Binds a socket to the first of `ports` that is free, or to any, and connects it. What arrived before
+/// it was connected, from anybody, is taken out: the peer has heard nothing from this socket yet.
 fn connect_by(
     ports: &[u16],
     peer: SocketAddr,
@@ -105,6 +109,8 @@ fn connect_by(
     let chosen = ports.iter().find_map(|port| bind(*port).ok());
     let socket = chosen.map_or_else(|| bind(0), Ok)?;
     socket.connect(peer)?;
+    let is_empty = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+    (0..MOST_STRAY).find(|_| socket.recv(&mut [0; 1]).is_err_and(|error| is_empty(&error)));
     Ok(socket)
 }
 
@@ -550,5 +556,25 @@ mod tests {
             socket.try_receive(batch).unwrap();
             assert!(batch.is_empty() && !batch.more_may_wait());
         });
+    }
+
+    #[test]
+    fn nothing_that_a_stranger_sent_before_the_socket_was_connected_is_received() {
+        let [peer, stranger] = [(); 2].map(|()| StdSocket::bind("127.0.0.1:0").unwrap());
+        let to = peer.local_addr().unwrap();
+        let socket = connect_by(&[], to, |port| {
+            let local = SocketAddr::from(([127, 0, 0, 1], port));
+            let socket = bound(open(local)?, local)?;
+            for payload in [&b"forged"[..], b"", b"forged"] {
+                stranger.send_to(payload, socket.local_addr()?)?;
+            }
+            Ok(socket)
+        });
+        let socket = socket.unwrap();
+        socket.set_nonblocking(false).unwrap();
+        peer.send_to(b"genuine", socket.local_addr().unwrap()).unwrap();
+        let mut buf = [0; 16];
+        let len = socket.recv(&mut buf).unwrap();
+        assert_eq!(&buf[..len], b"genuine");
     }
 }
