@@ -86,17 +86,32 @@ impl EphemeralPorts {
         Self { range, reserved: reserved.split(',').filter_map(ports).collect() }
     }
 
+    /// The number of the ports, reserved ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// All these ports, `start` or one by it first.
+    pub(crate) fn all_from(&self, start: u16) -> impl Iterator<Item = u16> {
+        let start = if self.range.contains(&start) { start } else { *self.range.start() };
+        let ports = (start..=*self.range.end()).chain(*self.range.start()..start);
+        ports.filter(|port| self.is_free(*port))
+    }
+
+    fn is_free(&self, port: u16) -> bool {
+        !self.reserved.iter().any(|range| range.contains(&port))
+    }
+
     /// The ports that leave one of the residues, the preferred ones first. The list may be empty:
     /// then the kernel chooses a port.
     pub(crate) fn leaving(&self, residues: PortResidues) -> Vec<u16> {
-        let free = |port: &u16| !self.reserved.iter().any(|range| range.contains(port));
         let leaving = |residue| {
             let first = u32::from(residue);
             let ports = (first..=u32::from(u16::MAX)).step_by(usize::from(MODULUS));
             ports.filter_map(|port| u16::try_from(port).ok())
         };
         let ports = residues.into_iter().flat_map(leaving);
-        ports.filter(|port| self.range.contains(port)).filter(free).collect()
+        ports.filter(|port| self.range.contains(port) && self.is_free(*port)).collect()
     }
 }
 
@@ -190,6 +205,12 @@ mod tests {
         let usual = EphemeralPorts::parse("32768\t60999\n", "33000,40000-50000\n");
         assert_eq!(usual.leaving([0, 1]), [32_768, 32_769]);
         assert!(usual.leaving([232, 12_000]).is_empty(), "33000, 49384 and 44768 are reserved");
+        let few = EphemeralPorts::parse("1000 1005", "1001-1002");
+        assert_eq!(
+            (few.all_from(1004).collect::<Vec<_>>(), few.len()),
+            (vec![1004, 1005, 1000, 1003], 6)
+        );
+        assert_eq!(few.all_from(9).collect::<Vec<_>>(), [1000, 1003, 1004, 1005]);
         let plain = EphemeralPorts::parse("32768 60999", "");
         assert_eq!(plain.leaving([232, 16_383]), [33_000, 49_384, 49_151]);
         for junk in ["", "x y", "0 5", "9 8", "70000 80000"] {

@@ -5,6 +5,7 @@ use super::flows::Flows;
 use super::ports::Ports;
 use crate::proxy::counters::Totals;
 use crate::proxy::limits::{Ledger, Limits};
+use crate::proxy::loops::EphemeralPorts;
 use crate::proxy::source_address::SourceAddresses;
 use crate::proxy::state::State;
 use lightseal_net::clock::Clock;
@@ -42,7 +43,7 @@ impl Common {
             draining: AtomicBool::new(false),
             ledger: Mutex::new(Ledger::new(limits)),
             sources: Mutex::new(sources),
-            ports: Mutex::default(),
+            ports: Mutex::new(Ports::new(EphemeralPorts::of_this_host().len() / 2)),
             state: Mutex::default(),
         }
     }
