@@ -158,6 +158,20 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
         }
     }
 
+    /// Continues a new opener after a predecessor that has authenticated records up to `expected` − 1
+    /// at most.
+    ///
+    /// Records before them are used, as far as they are too late. What the predecessor held counts as
+    /// lost, and what it verified is not known: the caller must not deliver these records again. The
+    /// peer may have gone on meanwhile, so three arrivals with numbers near each other move the window
+    /// there, as in [`admit`](Self::admit), without a wait.
+    pub fn resume_at(&mut self, expected: u64) {
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.resume_at(expected),
+            Inner::Bits(opener) => opener.resume_at(expected),
+        }
+    }
+
     /// The level in bits from which data is delivered before it is verified; `None` if it is not.
     pub const fn threshold(&self) -> Option<u8> {
         self.threshold
@@ -325,6 +339,15 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
         match &self.inner {
             Inner::Agg(agg) => agg.expected(),
             Inner::Bits(opener) => opener.expected(),
+        }
+    }
+
+    /// The highest authenticated number plus 1: [`expected`](Self::expected) where the window was not
+    /// moved without authentication.
+    pub fn authentic_end(&self) -> u64 {
+        match &self.inner {
+            Inner::Agg(agg) => agg.authentic_end(),
+            Inner::Bits(opener) => opener.authentic_end(),
         }
     }
 

@@ -13,6 +13,8 @@ use crate::prf::{ClosingTag, Prf, PrfState};
 use crate::r2d2::sealer::BitSealer as BitSender;
 use crate::scheme::{RulerOrder, Scheme};
 pub use crate::sealing::{RecordKind, SealError};
+#[cfg(doc)]
+use crate::tuning;
 use core::ops::DerefMut;
 
 impl Scheme {
@@ -86,6 +88,19 @@ impl Sealer {
             Inner::Bits(bits) => bits.set_up(&scheme.dependency_sets(order)?),
         }
         Some(())
+    }
+
+    /// Continues a new sealer at record `next`, after a predecessor that may have sealed any record
+    /// before `next`.
+    ///
+    /// Aggregates do not contain the predecessor's records, so records of a predecessor must be at least
+    /// [`tuning::RESUMED_GAP`] numbers back: a receiver then never checks an aggregate that would have to
+    /// contain one of them. It accepts only [control records](RecordKind::Control) across such a gap.
+    pub fn resume_at(&mut self, next: u64) {
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.resume_at(next),
+            Inner::Bits(sealer) => sealer.resume_at(next),
+        }
     }
 
     /// Adds the record `number` to the tags and writes the aggregate it carries into `tag`, which

@@ -57,6 +57,11 @@ pub const QUIET_ARRIVALS: u8 = 64;
 /// How near to each other the numbers of three arrivals must be to move the window.
 pub const NEAR: u64 = 8;
 
+/// How many record numbers a sealer that [resumes](crate::Sealer::resume_at) leaves out at least: as
+/// many as a receiver keeps track of at once by default, so that nothing of a predecessor is open there
+/// any more. It is a multiple of every set size that is a power of two.
+pub const RESUMED_GAP: u64 = 256;
+
 /// Provisional delivery from a level of θ bits on ends after 2^(θ − this) refutations in an epoch,
 /// at least one. Each forgery delivered until then had a chance of 2^-θ, so an attacker succeeds
 /// with a probability of about 2^-this in total.

@@ -58,6 +58,21 @@ impl Window {
         self.lateness = lateness as u8;
     }
 
+    /// Continues an unused window after the number `next` − 1, the highest authenticated one. The next
+    /// arrivals may move it.
+    pub(crate) fn resume_at(&mut self, next: u64) {
+        let Some(highest) = next.checked_sub(1) else { return };
+        self.next = next;
+        self.base = self.oldest(highest);
+        self.floor = self.base;
+        self.arrivals_unverified = QUIET_ARRIVALS;
+    }
+
+    /// The highest authenticated number, plus 1.
+    pub(crate) const fn authentic_end(&self) -> u64 {
+        self.next
+    }
+
     /// Number of records that enter and leave the window together.
     pub(crate) const fn unit(&self) -> u8 {
         self.unit

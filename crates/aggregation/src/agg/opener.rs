@@ -65,6 +65,11 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         self.window.set_up(n.get(), WINDOW, lateness.min(LATENESS as usize));
     }
 
+    /// Continues an unused opener at another record.
+    pub(crate) fn resume_at(&mut self, expected: u64) {
+        self.window.resume_at(expected);
+    }
+
     /// The number of records in a set.
     const fn n(&self) -> u64 {
         self.window.unit() as u64
@@ -86,6 +91,10 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
 
     pub(crate) fn expected(&self) -> u64 {
         self.window.expected()
+    }
+
+    pub(crate) const fn authentic_end(&self) -> u64 {
+        self.window.authentic_end()
     }
 
     pub(crate) fn window_start(&self) -> u64 {

@@ -95,6 +95,12 @@ impl AggSealer {
         self.last = usize::from(n.get()) - 1;
     }
 
+    /// Continues an unused sealer at another record.
+    pub(crate) const fn resume_at(&mut self, next: u64) {
+        self.next = next;
+        self.place = (next % (self.last as u64 + 1)) as usize;
+    }
+
     #[inline]
     pub(crate) fn seal<P: Prf + ?Sized>(
         &mut self,

@@ -88,6 +88,10 @@ impl OrderedReceiver {
         self.window.expected()
     }
 
+    pub(crate) const fn authentic_end(&self) -> u64 {
+        self.window.authentic_end()
+    }
+
     pub(crate) const fn window_start(&self) -> u64 {
         self.window.base
     }

@@ -62,6 +62,12 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         self.table.set_up(sets);
     }
 
+    /// Continues an unused opener at another record.
+    pub(crate) fn resume_at(&mut self, expected: u64) {
+        self.window.resume_at(expected);
+        self.newest = self.window.base;
+    }
+
     pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
         self.threshold = bits;
     }

@@ -180,6 +180,18 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitReceiver<CANDIDATES, BOARD>
         }
     }
 
+    /// Continues an unused receiver at another record.
+    pub(crate) fn resume_at(&mut self, expected: u64) {
+        self.general().resume_at(expected);
+    }
+
+    pub(crate) const fn authentic_end(&self) -> u64 {
+        match self {
+            Self::Ordered(ordered) => ordered.authentic_end(),
+            Self::General(opener) => opener.window.authentic_end(),
+        }
+    }
+
     pub(crate) const fn window_start(&self) -> u64 {
         match self {
             Self::Ordered(ordered) => ordered.window_start(),

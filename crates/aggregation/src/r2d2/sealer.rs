@@ -49,6 +49,12 @@ impl BitSealer {
         self.delay = sets.delay(VERIFIED_LEVEL_BITS) as u8;
     }
 
+    /// Continues an unused sealer at another record.
+    pub(crate) const fn resume_at(&mut self, next: u64) {
+        self.next = next;
+        self.place = place(next) as u8;
+    }
+
     pub(crate) fn seal<P: Prf + ?Sized>(
         &mut self,
         prf: &P,

@@ -9,6 +9,7 @@ mod memory;
 mod model;
 mod progressive;
 mod r2d2;
+mod resume;
 mod sliding;
 mod small;
 mod vectors;
