@@ -6,7 +6,7 @@ use crate::setup::defaults;
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::CipherSuiteId;
-use lightseal_dtls::{ConnectionIds, ProtocolVersion};
+use lightseal_dtls::{AggregationPolicy, ConnectionIds, ProtocolVersion};
 use std::sync::Arc;
 use testkit::restart::{ENDS, Fault, Plan, Report, Watch, World, Wrong};
 
@@ -25,7 +25,20 @@ struct Kind {
     version: ProtocolVersion,
     credentials: Credentials,
     has_ids: bool,
+    /// The aggregation schemes for what goes to the server, and to the client. The first ones are
+    /// used, and an end asks for the others.
+    schemes: [&'static [&'static str]; 2],
 }
+
+/// Schemes of each family and set size in either direction or both.
+const SHARED: [[&[&str]; 2]; 6] = [
+    [&["agg:8", "agg:16", "agg:4", "agg:2"], &["agg:16", "agg:8"]],
+    [&["r2d2:100", "r2d2:50", "r2d2:200"], &["r2d2:150", "r2d2:50"]],
+    [&["agg:3", "r2d2:50+check"], &[]],
+    [&[], &["r2d2:200", "agg:8"]],
+    [&["sliding:50", "agg:15"], &["agg:5", "sliding:200"]],
+    [&["agg:2+check", "agg:16+check"], &["r2d2:150+check", "agg:7"]],
+];
 
 /// What came of all runs.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +51,19 @@ pub struct Totals {
     pub restored: u64,
     /// Payloads delivered.
     pub delivered: u64,
+    /// Payloads that were not delivered: the network lost them, a process that ended had them, they
+    /// were below a mark, or no tag verified them.
+    pub lost: u64,
+    /// Runs with shared tags.
+    pub shared: u64,
+    /// Payloads of these runs that were not delivered.
+    pub shared_lost: u64,
+    /// Payloads of these runs that were delivered.
+    pub shared_delivered: u64,
+    /// Changes of an aggregation scheme that an end has noticed.
+    pub changes: u64,
+    /// Points at which a process ended while such a change was under way.
+    pub kills_in_changes: u64,
     /// Protected records that the observer has read.
     pub records: u64,
     /// Runs in which an end sealed two records under one number.
@@ -58,10 +84,20 @@ impl Kind {
         let credentials = [Credentials::Psk, Credentials::RawKeys, Credentials::Certificates];
         let kinds = credentials.into_iter().flat_map(|credentials| {
             versions.into_iter().flat_map(move |version| {
-                [true, false].map(|has_ids| Self { version, credentials, has_ids })
+                let schemes = [&[][..]; 2];
+                [true, false].map(|has_ids| Self { version, credentials, has_ids, schemes })
             })
         });
-        kinds.collect()
+        let version = ProtocolVersion::Dtls13;
+        let shared = SHARED.into_iter().zip(credentials.into_iter().cycle());
+        let shared = shared.flat_map(|(schemes, credentials)| {
+            [true, false].map(|has_ids| Self { version, credentials, has_ids, schemes })
+        });
+        kinds.chain(shared).collect()
+    }
+
+    fn shares(self) -> bool {
+        self.schemes.iter().any(|schemes| !schemes.is_empty())
     }
 
     fn world(self, plan: Plan) -> World {
@@ -86,7 +122,15 @@ impl Kind {
         settings.psk_modes = vec![mode];
         settings.connection_ids =
             if self.has_ids { ConnectionIds::Bytes(8) } else { ConnectionIds::Off };
-        let (client, server) = self.credentials.configs(settings);
+        let schemes = self.schemes.map(|names| {
+            names.iter().map(|name| name.parse().expect("the name of a scheme")).collect::<Vec<_>>()
+        });
+        let [up, down] = schemes;
+        settings.aggregation = AggregationPolicy::new(up.clone(), down.clone());
+        let mut of_server = settings.clone();
+        of_server.aggregation = AggregationPolicy::new(down, up);
+        let (client, _) = self.credentials.configs(settings);
+        let (_, server) = self.credentials.configs(of_server);
         World::between(&watch, Arc::new(client), Arc::new(server), plan)
     }
 
@@ -123,6 +167,14 @@ impl Totals {
                 self.restored += report.restored;
                 self.delivered += report.delivered;
                 self.records += report.records;
+                self.lost += report.lost;
+                self.changes += report.changes;
+                self.kills_in_changes += report.kills_in_changes;
+                if kind.shares() {
+                    self.shared += 1;
+                    self.shared_lost += report.lost;
+                    self.shared_delivered += report.delivered;
+                }
             }
             Err(wrong) => {
                 match wrong.fault {

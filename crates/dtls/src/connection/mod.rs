@@ -545,6 +545,7 @@ impl Connection {
         }
         if self.persistence.get().is_some() {
             // What is to be sent is saved first.
+            self.renew_for_data();
             self.begin_messages();
         }
         if let Some((part, saved)) = self.next_save() {

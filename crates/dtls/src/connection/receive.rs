@@ -106,6 +106,8 @@ impl Connection {
         }
         if arrival.authentic {
             self.heard_successor();
+        } else {
+            self.heard_nothing_authentic();
         }
         arrival
     }
@@ -312,6 +314,9 @@ impl Connection {
         arrival.authentic |= outcomes.records > 0;
         arrival.delivered |= outcomes.delivered > 0;
         arrival.data |= outcomes.delivered_bytes > 0;
+        if outcomes.delivered + outcomes.provisional > 0 {
+            self.note_delivered();
+        }
     }
 
     /// Notes what a record delivered, from which dialogues and one-way streams are told apart.

@@ -22,7 +22,8 @@ use crate::record::{ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::RECORDS_BETWEEN_UPDATES;
 use lightseal_aggregation::Scheme;
-use lightseal_core::{Decode, Encode, Instant};
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{Decode, DecodeError, Encode, Instant, Reader, Writer};
 
 /// The AggregationUpdates of both directions.
 #[derive(Debug, Default)]
@@ -59,6 +60,61 @@ enum ReportProgress {
 }
 
 impl AggregationUpdates {
+    /// Writes what a successor must know: the receiving epoch that our last update began, and how the
+    /// sending epoch that the peer's last update ended has ended. The rest follows from the epochs and
+    /// from the messages that are not acknowledged.
+    pub(super) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        // Epoch 0 has no keys.
+        w.varint(self.begun().unwrap_or(0))?;
+        let Some(ended) = self.ended.get() else { return w.u8(0) };
+        w.u8(1)?;
+        w.u16(ended.sequence)?;
+        w.vec8(|w| ended.end.write(w))
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let mut updates = Self::default();
+        let begun = r.varint()?;
+        if begun > 0 {
+            let part = SchemeChanges::INCLUDED.ok_or(DecodeError::Invalid("scheme change"))?;
+            updates.begun = Some(OfPart::new(part, begun));
+        }
+        match r.u8()? {
+            0 => {}
+            1 => {
+                let part = SharedSending::INCLUDED.ok_or(DecodeError::Invalid("scheme change"))?;
+                let (sequence, end) = (r.u16()?, EpochEnd::decode(r.vec8()?)?);
+                // The predecessor may have reported it; a peer that missed it asks again.
+                let telling = ReportProgress::Done;
+                updates.ended.set(part, EndedEpoch { sequence, epoch: 0, end, telling });
+            }
+            _ => return Err(DecodeError::Invalid("end of an epoch")),
+        }
+        Ok(updates)
+    }
+
+    /// Goes on with what was [read](Self::read), where these are the newest epochs of both directions,
+    /// and `unanswered` says whether our last update waits to be acknowledged. Returns whether the
+    /// peer does not use the requested scheme yet.
+    pub(super) fn succeed(
+        &mut self,
+        send_epoch: u64,
+        receive: &ReceiveEpoch,
+        unanswered: bool,
+    ) -> Result<bool, DecodeError> {
+        if self.begun().is_some_and(|begun| begun > receive.epoch()) {
+            return Err(DecodeError::Invalid("epoch"));
+        }
+        if let Some(ended) = self.ended.get_mut() {
+            ended.epoch = send_epoch;
+        }
+        let waits = self.begun() == Some(receive.epoch()) && !receive.is_used();
+        self.asked = waits.then(|| receive.scheme());
+        self.unanswered = unanswered;
+        Ok(waits)
+    }
+
     fn begun(&self) -> Option<u64> {
         self.begun.as_ref().map(|epoch| **epoch)
     }

@@ -69,7 +69,9 @@ impl Connection {
         if payload.len() > self.max_payload() {
             return Err(SendError::TooLong);
         }
-        self.queue.push(self.now, payload).map(|()| Sent::Queued)
+        self.queue.push(self.now, payload)?;
+        self.try_again_for_data();
+        Ok(Sent::Queued)
     }
 
     /// Replaces this association's send queue with that of `former`, including the times when its

@@ -96,6 +96,10 @@ impl Connection {
         more: bool,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<usize, SealError> {
+        if !self.channel.send.peek().is_none_or(SendEpoch::takes_data) {
+            // The payload waits for the next epoch.
+            return Err(SealError::Full);
+        }
         let (mut shape, last) = (self.data_shape(), self.last_control());
         let shared = self.sending().is_some_and(|agreed| agreed.send.aggregates());
         let wait = if shared { self.wait_for_others(len, more) } else { None };

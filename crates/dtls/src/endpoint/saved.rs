@@ -116,8 +116,10 @@ impl Endpoint {
         self.now = self.now.max(now);
         let entry = self.entries.get_mut(&handle)?;
         let saved = entry.connection.wake().save(now);
-        if saved.is_ok() {
-            self.remove(handle);
+        match saved {
+            Ok(_) => self.remove(handle),
+            // The tag of an open set is due.
+            Err(_) => self.touch(handle),
         }
         Some(saved)
     }

@@ -95,6 +95,23 @@ impl OfferedSchemes {
         self.receive.as_ref().map_or(&[], |schemes| schemes)
     }
 
+    /// The lists of a predecessor; `None` if this build lacks one of their schemes.
+    pub(crate) fn restored(send: Vec<Scheme>, receive: Vec<Scheme>) -> Option<Self> {
+        let known = send.iter().all(|scheme| scheme.can_send())
+            && receive.iter().all(|scheme| scheme.can_receive());
+        let list = |list: Vec<Scheme>| Some(list).filter(|list| !list.is_empty());
+        let (send, receive) = (list(send), list(receive));
+        let wants = (send.is_some(), receive.is_some());
+        let offered = Self {
+            send: parts::SharedSending::INCLUDED.zip(send).map(|(part, l)| OfPart::new(part, l)),
+            receive: parts::SharedReceiving::INCLUDED
+                .zip(receive)
+                .map(|(part, l)| OfPart::new(part, l)),
+        };
+        let has = (!offered.send().is_empty(), !offered.receive().is_empty());
+        (known && has == wants).then_some(offered)
+    }
+
     /// The client's lists for the directions in which a scheme was negotiated, without schemes that
     /// this build lacks.
     pub(crate) fn new(

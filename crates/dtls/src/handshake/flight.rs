@@ -135,6 +135,11 @@ impl Flight {
         Ok(flight)
     }
 
+    /// Whether a message of this type is not acknowledged.
+    pub(crate) fn has(&self, kind: HandshakeType) -> bool {
+        self.messages().iter().any(|message| message.kind == kind)
+    }
+
     /// The number of messages that are not acknowledged.
     pub(crate) fn len(&self) -> usize {
         self.messages().len()

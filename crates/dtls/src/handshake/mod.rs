@@ -198,16 +198,16 @@ impl Channel {
         self.install_receive(ReceiveEpoch::with_masks(epoch, suite, scheme, secret, self.masks));
     }
 
-    /// Adds receiving epochs of DTLS 1.3 with plain tags, oldest first, of an association that is made
+    /// Adds receiving epochs of DTLS 1.3 with their schemes, oldest first, of an association that is made
     /// again. Reads their secrets, keeps those that were replaced, and returns the newest one.
     pub(crate) fn install_all_receiving(
         &mut self,
         suite: &'static CipherSuite,
-        epochs: &[u64],
+        epochs: impl Iterator<Item = (u64, Scheme)>,
         r: &mut Reader<'_>,
     ) -> Result<TrafficSecret, DecodeError> {
         let mut newest: Option<(u64, TrafficSecret)> = None;
-        for epoch in epochs {
+        for (epoch, scheme) in epochs {
             if let Some((replaced, secret)) = newest.take()
                 && replaced >= APPLICATION_EPOCH
             {
@@ -215,8 +215,8 @@ impl Channel {
             }
             let secret =
                 TrafficSecret::new(suite.hash, r.take(suite.hash.algorithm().output_len())?);
-            self.install_receiving(*epoch, suite, (&secret, Scheme::Plain));
-            newest = Some((*epoch, secret));
+            self.install_receiving(epoch, suite, (&secret, scheme));
+            newest = Some((epoch, secret));
         }
         newest.map(|(_, secret)| secret).ok_or(DecodeError::Short)
     }

@@ -104,7 +104,7 @@ fn first_accepted(
 }
 
 /// Writes one scheme, or 0x00 for plain tags.
-pub(super) fn write_scheme(scheme: Scheme, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+pub(crate) fn write_scheme(scheme: Scheme, w: &mut Writer<'_>) -> Result<(), BufferFull> {
     // The context contains the identifier, n and o; not every scheme has both parameters.
     let [identifier, parameters @ ..] = scheme.context();
     w.u8(identifier)?;
@@ -140,7 +140,7 @@ pub fn write_answer(
 }
 
 /// Reads one scheme, or 0x00 for plain tags.
-pub(super) fn read_scheme(r: &mut Reader<'_>) -> Result<Scheme, DecodeError> {
+pub(crate) fn read_scheme(r: &mut Reader<'_>) -> Result<Scheme, DecodeError> {
     match read_entry(r)? {
         Entry::End => Ok(Scheme::Plain),
         Entry::Known(scheme) => Ok(scheme),

@@ -71,6 +71,11 @@ impl Fates {
         Self { scheme, next: 0, skipped: 0, fates, failed: None }
     }
 
+    /// Reports nothing about records before `next`, of which a predecessor has reported.
+    pub(super) const fn resume_at(&mut self, next: u64) {
+        self.next = next;
+    }
+
     /// Notes what is now known about a record number. Once authentic, a record stays so.
     pub(super) fn note(&mut self, number: u64, fate: Fate) {
         if number < self.next {

@@ -177,7 +177,15 @@ impl ReceiveEpoch {
     /// whether any record was authenticated, and the failed authentications in sixteenths of their
     /// limit.
     pub(crate) fn for_successor(&self) -> (u64, bool, u64) {
-        (self.expected(), self.is_used(), self.tally.usage.failed_sixteenths())
+        (self.authentic_end(), self.is_used(), self.tally.usage.failed_sixteenths())
+    }
+
+    /// The scheme under which application data shares tags.
+    pub(crate) fn scheme(&self) -> Scheme {
+        match &self.layout {
+            RecordProtection::Dtls12(_) => Scheme::Plain,
+            RecordProtection::Dtls13(opening) => opening.scheme(),
+        }
     }
 
     /// Goes on after a predecessor that has left [`for_successor`](Self::for_successor). It does not
@@ -185,10 +193,14 @@ impl ReceiveEpoch {
     pub(crate) fn succeed(&mut self, (expected, used, failed): (u64, bool, u64), longest: usize) {
         self.tally.authentic = used.into();
         self.tally.usage.restore(failed, expected, longest);
-        let restored = ReplayWindow::restore(expected, 0);
+        if let Some(fates) = self.tally.fates.get_mut() {
+            fates.resume_at(expected);
+        }
         match &mut self.layout {
-            RecordProtection::Dtls12(opening) => opening.window = restored,
-            RecordProtection::Dtls13(opening) => opening.set_window(restored),
+            RecordProtection::Dtls12(opening) => {
+                opening.window = ReplayWindow::restore(expected, 0);
+            }
+            RecordProtection::Dtls13(opening) => opening.resume_at(expected),
         }
     }
 
@@ -197,6 +209,13 @@ impl ReceiveEpoch {
     pub(crate) fn search_number(&mut self, part: Persistence, records: u32) {
         if let RecordProtection::Dtls13(opening) = &mut self.layout {
             opening.search(part, records);
+        }
+    }
+
+    /// A record was authenticated, or verified by shared tags, so that its number is known.
+    pub(crate) fn end_search(&mut self) {
+        if let RecordProtection::Dtls13(opening) = &mut self.layout {
+            opening.end_search();
         }
     }
 
@@ -233,6 +252,14 @@ impl ReceiveEpoch {
         }
     }
 
+    /// As [`expected`](Self::expected), whatever records without authentication make likely.
+    pub(crate) fn authentic_end(&self) -> u64 {
+        match &self.layout {
+            RecordProtection::Dtls12(opening) => opening.window.next(),
+            RecordProtection::Dtls13(opening) => opening.authentic_end(),
+        }
+    }
+
     /// Opens the DTLS 1.3 record `record` (header and body) in place.
     ///
     /// Application data of an aggregated epoch goes into `held`, and is delivered from there when
@@ -246,6 +273,23 @@ impl ReceiveEpoch {
         let mut outcomes = Outcomes::default();
         let inner = self.open_into(header, record, held, &mut outcomes);
         OpenedRecord { inner, outcomes }
+    }
+
+    /// What a record says to an observer that sees all records of the epoch in the order in which they
+    /// are sent: its number is the one nearest to `expected`. Returns also whether its own tag proves
+    /// it; data under shared tags has none, and is garbage if the record is not one of this epoch.
+    /// `None` if it is not one for sure, and for DTLS 1.2.
+    #[cfg(feature = "internals")]
+    pub fn observe<'a>(
+        &self,
+        header: UnifiedHeader,
+        record: &'a mut [u8],
+        expected: u64,
+    ) -> Option<(Inner<'a>, bool)> {
+        match &self.layout {
+            RecordProtection::Dtls12(_) => None,
+            RecordProtection::Dtls13(opening) => opening.observe(header, record, expected),
+        }
     }
 
     /// As [`Self::open`], where the outcomes are added up in place: they are large.

@@ -140,6 +140,10 @@ struct Shared {
     /// The highest record number authenticated since [`ReceiveBuffer::begin`], and its slot; `None`
     /// for the record being processed.
     newest: Option<(u64, Option<Slot>)>,
+    /// Payloads of records before this one may have been delivered by a predecessor.
+    floor: Option<RecordId>,
+    /// The newest record whose payload was queued for the application.
+    top: Option<RecordId>,
 }
 
 /// Where the record in a slot came from.
@@ -151,6 +155,17 @@ struct SlotOrigin {
 }
 
 impl Shared {
+    /// Whether the payload of this record may be queued for the application: a predecessor has not
+    /// delivered it.
+    #[inline]
+    fn admits(&mut self, record: RecordId) -> bool {
+        let admitted = self.floor.is_none_or(|floor| floor <= record);
+        if admitted {
+            self.top = self.top.max(Some(record));
+        }
+        admitted
+    }
+
     fn note_newest(&mut self, number: u64, slot: Option<Slot>) {
         if self.newest.is_none_or(|(newest, _)| newest < number) {
             self.newest = Some((number, slot));
@@ -204,6 +219,19 @@ impl ReceiveBuffer {
             let shared = self.shared.get_or_insert_with(part, Shared::default);
             (shared.origin, shared.newest) = (origin, None);
         }
+    }
+
+    /// Payloads under shared tags are delivered from this record on. A predecessor may have delivered
+    /// those before it.
+    pub(crate) fn deliver_from(&mut self, floor: RecordId) {
+        if let Some(part) = parts::SharedReceiving::INCLUDED {
+            self.shared.get_or_insert_with(part, Shared::default).floor = Some(floor);
+        }
+    }
+
+    /// The newest record under shared tags whose payload was queued for the application.
+    pub(crate) fn newest_delivered(&self) -> Option<RecordId> {
+        self.shared.get()?.top
     }
 
     /// The record being processed, which is one under shared tags, was authenticated by its own
@@ -311,6 +339,9 @@ impl ReceiveBuffer {
     /// Queues a payload for the application that is not verified yet.
     pub fn deliver_early(&mut self, slot: Slot, record: RecordId, bits: u8) {
         if let Some(shared) = self.shared.get_mut() {
+            if !shared.admits(record) {
+                return;
+            }
             shared.waiting_early += 1;
         }
         self.report(Received::Provisional { slot, record, bits });
@@ -322,20 +353,25 @@ impl ReceiveBuffer {
         }
     }
 
-    /// As [`resolve`](Self::resolve), for a payload that is verified.
+    /// As [`resolve`](Self::resolve), for a payload that is verified. `None` if a predecessor may have
+    /// delivered it, so that it is dropped.
     #[inline]
-    pub fn verified(&mut self, slot: Slot, record: RecordId) -> usize {
+    pub fn verified(&mut self, slot: Slot, record: RecordId) -> Option<usize> {
         let len = self.payload(slot).len();
-        let Some(shared) = self.shared.get_mut() else { return self.deliver(slot) };
+        let Some(shared) = self.shared.get_mut() else { return Some(self.deliver(slot)) };
         shared.longest = shared.longest.max(len);
         if !shared.origins.is_empty() {
             shared.note_newest(record.number, Some(slot));
             shared.set_waiting(slot, None);
         }
-        if shared.waiting_early == 0 && shared.early.is_empty() {
-            return self.deliver(slot);
+        if !shared.admits(record) {
+            self.release(slot);
+            return None;
         }
-        self.resolve(slot, record, Outcome::Verified)
+        if shared.waiting_early == 0 && shared.early.is_empty() {
+            return Some(self.deliver(slot));
+        }
+        Some(self.resolve(slot, record, Outcome::Verified))
     }
 
     /// Resolves a payload that waited for verification. The application is told if the payload was
@@ -391,8 +427,15 @@ impl ReceiveBuffer {
     /// Drops the oldest or the newest payload for the application. Returns whether there was one.
     pub fn drop_ready(&mut self, is_newest: bool) -> bool {
         let dropped = if is_newest { self.ready.pop_back() } else { self.ready.pop_front() };
-        if let Some(Ready::Data(slot)) = dropped {
-            self.release(slot);
+        match dropped.as_ref().map(Ready::received) {
+            Some(Received::Data(slot)) => self.release(slot),
+            // The slot waits for its verdict.
+            Some(Received::Provisional { .. }) => {
+                if let Some(shared) = self.shared.get_mut() {
+                    shared.waiting_early -= 1;
+                }
+            }
+            Some(Received::Resolved(..)) | None => {}
         }
         dropped.is_some()
     }

@@ -9,6 +9,7 @@ use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, SealUsage, Traff
 use crate::parts::{Dtls12, OfPart};
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
+use lightseal_aggregation::tuning::RESUMED_GAP;
 use lightseal_aggregation::{ClosingTag, Scheme};
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};
@@ -101,11 +102,32 @@ impl SendEpoch {
         self.usage.read(r)
     }
 
-    /// Goes on at record `next` after a predecessor that may have sent all records before it, each with
-    /// a content of `longest` bytes.
-    pub(crate) const fn succeed(&mut self, next: u64, longest: usize) {
-        self.next = next;
-        self.usage.restore(next, longest);
+    /// Goes on after a predecessor that may have sent all records before `next`, each with a content of
+    /// `longest` bytes: at record `next`, or where tags are shared some records behind it, with control
+    /// records alone.
+    pub(crate) fn succeed(&mut self, next: u64, longest: usize) {
+        self.next = match &mut self.layout {
+            RecordProtection::Dtls12(_) => next,
+            RecordProtection::Dtls13(sealing) => sealing.resume_at(next),
+        };
+        self.usage.restore(self.next, longest);
+    }
+
+    /// The most record numbers that a successor leaves out before it goes on.
+    pub(crate) fn longest_gap(&self) -> u64 {
+        let is_standard = self.layout.dtls13().is_none_or(Sealing::is_standard);
+        if is_standard { 0 } else { 2 * RESUMED_GAP - 1 }
+    }
+
+    /// Whether application data can be sealed: not where tags are shared and a predecessor has begun
+    /// the epoch.
+    pub fn takes_data(&self) -> bool {
+        self.layout.dtls13().is_none_or(Sealing::takes_data)
+    }
+
+    /// The scheme under which application data shares tags.
+    pub(crate) fn scheme(&self) -> Scheme {
+        self.layout.dtls13().map_or(Scheme::Plain, Sealing::scheme)
     }
 
     /// The epoch's number.

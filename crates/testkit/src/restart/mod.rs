@@ -15,7 +15,8 @@ mod observer12;
 
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{
-    ClientConfig, Endpoint, Event, Handle, Marks, SavedAssociation, ServerConfig, Settings,
+    ClientConfig, Endpoint, Event, Handle, Marks, SaveError, SavedAssociation, Scheme,
+    ServerConfig, Settings,
 };
 use lightseal_net::delay_line::DelayLine;
 use observer::Observer;
@@ -108,6 +109,12 @@ pub struct Report {
     pub handshakes: u64,
     /// How often an association was restored.
     pub restored: u64,
+    /// How often one was saved in an orderly way.
+    pub saved: u64,
+    /// Changes of an aggregation scheme that an end has noticed.
+    pub changes: u64,
+    /// Processes that ended while an end's request for another scheme was under way.
+    pub kills_in_changes: u64,
     /// Writes that the stores accepted.
     pub writes: u64,
     /// Payloads delivered, and payloads lost by the network, by ends, or below a mark.
@@ -140,6 +147,8 @@ struct End {
     sent: BTreeSet<u64>,
     /// Whether the process has ever ended with nothing saved.
     was_bare: bool,
+    /// Whether the process has asked for another aggregation scheme that the peer does not use yet.
+    asks: bool,
 }
 
 struct Packet {
@@ -155,6 +164,7 @@ enum Given {
     Data(Vec<u8>),
     Connected(Handle),
     Closed,
+    Changed,
     Other,
     Rests(Option<Instant>),
 }
@@ -208,6 +218,7 @@ impl World {
             received: BTreeSet::new(),
             sent: BTreeSet::new(),
             was_bare: false,
+            asks: false,
         };
         Self {
             now: Instant::from_micros(1_000_000),
@@ -284,8 +295,15 @@ impl World {
     fn act(&mut self) -> Result<(), Wrong> {
         let end = self.rng.below(2) as usize;
         let now = self.now;
-        match self.rng.below(if self.plan.moves { 12 } else { 11 }) {
+        let schemes = self.schemes(end);
+        let actions = match (self.plan.moves, schemes.is_empty()) {
+            (_, false) => 14,
+            (true, true) => 12,
+            (false, true) => 11,
+        };
+        match self.rng.below(actions) {
             10 if !self.plan.stops => return Ok(()),
+            11 if !self.plan.moves => return Ok(()),
             0..=5 => {
                 for _ in 0..=self.rng.below(3) {
                     self.send(end)?;
@@ -299,10 +317,7 @@ impl World {
                 }
                 return Ok(());
             }
-            10 => {
-                self.stop(end);
-                return Ok(());
-            }
+            10 => return self.stop(end),
             11 => {
                 // A NAT forgets the client, and gives it another port. A handshake does not survive that.
                 if self.ends.iter().any(|end| end.durable.is_none()) {
@@ -312,6 +327,7 @@ impl World {
                 return Ok(());
             }
             action => {
+                let scheme = self.rng.below(schemes.len().max(1) as u64) as usize;
                 let end = &mut self.ends[end];
                 let connection =
                     end.engine.as_mut().zip(end.handle).and_then(|(e, h)| e.connection_mut(h));
@@ -319,12 +335,28 @@ impl World {
                     match action {
                         7 => connection.update_keys(now),
                         8 => connection.rotate_connection_id(now),
-                        _ => connection.request_connection_ids(now, 2),
+                        9 => connection.request_connection_ids(now, 2),
+                        // An end whose handshake is not complete has nothing to request.
+                        _ => {
+                            let asked = connection.request_aggregation(now, schemes[scheme]);
+                            end.asks = asked.is_ok();
+                        }
                     }
                 }
             }
         }
         self.poll(end)
+    }
+
+    /// The schemes that an end may request of its peer.
+    fn schemes(&self, end: usize) -> Vec<Scheme> {
+        let (client, server) = &self.configs;
+        let accepted = match end {
+            CLIENT => &client.settings().aggregation.receive,
+            _ => &server.settings().aggregation.receive,
+        };
+        let plain = Some(Scheme::Plain).filter(|_| !accepted.is_empty());
+        accepted.iter().copied().chain(plain).collect()
     }
 
     /// Sends a payload that nobody has sent before; returns its number.
@@ -361,6 +393,8 @@ impl World {
     /// The process of an end is gone. The first ones of the writes on their way still land.
     pub fn kill(&mut self, end: usize) {
         self.report.kills += 1;
+        self.report.kills_in_changes += u64::from(self.ends.iter().any(|end| end.asks));
+        self.ends[end].asks = false;
         let this = &mut self.ends[end];
         (this.engine, this.handle) = (None, None);
         let mut writes = core::mem::take(&mut this.writes);
@@ -375,21 +409,31 @@ impl World {
         this.starts_at = Some(self.now + Duration::from_millis(pause));
     }
 
-    /// The process of an end is stopped: it writes everything, saves its association if nothing is
-    /// under way, and ends.
-    fn stop(&mut self, end: usize) {
-        let this = &mut self.ends[end];
-        let Some((engine, handle)) = this.engine.as_mut().zip(this.handle) else { return };
-        let saved = engine.save(self.now, handle);
+    /// The process of an end is stopped: it sends what waits, writes everything, saves its association
+    /// if nothing is under way, and ends.
+    fn stop(&mut self, end: usize) -> Result<(), Wrong> {
+        let Some(mut saved) = self.save(end) else { return Ok(()) };
+        if saved == Err(SaveError::Busy) {
+            self.poll(end)?;
+            let Some(again) = self.save(end) else { return Ok(()) };
+            saved = again;
+        }
         for write in core::mem::take(&mut self.ends[end].writes) {
             if !write.landed {
                 self.land(end, &write.saved);
             }
         }
-        if let Some(Ok(saved)) = saved {
+        if let Ok(saved) = saved {
             self.land(end, &saved);
+            self.report.saved += 1;
         }
         self.kill(end);
+        Ok(())
+    }
+
+    fn save(&mut self, end: usize) -> Option<Result<SavedAssociation, SaveError>> {
+        let End { engine, handle, .. } = &mut self.ends[end];
+        engine.as_mut()?.save(self.now, (*handle)?)
     }
 
     /// A store accepts a write if it has the one before.
@@ -445,7 +489,7 @@ impl World {
         if self.point(end) {
             return Ok(());
         }
-        self.observer.sent(end, datagram)?;
+        self.observer.sent(end, datagram, self.next_payload)?;
         let mut copies = 1;
         if self.plan.faults && !self.calm {
             copies = [1, 1, 1, 1, 1, 1, 0, 2][self.rng.below(8) as usize];
@@ -519,6 +563,10 @@ impl World {
                         return self.start(end);
                     }
                 }
+                Some(Given::Changed) => {
+                    self.report.changes += 1;
+                    self.ends[end].asks = false;
+                }
                 Some(Given::Other) => {}
             }
         }
@@ -533,6 +581,7 @@ impl World {
                 Event::Save(saved) => Given::Save(event.handle, *saved),
                 Event::Data(data) => Given::Data(data.to_vec()),
                 Event::Connected(_) => Given::Connected(event.handle),
+                Event::AggregationChanged { .. } => Given::Changed,
                 Event::Closed(_) if this.handle == Some(event.handle) => {
                     this.handle = None;
                     Given::Closed

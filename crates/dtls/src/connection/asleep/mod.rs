@@ -409,7 +409,8 @@ impl SleepingConnection {
                 let receive = match purpose {
                     Purpose::Waking => {
                         channel.install_sending(send_epoch, suite, (&send, Scheme::Plain));
-                        channel.install_all_receiving(suite, receive_epochs, r)?
+                        let epochs = receive_epochs.iter().map(|epoch| (*epoch, Scheme::Plain));
+                        channel.install_all_receiving(suite, epochs, r)?
                     }
                     Purpose::Reading => {
                         // The newest secret is the last one.

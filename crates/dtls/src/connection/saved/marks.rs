@@ -122,8 +122,6 @@ pub enum SaveError {
     /// Something is under way that only this process can finish, or output waits for the host: poll
     /// the output, wait for the peer, and try again.
     Busy,
-    /// Associations with shared tags are not saved.
-    SharedTags,
     /// The PSK of the association is no longer known.
     UnknownKey,
 }
@@ -133,7 +131,6 @@ impl fmt::Display for SaveError {
         f.write_str(match self {
             Self::NotConnected => "the association is not connected",
             Self::Busy => "the association is busy",
-            Self::SharedTags => "associations with shared tags are not saved",
             Self::UnknownKey => "the PSK of the association is not known any more",
         })
     }
@@ -154,6 +151,9 @@ pub enum RestoreError {
     Role,
     /// The cipher suite or the version is not configured.
     CipherSuite,
+    /// Shared tags are not configured for a direction in which the association may use them, or the
+    /// build lacks their scheme.
+    SharedTags,
     /// The PSK store no longer has the key with which the association was made.
     UnknownKey,
     /// The certificate or raw public key of the peer is not accepted any more, or is of a peer that
@@ -177,10 +177,16 @@ impl fmt::Display for RestoreError {
         f.write_str(match self {
             Self::Malformed(error) => return write!(f, "saved association: {error}"),
             Self::Format(version) => {
-                return write!(f, "saved association in format {version}, not {}", super::FORMAT);
+                return write!(
+                    f,
+                    "saved association in format {version}, not {} or {}",
+                    super::FORMAT,
+                    super::SHARED_FORMAT
+                );
             }
             Self::Role => "the association was saved by the other role",
             Self::CipherSuite => "the version or cipher suite of the association is not configured",
+            Self::SharedTags => "the shared tags of the association are not configured",
             Self::UnknownKey => "the PSK of the association is not known any more",
             Self::PeerNotAccepted => "the peer is not accepted any more",
             Self::LookUpLater => "the peer of the association is still being looked up",

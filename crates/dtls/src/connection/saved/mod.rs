@@ -20,6 +20,7 @@
 //! begins a new epoch and requests one of the peer, where all numbers count again.
 
 mod marks;
+mod shared;
 mod state;
 mod successor;
 mod unsaved;
@@ -35,7 +36,7 @@ use crate::credential::{PeerKey, PeerLookup};
 use crate::messages::RecordNumber;
 use crate::parts::{self, Part, PartState};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12};
-use crate::record::{ReceiveEpoch, SendEpoch};
+use crate::record::{ReceiveEpoch, RecordId, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::{
     DELIVERIES_12, LEAST_DELIVERIES_12, LEAST_RESERVE, MOST_RESERVE, RECORDS_OF_DATAGRAM,
@@ -46,9 +47,14 @@ use alloc::collections::VecDeque;
 use lightseal_core::{AddressPair, Instant};
 
 /// The version of the format of [`SavedAssociation::state`]. A change of any field is another version.
-/// A build reads its own version and those for which it has code: today one. It never guesses, so
-/// that after a downgrade peers need new handshakes.
+/// A build reads its own versions and those for which it has code. It never guesses, so that after a
+/// downgrade peers need new handshakes.
+///
+/// An association that has negotiated shared tags is written in [`SHARED_FORMAT`], and any other one
+/// as it was written before there was that format.
 pub(super) const FORMAT: u8 = 1;
+/// As [`FORMAT`], with what only shared tags need.
+pub(super) const SHARED_FORMAT: u8 = 2;
 
 /// What an association keeps in order to be saved, and about its predecessor.
 #[derive(Clone, Debug)]
@@ -112,6 +118,13 @@ struct Later {
     is_used: bool,
     failed: u64,
     to: AddressPair,
+}
+
+/// The next record number of the sending epoch, and how many numbers a successor leaves out at most.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    number: u64,
+    gap: u64,
 }
 
 /// How many numbers are reserved at once: about a second's.
@@ -229,9 +242,10 @@ impl Persistence {
         true
     }
 
-    /// The marks of the next write, which reserve numbers from `next` on. `oldest` is the oldest epoch in
+    /// The marks of the next write, which reserve numbers from `next.number` on. `oldest` is the oldest epoch in
     /// which the peer may send payloads.
-    fn next_marks(&mut self, revision: Revision, next: u64, oldest: u64, is_12: bool) -> Marks {
+    fn next_marks(&mut self, revision: Revision, next: Next, oldest: u64, is_12: bool) -> Marks {
+        let Next { number: next, gap } = next;
         let (send_ahead, deliver_ahead) = match self.idle {
             true => (LEAST_RESERVE, 0),
             false => (self.sending.count, self.delivering.count),
@@ -249,7 +263,7 @@ impl Persistence {
             send_below,
             deliver_epoch,
             deliver_below: deliver_below + deliver_ahead,
-            skipped: if is_12 { 0 } else { self.skipped + (send_below - next) },
+            skipped: if is_12 { 0 } else { self.skipped + (send_below - next) + gap },
         }
     }
 
@@ -272,11 +286,11 @@ impl Connection {
     /// The part that saves the association, if it can be saved as it is now.
     fn saving(&self) -> Option<&Persistence> {
         let persistence = self.persistence.get().filter(|persistence| persistence.writes)?;
-        let Stage::Established(established) = &self.stage else { return None };
+        let Stage::Established(_) = &self.stage else { return None };
         // A client's Finished is sent under the handshake's keys, which are not saved: until it is
         // acknowledged the association ends with its process.
         let alone = matches!(self.channel.send.all(), [_]);
-        let savable = alone && established.offered.is_empty() && persistence.key_check.is_some();
+        let savable = alone && persistence.key_check.is_some();
         savable.then_some(persistence)
     }
 
@@ -298,6 +312,11 @@ impl Connection {
         }
         let Some(persistence) = self.saving() else { return true };
         !persistence.is_dormant() && persistence.covers(self.revision(), 0, persistence.top)
+    }
+
+    /// How many record numbers a successor leaves out at most, besides those that were reserved.
+    fn longest_gap(&self) -> u64 {
+        self.channel.send.peek().map_or(0, SendEpoch::longest_gap)
     }
 
     fn next_number(&self) -> u64 {
@@ -322,7 +341,8 @@ impl Connection {
         let least = if self.is_12() { EPOCH_12 } else { APPLICATION_EPOCH };
         let mut epochs = self.channel.receive.all().iter().filter(|epoch| epoch.epoch() >= least);
         let used = epochs.clone().rfind(|epoch| epoch.is_used());
-        used.or_else(|| epochs.next()).map_or((0, 0), |epoch| (epoch.epoch(), epoch.expected()))
+        let heard = used.or_else(|| epochs.next());
+        heard.map_or((0, 0), |epoch| (epoch.epoch(), epoch.authentic_end()))
     }
 
     fn later(&self) -> Later {
@@ -371,13 +391,14 @@ impl Connection {
             return None;
         }
         let (revision, later, next) = (self.revision(), self.later(), self.next_number());
-        let (now, is_12) = (self.now, self.is_12());
+        let (now, is_12, gap) = (self.now, self.is_12(), self.longest_gap());
         let persistence = self.persistence.get_mut()?;
         let (part, durable) = (persistence.part, persistence.durable);
         if !persistence.begin_write((now, is_12), revision, later, next) {
             return None;
         }
         let oldest = later.oldest.max(if is_12 { EPOCH_12 } else { APPLICATION_EPOCH });
+        let next = Next { number: next, gap };
         let marks = persistence.next_marks(revision, next, oldest, is_12);
         persistence.pending = Some(Written { marks, revision, later });
         let is_same = |durable: Written| durable.revision == revision && durable.later == later;
@@ -434,33 +455,40 @@ impl Connection {
     /// **What is returned serves once**: who restores it twice uses nonces twice. A store marks it
     /// as used before it is restored.
     ///
+    /// Messages of the peer under shared tags that have not arrived yet are lost
+    /// ([`security_level`](Self::security_level) says how many messages wait), and messages of this end
+    /// get their tag before: an open set is closed. In a direction with shared tags, the successor's
+    /// data waits for its new keys.
+    ///
     /// # Errors
-    /// Fails while output waits: poll it first. Payloads that wait to be sent are output too.
+    /// Fails while output waits: poll it first. Payloads that wait to be sent are output too, and so is
+    /// the tag of an open set.
     #[cfg(feature = "persistence")]
     pub fn save(&mut self, now: Instant) -> Result<SavedAssociation, SaveError> {
         self.now = self.now.max(now);
         let part = parts::Persistence::INCLUDED.ok_or(SaveError::NotConnected)?;
-        let Stage::Established(established) = &self.stage else {
-            return Err(SaveError::NotConnected);
-        };
-        if self.ending != Ending::Open {
+        if !self.is_connected() {
             return Err(SaveError::NotConnected);
         }
-        if !established.offered.is_empty() {
-            return Err(SaveError::SharedTags);
+        let [send] = self.channel.send.all() else { return Err(SaveError::Busy) };
+        if send.has_open_data() {
+            if let Some(pace) = self.pace.get_mut() {
+                pace.close_now();
+            }
+            return Err(SaveError::Busy);
         }
-        let [_] = self.channel.send.all() else { return Err(SaveError::Busy) };
-        if !self.queue.is_empty() || self.held.bytes() > 0 || !self.acks.is_empty() {
+        let undelivered = self.held.ready_len() > 0 || self.taken.is_some();
+        if !self.queue.is_empty() || undelivered || !self.acks.is_empty() {
             return Err(SaveError::Busy);
         }
         let key_check = self.key_check().ok_or(SaveError::UnknownKey)?;
-        let (revision, heard) = (self.revision(), self.heard());
+        let (revision, heard, gap) = (self.revision(), self.heard(), self.longest_gap());
         let persistence =
             self.persistence.get_or_insert_with(part, || Persistence::new(part, false));
         persistence.key_check = Some(key_check);
         persistence.version += 1;
         let (deliver_epoch, deliver_below) = heard.max(persistence.top).max(persistence.floor);
-        let (version, skipped) = (persistence.version, persistence.skipped);
+        let (version, skipped) = (persistence.version, persistence.skipped + gap);
         let renews = persistence.adopted.is_some_and(|of| of.renewal != Renewal::Done);
         let marks = Marks {
             version,
@@ -471,9 +499,27 @@ impl Connection {
             skipped,
         };
         let state = self.state(!renews).ok_or(SaveError::Busy)?;
+        self.abandon_undecided();
         self.end(crate::error::CloseReason::Local);
         self.notices.clear();
         Ok(SavedAssociation::of(marks, Some(state)))
+    }
+
+    /// Payloads that wait for shared tags are lost, and counted.
+    fn abandon_undecided(&mut self) {
+        for epoch in self.channel.receive.all_mut() {
+            let outcomes = epoch.abandon(&mut self.held);
+            self.stats.received(|received| received.count(&outcomes));
+        }
+    }
+
+    /// Notes which payloads under shared tags were handed to the receive buffer.
+    pub(super) fn note_delivered(&mut self) {
+        if let Some(persistence) = self.persistence.get_mut()
+            && let Some(RecordId { epoch, number }) = self.held.newest_delivered()
+        {
+            persistence.top = persistence.top.max((epoch, number + 1));
+        }
     }
 
     /// Whether a payload may be handed to the receive buffer.

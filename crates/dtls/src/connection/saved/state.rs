@@ -3,18 +3,21 @@
 //! ```text
 //! | format (8) | flags (8) | check value of the PSK (64) | negotiated parameters | addresses
 //! | next message in | messages out that are not acknowledged | KeyUpdates | connection IDs owed
-//! | next plaintext record | limits | connection IDs | sending epoch
-//! | number of receiving epochs (8) | { epoch | next record | used (8) | failures } ... | secrets |
+//! | next plaintext record | limits | connection IDs | shared tags | sending epoch
+//! | number of receiving epochs (8) | { epoch | next record | used (8) | failures | scheme } ...
+//! | secrets |
 //! ```
 //!
+//! Shared tags and schemes are there if shared tags were negotiated, and the format tells.
 //! Numbers without a length are LEB128, each in as few bytes as possible. The secrets of DTLS 1.3 are
 //! those of the sending epoch, of the exporter and of the receiving epochs; of DTLS 1.2 the master
 //! secret and the randoms of both ends. There is one form of each state: what is read must be written
 //! the same way.
 
 use super::marks::{RestoreError, SavedAssociation};
-use super::{Adopted, FORMAT, Persistence, Renewal, Reserve};
-use crate::codepoints::{MAX_CONTENT, MAX_RECORD_NUMBER};
+use super::shared::{self, SharedTags};
+use super::{Adopted, FORMAT, Persistence, Renewal, Reserve, SHARED_FORMAT};
+use crate::codepoints::{HandshakeType, MAX_CONTENT, MAX_RECORD_NUMBER};
 use crate::config::{ClientConfig, Lookup, ProtocolVersion, ServerConfig};
 use crate::connection::form::{read_addresses, read_negotiated, write_addresses, write_negotiated};
 use crate::connection::stage::Stage;
@@ -26,13 +29,12 @@ use crate::crypto::{ExporterSecret, MasterSecret12, TrafficSecret};
 use crate::handshake::flight::Flight;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
-    Channel, Established, EstablishedKeys, EstablishedKeys12, Negotiated, OfferedSchemes,
-    RenegotiationRefusal,
+    Channel, Established, EstablishedKeys, EstablishedKeys12, Negotiated, RenegotiationRefusal,
 };
 use crate::parts::{self, OfPart, PartState};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, HANDSHAKE_EPOCH};
 use crate::record::own_ids::OwnIds;
-use crate::record::{ConnectionId, ReceiveEpoch, SendEpoch};
+use crate::record::{ConnectionId, ReceiveEpoch, RecordId, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::{HANDSHAKE_KEYS_LIFETIME, MOST_RESERVE, MOST_SKIPPED, MOST_VERSION};
 use alloc::boxed::Box;
@@ -57,8 +59,12 @@ const MOST_ROOM: usize = 1 << 20;
 /// The longest record limit that is valid, in bytes.
 const MOST_LIMIT: u64 = MAX_CONTENT as u64 + 1;
 
-/// One receiving epoch: its number, and what [`ReceiveEpoch::for_successor`] returned.
-type SavedEpoch = (u64, (u64, bool, u64));
+/// One receiving epoch: its number, what [`ReceiveEpoch::for_successor`] returned, and its scheme.
+struct SavedEpoch {
+    epoch: u64,
+    progress: (u64, bool, u64),
+    scheme: Scheme,
+}
 
 impl Connection {
     /// All that a successor needs but the marks; `None` if it is more than can be written, which no
@@ -82,14 +88,15 @@ impl Connection {
     /// Writes the state. Returns whether that was possible.
     fn write_state(&self, clean: bool, w: &mut Writer<'_>) -> Result<bool, BufferFull> {
         let Stage::Established(established) = &self.stage else { return Ok(false) };
-        let Established { keys, negotiated, .. } = &**established;
+        let Established { keys, negotiated, offered } = &**established;
         let Some(key_check) = self.persistence.get().and_then(|saved| saved.key_check) else {
             return Ok(false);
         };
         let Some(send) = self.channel.send.peek() else { return Ok(false) };
         let Some(receive) = self.living_epochs() else { return Ok(false) };
         let channel = &self.channel;
-        w.u8(FORMAT)?;
+        let shares = !offered.is_empty();
+        w.u8(if shares { SHARED_FORMAT } else { FORMAT })?;
         let server = matches!(self.role, Role::Server(..));
         w.u8(if server { SERVER } else { 0 } | if clean { CLEAN } else { 0 })?;
         w.bytes(&key_check)?;
@@ -105,13 +112,20 @@ impl Connection {
         w.vec8(|w| w.bytes(&channel.send_cid))?;
         w.vec8(|w| w.bytes(&self.cid))?;
         channel.own_ids.write(w)?;
+        if shares {
+            shared::write(offered, send.scheme(), &self.updates, w)?;
+        }
         w.varint(send.epoch())?;
         w.u8(receive.len() as u8)?;
-        for (epoch, (expected, used, failed)) in &receive {
-            w.varint(*epoch)?;
-            w.varint(*expected)?;
-            w.u8((*used).into())?;
-            w.varint(*failed)?;
+        for epoch in &receive {
+            let (expected, used, failed) = epoch.for_successor();
+            w.varint(epoch.epoch())?;
+            w.varint(expected)?;
+            w.u8(used.into())?;
+            w.varint(failed)?;
+            if shares {
+                shared::write_received(epoch, w)?;
+            }
         }
         match keys {
             EstablishedKeys::Dtls12(keys) => {
@@ -122,8 +136,8 @@ impl Connection {
             EstablishedKeys::Dtls13 { send, receive: newest, exporter, .. } => {
                 w.bytes(send.as_bytes())?;
                 w.bytes(exporter.as_bytes())?;
-                if let [(old, _), _] = receive[..] {
-                    let Some(old) = channel.replaced_secret(old) else { return Ok(false) };
+                if let [old, _] = receive[..] {
+                    let Some(old) = channel.replaced_secret(old.epoch()) else { return Ok(false) };
                     w.bytes(old.as_bytes())?;
                 }
                 w.bytes(newest.as_bytes())?;
@@ -137,17 +151,16 @@ impl Connection {
     ///
     /// A client sends data as soon as it has sent its Finished, so that data does not show that it has
     /// the ACK: a server reads the handshake's epoch as long as its predecessor would have.
-    fn living_epochs(&self) -> Option<Vec<SavedEpoch>> {
-        let saved = |epoch: &ReceiveEpoch| (epoch.epoch(), epoch.for_successor());
+    fn living_epochs(&self) -> Option<Vec<&ReceiveEpoch>> {
         let (newest, older) = self.channel.receive.all().split_last()?;
         let old = older.last().filter(|old| match old.epoch() {
             HANDSHAKE_EPOCH => matches!(self.role, Role::Server(..)),
             epoch => epoch >= APPLICATION_EPOCH && !newest.is_used(),
         });
-        let Some(old) = old else { return Some(vec![saved(newest)]) };
+        let Some(old) = old else { return Some(vec![newest]) };
         match self.channel.replaced_secret(old.epoch()) {
-            Some(_) => Some(vec![saved(old), saved(newest)]),
-            None => (old.epoch() == HANDSHAKE_EPOCH).then(|| vec![saved(newest)]),
+            Some(_) => Some(vec![old, newest]),
+            None => (old.epoch() == HANDSHAKE_EPOCH).then(|| vec![newest]),
         }
     }
 
@@ -232,12 +245,19 @@ impl Connection {
         persistence.version = marks.version;
         persistence.key_check = connection.persistence.get().and_then(|saved| saved.key_check);
         persistence.floor = floor;
+        if connection.shares_tags() {
+            connection.held.deliver_from(RecordId { epoch: floor.0, number: floor.1 });
+        }
         persistence.delivering = Reserve::delivering(connection.is_12());
         persistence.skipped = marks.skipped;
-        persistence.began_at = marks.send_below;
+        persistence.began_at = connection.next_number();
         persistence.adopted = Some(Adopted {
             dormant: true,
-            renewal: if clean { Renewal::Done } else { Renewal::AtOnce },
+            renewal: if clean && !connection.shares_tags() {
+                Renewal::Done
+            } else {
+                Renewal::AtOnce
+            },
             tries: 0,
             waits: false,
             search_from: Some(now),
@@ -258,10 +278,7 @@ impl SavedAssociation {
     /// If the state is of another format, or is not there.
     pub fn route(&self) -> Result<(SocketAddr, Vec<ConnectionId>), RestoreError> {
         let mut r = Reader::new(self.state().ok_or(DecodeError::Short)?);
-        match r.u8()? {
-            FORMAT => {}
-            other => return Err(RestoreError::Format(other)),
-        }
+        read_format(&mut r)?;
         let _flags = r.u8()?;
         let _: [u8; KEY_CHECK] = r.array()?;
         read_negotiated("", &mut r)?;
@@ -280,6 +297,15 @@ impl SavedAssociation {
     }
 }
 
+/// Reads the version of the format. Returns whether shared tags were negotiated.
+fn read_format(r: &mut Reader<'_>) -> Result<bool, RestoreError> {
+    match r.u8()? {
+        FORMAT => Ok(false),
+        SHARED_FORMAT => Ok(true),
+        other => Err(RestoreError::Format(other)),
+    }
+}
+
 /// Reads what [`Connection::write_state`] has written. Returns also whether the predecessor has ended
 /// in an orderly way.
 fn read(
@@ -291,10 +317,7 @@ fn read(
     rng: Random,
 ) -> Result<(Connection, bool), RestoreError> {
     let mut r = Reader::new(state);
-    match r.u8()? {
-        FORMAT => {}
-        other => return Err(RestoreError::Format(other)),
-    }
+    let shares = read_format(&mut r)?;
     let flags = r.u8()?;
     if (flags & SERVER != 0) != matches!(role, Role::Server(..)) {
         return Err(RestoreError::Role);
@@ -321,7 +344,11 @@ fn read(
     channel.send_cid = ConnectionId::read(&mut r)?;
     connection.cid = ConnectionId::read(&mut r)?;
     channel.own_ids = OwnIds::read(&mut r)?;
-    read_epochs(&mut connection, negotiated, &mut r)?;
+    let shared = if shares { SharedTags::read(&mut r)? } else { SharedTags::none() };
+    if shares == shared.offered.is_empty() {
+        return Err(DecodeError::Invalid("aggregation scheme").into());
+    }
+    read_epochs(&mut connection, negotiated, shared, &mut r)?;
     r.finish()?;
     connection.persistence.set(part, persistence);
     Ok((connection, flags & CLEAN != 0))
@@ -331,6 +358,7 @@ fn read(
 fn read_epochs(
     connection: &mut Connection,
     mut negotiated: Negotiated,
+    mut shared: SharedTags,
     r: &mut Reader<'_>,
 ) -> Result<(), RestoreError> {
     let is_12 = negotiated.version == ProtocolVersion::Dtls12;
@@ -341,13 +369,19 @@ fn read_epochs(
     for _ in 0..count.min(2) {
         let epoch = bounded(r, MAX_RECORD_NUMBER, "epoch")?;
         let expected = bounded(r, MAX_RECORD_NUMBER + 1, "record number")?;
-        epochs.push((epoch, (expected, r.u8()? != 0, bounded(r, 64, "number of failures")?)));
+        let progress = (expected, r.u8()? != 0, bounded(r, 64, "number of failures")?);
+        let shares = !shared.offered.is_empty();
+        let scheme = if shares { shared.read_received(r)? } else { Scheme::Plain };
+        epochs.push(SavedEpoch { epoch, progress, scheme });
     }
-    let valid = match epochs[..] {
-        [(newest, _)] => newest >= least && (!is_12 || newest == EPOCH_12),
-        [(old, _), (newest, _)] => !is_12 && newest >= least && newest == old + 1,
+    let valid = match &epochs[..] {
+        [newest] => newest.epoch >= least && (!is_12 || newest.epoch == EPOCH_12),
+        [old, newest] => !is_12 && newest.epoch >= least && newest.epoch == old.epoch + 1,
         _ => false,
     };
+    let before = epochs.iter().filter(|epoch| epoch.epoch < APPLICATION_EPOCH);
+    let valid = valid && before.into_iter().all(|epoch| !epoch.scheme.aggregates());
+    let valid = valid && (!is_12 || shared.offered.is_empty());
     if !valid || count > 2 || send_epoch < least || is_12 && send_epoch != EPOCH_12 {
         return Err(DecodeError::Invalid("epoch").into());
     }
@@ -384,20 +418,30 @@ fn read_epochs(
         let suite = provider.suite(negotiated.suite).filter(|_| speaks);
         let suite = suite.ok_or(RestoreError::CipherSuite)?;
         negotiated.suite_name = suite.name;
+        if !shared.offered.is_empty() {
+            shared.check(settings, suite)?;
+        }
         let len = suite.hash.algorithm().output_len();
         let send = TrafficSecret::new(suite.hash, r.take(len)?);
         let exporter = ExporterSecret::new(suite.hash, r.take(len)?);
         let channel = &mut connection.channel;
-        channel.install_sending(send_epoch, suite, (&send, Scheme::Plain));
-        let numbers: Vec<_> = epochs.iter().map(|(epoch, _)| *epoch).collect();
-        let receive = channel.install_all_receiving(suite, &numbers, r)?;
+        channel.install_sending(send_epoch, suite, (&send, shared.send));
+        let schemes = epochs.iter().map(|saved| (saved.epoch, saved.scheme));
+        let receive = channel.install_all_receiving(suite, schemes, r)?;
         let resumption = PartState::EMPTY;
         EstablishedKeys::Dtls13 { suite, send, receive, exporter, resumption }
     };
-    for (epoch, (_, progress)) in connection.channel.receive.all_mut().iter_mut().zip(epochs) {
-        epoch.succeed(progress, longest);
+    for (epoch, saved) in connection.channel.receive.all_mut().iter_mut().zip(&epochs) {
+        epoch.succeed(saved.progress, longest);
     }
-    let offered = OfferedSchemes::default();
+    let unanswered = connection.channel.flight.has(HandshakeType::AGGREGATION_UPDATE);
+    if let (Some(newest), Some(oldest)) = (connection.channel.receive.newest(), epochs.first()) {
+        let waits = shared.updates.succeed(send_epoch, newest, unanswered)?;
+        negotiated.send = shared.send;
+        negotiated.receive = if waits { oldest.scheme } else { newest.scheme() };
+    }
+    let SharedTags { offered, updates, .. } = shared;
+    connection.updates = updates;
     connection.stage = Stage::Established(Box::new(Established { keys, negotiated, offered }));
     Ok(())
 }

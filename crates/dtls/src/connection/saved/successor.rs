@@ -2,8 +2,9 @@
 
 use super::Persistence;
 use crate::connection::Connection;
+use crate::record::{ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
-use crate::tuning::{MOST_UNHEARD_TRIES, SAVE_INTERVAL, SEARCHES};
+use crate::tuning::{MOST_UNHEARD_TRIES, SAVE_INTERVAL, SEARCHES, UNSETTLED_RECORDS};
 use lightseal_core::Instant;
 
 /// Whether a successor asks its peer for new keys: it needs them if its predecessor did not end in an
@@ -40,11 +41,57 @@ impl Connection {
     pub(in crate::connection) fn heard_successor(&mut self) {
         let Some(adopted) = self.adopted() else { return };
         adopted.tries = 0;
-        adopted.search_from = None;
+        let searched = adopted.search_from.take().is_some();
         if core::mem::take(&mut adopted.waits) && !self.channel.flight.is_done() {
             self.channel.flight.resend();
         }
+        if searched {
+            self.channel.receive.all_mut().iter_mut().for_each(ReceiveEpoch::end_search);
+        }
         self.awaken();
+    }
+
+    /// Records came of which none is authentic. Under shared tags that need not be a forger: nobody can
+    /// tell the numbers of data when the peer has counted far, and the peer's answer to new keys has a
+    /// tag of its own.
+    pub(in crate::connection) fn heard_nothing_authentic(&mut self) {
+        let dormant = self.persistence.get().is_some_and(Persistence::is_dormant);
+        let unsettled = self.channel.receive.newest().map_or(0, ReceiveEpoch::unsettled);
+        if dormant && unsettled >= UNSETTLED_RECORDS {
+            self.awaken();
+        }
+    }
+
+    /// Whether records of either direction share tags.
+    pub(super) fn shares_tags(&self) -> bool {
+        self.channel.send.peek().is_some_and(|epoch| epoch.scheme().aggregates())
+            || self.channel.receive.all().iter().any(ReceiveEpoch::shares_tags)
+    }
+
+    /// The application sends. If its data waits for new keys, and the flight that asks for them for the
+    /// peer, the flight is sent some times more.
+    pub(in crate::connection) fn try_again_for_data(&mut self) {
+        if self.channel.send.peek().is_none_or(SendEpoch::takes_data) {
+            return;
+        }
+        let Some(adopted) = self.adopted() else { return };
+        if core::mem::take(&mut adopted.waits) {
+            adopted.tries = 0;
+            self.channel.flight.resend();
+        }
+    }
+
+    /// A successor whose data waits for new keys asks for them out of turn.
+    pub(in crate::connection) fn renew_for_data(&mut self) {
+        let waits = !self.channel.send.peek().is_none_or(SendEpoch::takes_data);
+        if !waits || self.queue.is_empty() {
+            return;
+        }
+        let Some(adopted) = self.adopted().filter(|of| !of.dormant) else { return };
+        if matches!(adopted.renewal, Renewal::InTurn | Renewal::Later) {
+            self.timers.stop(Timer::Renewal);
+            self.renew_keys();
+        }
     }
 
     fn adopted(&mut self) -> Option<&mut Adopted> {

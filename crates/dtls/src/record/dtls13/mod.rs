@@ -6,6 +6,8 @@
 //! ```
 
 mod mask;
+#[cfg(feature = "internals")]
+mod observe;
 mod open;
 #[cfg(feature = "passive")]
 mod passive;

@@ -24,6 +24,9 @@ use lightseal_aggregation::{
 use lightseal_core::{Reader, ReplayWindow};
 use subtle::ConstantTimeEq;
 
+/// The number of records for which larger numbers are still tried, until one is authenticated.
+type Search = lightseal_core::parts::PartState<Persistence, u32>;
+
 /// The keys of one direction, and what has arrived under them.
 pub(in crate::record) enum Opening {
     Standard(Standard),
@@ -55,6 +58,7 @@ impl Opening {
                 last_closing: None,
                 waiting: 0,
                 evaluations: 0,
+                search: Search::EMPTY,
             });
             return Self::Aggregated(OfPart::new(part, aggregated));
         }
@@ -63,7 +67,7 @@ impl Opening {
             tag_len: suite.tag_len,
             limit: MAX_CONTENT + 1,
             window: ReplayWindow::new(),
-            search: lightseal_core::parts::PartState::EMPTY,
+            search: Search::EMPTY,
         })
     }
 
@@ -94,10 +98,37 @@ impl Opening {
         }
     }
 
+    /// Goes on after a predecessor that has authenticated no record from `expected` on.
+    pub(in crate::record) fn resume_at(&mut self, expected: u64) {
+        match self {
+            Self::Standard(standard) => standard.window = ReplayWindow::restore(expected, 0),
+            Self::Aggregated(aggregated) => aggregated.opener.resume_at(expected),
+        }
+    }
+
     /// See [`ReceiveEpoch::search_number`](crate::record::ReceiveEpoch::search_number).
     pub(in crate::record) fn search(&mut self, part: Persistence, records: u32) {
-        if let Self::Standard(standard) = self {
-            standard.search = lightseal_core::parts::PartState::new(Some(part), |_| records);
+        let search = match self {
+            Self::Standard(standard) => &mut standard.search,
+            Self::Aggregated(aggregated) => &mut aggregated.search,
+        };
+        *search = Search::new(Some(part), |_| records);
+    }
+
+    /// See [`ReceiveEpoch::end_search`](crate::record::ReceiveEpoch::end_search).
+    pub(in crate::record) fn end_search(&mut self) {
+        match self {
+            Self::Standard(standard) => standard.search = Search::EMPTY,
+            Self::Aggregated(aggregated) => aggregated.search = Search::EMPTY,
+        }
+    }
+
+    /// One more than the highest authenticated record number, wherever records without authentication
+    /// have moved the window.
+    pub(in crate::record) fn authentic_end(&self) -> u64 {
+        match self {
+            Self::Standard(standard) => standard.window.next(),
+            Self::Aggregated(aggregated) => aggregated.opener.authentic_end(),
         }
     }
 
@@ -170,7 +201,13 @@ impl Opening {
                 return None;
             }
         }
-        let number = nearest(header.number_bits(head), header.number_len, self.expected());
+        let mut number = nearest(header.number_bits(head), header.number_len, self.expected());
+        if let Self::Aggregated(aggregated) = self
+            && aggregated.search.get().is_some()
+        {
+            let record = Record { number, header: head };
+            number = aggregated.searched(record, header.number_len, body, tally, outcomes)?;
+        }
         let record = Record { number, header: head };
         match self {
             Self::Standard(standard) => {
@@ -246,13 +283,12 @@ fn new_opener(keys: &KeyDerivation, scheme: Scheme) -> Option<Box<Opener>> {
 
 /// Records with a tag each.
 pub(in crate::record) struct Standard {
-    protection: Box<dyn Protection>,
-    tag_len: usize,
+    pub(super) protection: Box<dyn Protection>,
+    pub(super) tag_len: usize,
     /// The longest content of a record in bytes, content type and padding included.
     limit: usize,
     window: ReplayWindow,
-    /// The number of records for which larger numbers are still tried, until one is authenticated.
-    search: lightseal_core::parts::PartState<Persistence, u32>,
+    search: Search,
 }
 
 impl Standard {
@@ -302,7 +338,9 @@ impl Standard {
         outcomes: &mut Outcomes,
     ) -> Option<Inner<'a>> {
         let Record { mut number, header } = record;
-        if !self.window.check(number) {
+        let is_used = !self.window.check(number);
+        // The number that is nearest may be one that was used, and the true one be larger.
+        if is_used && self.search.get().is_none_or(|left| *left == 0) {
             outcomes.replayed += 1;
             return None;
         }
@@ -316,13 +354,17 @@ impl Standard {
             *left = left.checked_sub(1)?;
             Some(Vec::from(&*content))
         });
-        if self.protection.open(record, content, tag).is_err() {
-            tally.forged(outcomes);
+        if is_used || self.protection.open(record, content, tag).is_err() {
+            if is_used {
+                outcomes.replayed += 1;
+            } else {
+                tally.forged(outcomes);
+            }
             let sealed = searched?;
             number = self.find_number(record, number_len, &sealed, content, tag, tally)?;
         }
         if self.search.get().is_some() {
-            self.search = lightseal_core::parts::PartState::EMPTY;
+            self.search = Search::EMPTY;
         }
         self.window.commit(number);
         tally.arrivals += 1;
@@ -354,9 +396,9 @@ pub(in crate::record) struct Aggregated {
     room: usize,
     /// Whether records have check bytes.
     checked: bool,
-    prf: Box<dyn PrfProtection>,
-    mask: NumberMask,
-    scheme: Scheme,
+    pub(super) prf: Box<dyn PrfProtection>,
+    pub(super) mask: NumberMask,
+    pub(super) scheme: Scheme,
     /// Verifies the shared tags. It also keeps the replay window, which depends on the records that
     /// have been verified.
     opener: Box<Opener>,
@@ -366,9 +408,63 @@ pub(in crate::record) struct Aggregated {
     waiting: usize,
     /// The opener's tag evaluations that are already counted in the key's usage.
     evaluations: u64,
+    search: Search,
 }
 
 impl Aggregated {
+    /// The number of a record while it is not known how far the peer has counted; `None` if nobody can
+    /// tell. Numbers that end with the same bits as `record.number`, but are larger, are tried: the own
+    /// tag of a control record shows which one is right. Each that is wrong counts as a forgery.
+    #[cold]
+    #[inline(never)]
+    fn searched(
+        &mut self,
+        record: Record<'_>,
+        number_len: usize,
+        body: &[u8],
+        tally: &mut ArrivalCounts,
+        outcomes: &mut Outcomes,
+    ) -> Option<u64> {
+        if number_len == 1 {
+            // Data with eight bits of its number, which could be any of many.
+            tally.unsettled += 1;
+            outcomes.refused += 1;
+            return None;
+        }
+        let nearest = Some(record.number);
+        let left = self.search.get_mut()?;
+        let Some(fewer) = left.checked_sub(1).filter(|_| body.len() > TAG_BYTES) else {
+            return nearest;
+        };
+        *left = fewer;
+        for step in 0..=SEARCHED_NUMBERS {
+            let number = record.number + (step << (8 * number_len));
+            // What is left of the limit is not spent on guesses.
+            if tally.usage.state() != KeyState::Fresh || number > MAX_RECORD_NUMBER {
+                break;
+            }
+            let mut copy = Vec::from(body);
+            let record = Record { number, ..record };
+            let opened = self.prf.open(record, &mut copy, self.scheme.tags_len(number));
+            let Some(opened) = opened.filter(|opened| opened.own_tag) else {
+                match step {
+                    // It reads as data. Under a wrong number one of 256 records does.
+                    0 => break,
+                    _ => continue,
+                }
+            };
+            tally.usage.add_evaluated(record.header.len(), opened.content_len);
+            let own = copy.get(opened.content_len..opened.content_len + TAG_BYTES)?;
+            if own.ct_eq(&self.prf.block(&opened.state, TAG_BLOCK)).into() {
+                return Some(number);
+            }
+            if step > 0 {
+                tally.usage.add_failed();
+            }
+        }
+        nearest
+    }
+
     fn open<'a>(
         &mut self,
         record: Record<'_>,
@@ -538,10 +634,12 @@ impl Aggregated {
             }
             self.waiting = self.waiting.saturating_sub(1);
             if outcome == Outcome::Verified {
-                let len = held.verified(slot, record);
-                tally.note(number, len, Fate::Verified);
+                tally.note(number, held.payload(slot).len(), Fate::Verified);
                 tally.authentic(outcomes);
-                outcomes.deliver(len);
+                match held.verified(slot, record) {
+                    Some(len) => outcomes.deliver(len),
+                    None => outcomes.refused += 1,
+                }
                 continue;
             }
             let refuted = outcome == Outcome::Dropped(DropReason::Failed);

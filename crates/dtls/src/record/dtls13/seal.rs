@@ -11,6 +11,7 @@ use crate::record::number::NumberMasks;
 use crate::record::shape::{HeaderFormat, NumberLength, RecordPlace, SealError, WrittenLengths};
 use alloc::boxed::Box;
 use lightseal_aggregation::scheme::TAG_BYTES;
+use lightseal_aggregation::tuning::RESUMED_GAP;
 use lightseal_aggregation::{ClosingTag, RecordKind, Scheme, Sealer, TAG_BLOCK, check_byte};
 use lightseal_core::Writer;
 use lightseal_core::wire::BufferFull;
@@ -33,6 +34,9 @@ struct Aggregated {
     scheme: Scheme,
     sealer: Box<Sealer>,
     mask: NumberMask,
+    /// Whether a predecessor has begun the epoch. The receiver cannot check aggregates that would have
+    /// to cover its records, so that records of the epoch need tags of their own.
+    is_resumed: bool,
 }
 
 impl Sealing {
@@ -48,7 +52,8 @@ impl Sealing {
             (Keying::Prf { aggregated, .. }, Some(sealer), Some(part)) => {
                 let prf = aggregated(keys, scheme.context());
                 let mask = NumberMask::new(masks, epoch, suite, scheme, keys);
-                Tags::Aggregated(OfPart::new(part, Aggregated { prf, scheme, sealer, mask }))
+                let aggregated = Aggregated { prf, scheme, sealer, mask, is_resumed: false };
+                Tags::Aggregated(OfPart::new(part, aggregated))
             }
             _ => Tags::Standard { protection: suite.keying.plain(keys), tag_len: suite.tag_len },
         };
@@ -58,6 +63,36 @@ impl Sealing {
     /// Whether each record has a tag of its own.
     pub(in crate::record) const fn is_standard(&self) -> bool {
         matches!(self.tags, Tags::Standard { .. })
+    }
+
+    /// The scheme under which application data shares tags.
+    pub(in crate::record) fn scheme(&self) -> Scheme {
+        match &self.tags {
+            Tags::Standard { .. } => Scheme::Plain,
+            Tags::Aggregated(aggregated) => aggregated.scheme,
+        }
+    }
+
+    /// Goes on after a predecessor that may have sent all records before `next`. Returns the number of
+    /// the next record.
+    pub(in crate::record) fn resume_at(&mut self, next: u64) -> u64 {
+        match &mut self.tags {
+            Tags::Standard { .. } => next,
+            Tags::Aggregated(aggregated) => {
+                let next = (next + RESUMED_GAP).next_multiple_of(RESUMED_GAP);
+                aggregated.sealer.resume_at(next);
+                aggregated.is_resumed = true;
+                next
+            }
+        }
+    }
+
+    /// Whether application data can be sealed.
+    pub(in crate::record) fn takes_data(&self) -> bool {
+        match &self.tags {
+            Tags::Standard { .. } => true,
+            Tags::Aggregated(aggregated) => !aggregated.is_resumed,
+        }
     }
 
     /// The overhead in bytes of record `number` beside its content, without padding.
@@ -108,7 +143,10 @@ impl Sealing {
         let tags_len = match &self.tags {
             Tags::Standard { tag_len, .. } => *tag_len,
             Tags::Aggregated(aggregated) => {
-                let Aggregated { sealer, scheme, .. } = &**aggregated;
+                let Aggregated { sealer, scheme, is_resumed, .. } = &**aggregated;
+                if *is_resumed && kind == ContentType::APPLICATION_DATA {
+                    return Err(SealError::Full);
+                }
                 own_tag_len(kind) + sealer.next_len() + scheme.check_len()
             }
         };
@@ -152,7 +190,7 @@ impl Sealing {
                 header.apply_mask(head, protection.mask(&mask_sample(body)));
             }
             Tags::Aggregated(aggregated) => {
-                let Aggregated { prf, scheme, sealer, mask } = &mut **aggregated;
+                let Aggregated { prf, scheme, sealer, mask, .. } = &mut **aggregated;
                 let state = prf.seal(record, content);
                 let (own, tags) = tags.split_at_mut(own_tag_len(kind));
                 let (aggregate, check) = tags.split_at_mut(tags.len() - scheme.check_len());
