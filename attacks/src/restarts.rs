@@ -70,6 +70,8 @@ pub struct Totals {
     pub numbers: u64,
     /// Runs in which a payload was delivered twice.
     pub payloads: u64,
+    /// Runs in which shared tags seemed to prove that a record was forged.
+    pub forgeries: u64,
     /// Runs in which another handshake was needed.
     pub handshakes: u64,
     /// Runs that did not end in an echo both ways, or in which an end did what it must not do.
@@ -180,6 +182,7 @@ impl Totals {
                 match wrong.fault {
                     Fault::Number => self.numbers += 1,
                     Fault::Payload => self.payloads += 1,
+                    Fault::Forgery => self.forgeries += 1,
                     Fault::Handshake => self.handshakes += 1,
                     Fault::Silence | Fault::Other => self.silences += 1,
                 }

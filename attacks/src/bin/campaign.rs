@@ -349,6 +349,7 @@ fn restarts(seed: u64, count: u64, every_point: Option<usize>) -> Value {
         "records": totals.records,
         "numbers": totals.numbers,
         "payloads": totals.payloads,
+        "forgeries": totals.forgeries,
         "handshakes": totals.handshakes,
         "silences": totals.silences,
         "failures": totals.failures,

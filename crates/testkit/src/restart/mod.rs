@@ -7,11 +7,15 @@
 //! determine everything. The judge fails when
 //! - an end seals two records under one number of one epoch;
 //! - a payload is delivered twice, or one that nobody sent;
+//! - a genuine record counts as a forgery of shared tags;
 //! - the ends need another handshake although both had saved the association;
 //! - they do not exchange payloads in the end.
 
 mod observer;
 mod observer12;
+mod outcome;
+
+pub use outcome::{Fault, Plan, Report, Wrong};
 
 use lightseal_core::{Engine, Instant, Output, Random};
 use lightseal_dtls::{
@@ -33,59 +37,6 @@ pub const ENDS: [usize; 2] = [0, 1];
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
 
-/// What a world does.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Determines everything else.
-    pub seed: u64,
-    /// The number of random actions.
-    pub actions: u32,
-    /// The points at which the process ends that has come to it, ascending.
-    pub kills: Vec<u64>,
-    /// Whether the network loses, repeats and delays datagrams.
-    pub faults: bool,
-    /// Whether the client's address changes. Then both ends need connection IDs.
-    pub moves: bool,
-    /// Whether processes are also stopped, so that they save their associations before they end.
-    pub stops: bool,
-}
-
-/// What the judge finds wrong.
-#[derive(Clone, Debug)]
-pub struct Wrong {
-    /// What kind of fault it is.
-    pub fault: Fault,
-    /// What happened, and the plan with which it happens again.
-    pub what: String,
-}
-
-/// The kinds of what is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
-    /// An end has sealed two records under one number of one epoch.
-    Number,
-    /// A payload was delivered twice, or nobody had sent it.
-    Payload,
-    /// Another handshake was needed.
-    Handshake,
-    /// What an end sends is not delivered in the end.
-    Silence,
-    /// An end has done something else that it must not do.
-    Other,
-}
-
-impl Wrong {
-    fn new(fault: Fault, what: impl Into<String>) -> Self {
-        Self { fault, what: what.into() }
-    }
-}
-
-impl std::fmt::Display for Wrong {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
 /// Reads the key logs of both ends, so that an observer can read their datagrams.
 #[derive(Clone, Debug, Default)]
 pub struct Watch(Arc<Secrets>);
@@ -96,33 +47,6 @@ impl Watch {
         settings.write_ahead = true;
         settings.key_log = Some(self.0.clone());
     }
-}
-
-/// What came of a run in which the judge found nothing wrong.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Report {
-    /// The points at which a process could have ended.
-    pub points: u64,
-    /// How many processes ended.
-    pub kills: u64,
-    /// Complete handshakes of the client.
-    pub handshakes: u64,
-    /// How often an association was restored.
-    pub restored: u64,
-    /// How often one was saved in an orderly way.
-    pub saved: u64,
-    /// Changes of an aggregation scheme that an end has noticed.
-    pub changes: u64,
-    /// Processes that ended while an end's request for another scheme was under way.
-    pub kills_in_changes: u64,
-    /// Writes that the stores accepted.
-    pub writes: u64,
-    /// Payloads delivered, and payloads lost by the network, by ends, or below a mark.
-    pub delivered: u64,
-    /// See [`Self::delivered`].
-    pub lost: u64,
-    /// Protected records that the observer has read.
-    pub records: u64,
 }
 
 /// A write on its way to the store.
@@ -183,6 +107,8 @@ pub struct World {
     report: Report,
     next_payload: u64,
     calm: bool,
+    /// The first record that counted as forged at an end whose process has ended.
+    forged: Option<Wrong>,
 }
 
 impl World {
@@ -232,6 +158,7 @@ impl World {
             report: Report::default(),
             next_payload: 0,
             calm: false,
+            forged: None,
         }
     }
 
@@ -260,6 +187,10 @@ impl World {
         self.run_for(Duration::from_secs(120))?;
         for end in ENDS {
             self.echo(end)?;
+            self.judge_forgeries(end)?;
+        }
+        if let Some(forged) = self.forged.take() {
+            return Err(forged);
         }
         let bare = self.ends.iter().any(|end| end.was_bare);
         if self.report.handshakes != 1 && !bare {
@@ -269,6 +200,18 @@ impl World {
         let sent: u64 = self.ends.iter().map(|end| end.sent.len() as u64).sum();
         self.report.lost = sent - self.report.delivered;
         Ok(())
+    }
+
+    /// Nobody forges records here.
+    fn judge_forgeries(&self, end: usize) -> Result<(), Wrong> {
+        let counted = self.ends[end].engine.as_ref().map(Endpoint::totals).unwrap_or_default();
+        match counted.received.forged + counted.received.refuted {
+            0 => Ok(()),
+            forged => {
+                let what = format!("{forged} records count as forged at {end}: {counted:?}");
+                Err(Wrong::new(Fault::Forgery, what))
+            }
+        }
     }
 
     /// Payloads of an end arrive again: in DTLS 1.2 after those that were given up.
@@ -393,6 +336,9 @@ impl World {
     /// The process of an end is gone. The first ones of the writes on their way still land.
     pub fn kill(&mut self, end: usize) {
         self.report.kills += 1;
+        if let Err(wrong) = self.judge_forgeries(end) {
+            self.forged.get_or_insert(wrong);
+        }
         self.report.kills_in_changes += u64::from(self.ends.iter().any(|end| end.asks));
         self.ends[end].asks = false;
         let this = &mut self.ends[end];
