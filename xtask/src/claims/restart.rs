@@ -8,14 +8,19 @@ pub(super) fn claims() -> Vec<Claim> {
 }
 
 fn crashes() -> Vec<Claim> {
-    let kinds = "both versions, PSKs, raw keys and certificates, a client that moves, loss and slow \
-                 stores. Bar: there may be none";
+    let kinds = "both versions, PSKs, raw keys and certificates, shared tags of all schemes in half \
+                 of them, requests for other schemes, a client that moves, loss and slow stores. \
+                 Bar: there may be none";
     let random = |what: &str, name: &'static str, figure: &'static str| {
         format!(
             "{what} in 10 000 runs whose processes end up to seven times at random points: {kinds}"
         )
         .claim(name, AtMost(0.0), Seconds(120))
-        .by(ended("restarts --count 10000").needs("runs == 10000").figure(figure))
+        .by(ended("restarts --count 10000")
+            .needs("runs == 10000")
+            .needs("10 * shared >= 4 * runs")
+            .needs("kills_in_changes >= 2000")
+            .figure(figure))
     };
     vec![
         random(
@@ -27,6 +32,11 @@ fn crashes() -> Vec<Claim> {
             "Number of runs in which a payload is delivered twice,",
             "crash-payloads",
             "payloads",
+        ),
+        random(
+            "Number of runs in which shared tags seem to prove that a genuine record was forged,",
+            "crash-forgeries",
+            "forgeries",
         ),
         random(
             "Number of runs in which saved associations need another handshake,",
@@ -46,7 +56,7 @@ fn crashes() -> Vec<Claim> {
         .claim("crash-points", AtMost(0.0), Seconds(120))
         .by(ended("restarts --every-point")
             .needs("runs >= 1000")
-            .figure("numbers + payloads + handshakes + silences")),
+            .figure("numbers + payloads + forgeries + handshakes + silences")),
     ]
 }
 
@@ -55,6 +65,10 @@ fn ended(campaign: &str) -> Reading {
         .line(
             "{runs} runs, {kills} processes ended, {restored} associations restored, {records} \
              records read by the observer, {delivered} payloads delivered",
+        )
+        .line(
+            "{shared} runs with shared tags: {changes} changes of a scheme, {kills_in_changes} \
+             processes ended during one",
         )
         .each("failures[]", "{}")
         // Processes that end before they have stored anything begin anew.

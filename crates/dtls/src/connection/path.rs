@@ -8,6 +8,7 @@ use crate::codepoints::ContentType;
 use crate::error::{CloseReason, Fault, Misbehaviour};
 use crate::messages::return_routability::{self, PathMessage, PathMessageKind};
 use crate::parts::{self, Part, PartState};
+use crate::record::receive_buffer::Origin;
 use crate::record::{RecordId, cid};
 use crate::timer::Timer;
 use crate::tuning::{
@@ -240,6 +241,26 @@ impl Connection {
         self.is_established()
             && cid::of_datagram(datagram, self.cid.len())
                 .is_some_and(|cid| self.channel.own_ids.contains(cid))
+    }
+
+    /// A record from `origin` was authenticated and has the highest record number so far.
+    pub(super) fn newest_origin(&mut self, record: RecordId, Origin { way, own_id }: Origin) {
+        let own_id = own_id.and_then(|id| self.channel.own_ids.position(&id));
+        if self.may_repeat(record.epoch, record.number) {
+            // The predecessor may have received the record, so that it may be anybody's copy: it can
+            // begin a path check, and no more. Without that, a peer that has moved and sends too little
+            // to count past what the predecessor had reserved would never be answered.
+            let asks = self.path.asked().is_none() && way.peer != self.path.to.peer;
+            if own_id.is_some() && asks && self.checks_paths() {
+                self.newest_record(record, way);
+            }
+            return;
+        }
+        if let Some(own_id) = own_id {
+            self.channel.own_ids.used(own_id);
+            self.newest_record(record, way);
+        }
+        self.answer_from_where_asked(way);
     }
 
     /// A record that came by `way` with a connection ID was authenticated and has the highest

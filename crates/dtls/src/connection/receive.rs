@@ -294,16 +294,9 @@ impl Connection {
         };
         if let Some((newest, Some(origin))) = newest
             && newest >= expected
-            && !self.may_repeat(number, newest)
             && !self.channel.receive.is_outdated(number)
         {
-            if let Some(own_id) = origin.own_id
-                && let Some(own_id) = self.channel.own_ids.position(&own_id)
-            {
-                self.channel.own_ids.used(own_id);
-                self.newest_record(RecordId { epoch: number, number: newest }, origin.way);
-            }
-            self.answer_from_where_asked(origin.way);
+            self.newest_origin(RecordId { epoch: number, number: newest }, origin);
         }
         Ok(OpenedOf { epoch: number, inner, key_state, used, settled })
     }
