@@ -242,6 +242,16 @@ impl Scheme {
         }
     }
 
+    /// The most records that wait for a shared tag at once while none is lost and no message waits for a
+    /// closing tag.
+    pub const fn most_open(self) -> usize {
+        match self.unchecked() {
+            Self::Plain => 0,
+            Self::Agg(n) => n.get() as usize - 1,
+            _ => SPAN - 1,
+        }
+    }
+
     /// Whether records share tags.
     pub const fn aggregates(self) -> bool {
         !matches!(self, Self::Plain)

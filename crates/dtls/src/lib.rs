@@ -94,7 +94,8 @@
 //! `Endpoint::restore` and `Endpoint::restore_client` go on with what the store has after the process
 //! ended, however it ended: without a handshake, without a nonce used twice, and without a payload
 //! delivered twice. Without it, `Connection::save` ends an association whose successor goes on with
-//! it, once. Associations with shared tags are not saved.
+//! it, once. Where tags are shared, messages whose tag has not come are lost with the process, and the
+//! successor's data waits for its new keys.
 //!
 //! # Example
 //!
@@ -224,8 +225,8 @@ pub use config::{
 };
 #[cfg(feature = "alloc")]
 pub use connection::{
-    Connection, Event, Marks, RestoreError, SaveError, SavedAssociation, SleepingConnection, Watch,
-    WhenRejected,
+    Connection, Event, Marks, OpenSets, RestoreError, SaveError, SavedAssociation,
+    SleepingConnection, Watch, WhenRejected,
 };
 #[cfg(feature = "alloc")]
 pub use credential::{Identity, IdentityError};

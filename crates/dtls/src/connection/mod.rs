@@ -58,7 +58,7 @@ pub use early_data::WhenRejected;
 pub use event::Event;
 pub(crate) use liveness::HINT_EPOCH;
 pub use liveness::Watch;
-pub use saved::{Marks, RestoreError, SaveError, SavedAssociation};
+pub use saved::{Marks, OpenSets, RestoreError, SaveError, SavedAssociation};
 pub(crate) use transmit::write_plaintext;
 
 use crate::config::{ClientConfig, CookiePolicy, ProtocolVersion, ServerConfig, Settings};

@@ -48,6 +48,12 @@ impl ConnectionMut<'_> {
         self.connection().update_keys(now);
     }
 
+    /// Calls [`Connection::close_sets`].
+    #[cfg(feature = "persistence")]
+    pub fn close_sets(&mut self, now: Instant) {
+        self.connection().close_sets(now);
+    }
+
     /// Calls [`Connection::request_aggregation`].
     ///
     /// # Errors

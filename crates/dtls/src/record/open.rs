@@ -375,7 +375,15 @@ impl ReceiveEpoch {
 
     /// Whether data waits for its tags.
     pub fn has_waiting(&self) -> bool {
-        matches!(&self.layout, RecordProtection::Dtls13(opening) if opening.has_waiting())
+        self.waiting() > 0
+    }
+
+    /// The number of payloads that wait for their tags.
+    pub(crate) fn waiting(&self) -> u64 {
+        match &self.layout {
+            RecordProtection::Dtls12(_) => 0,
+            RecordProtection::Dtls13(opening) => opening.waiting(),
+        }
     }
 
     /// The security level of received data.

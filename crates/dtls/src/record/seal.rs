@@ -255,6 +255,11 @@ impl SendEpoch {
         self.layout.dtls13()?.open_since()
     }
 
+    /// How many records there are from the oldest one whose data waits for a tag.
+    pub(crate) fn open_records(&self) -> u64 {
+        self.layout.dtls13().map_or(0, |sealing| sealing.open_records(self.next))
+    }
+
     /// Whether the next record of application data would wait for a tag.
     pub fn leaves_open(&self) -> bool {
         self.layout.dtls13().is_some_and(Sealing::leaves_open)

@@ -57,6 +57,7 @@ mod proxy_overload;
 mod proxy_sessions;
 #[cfg(unix)]
 mod proxy_state;
+mod proxy_state_shared;
 mod proxy_status;
 #[cfg(unix)]
 mod proxy_workers;

@@ -26,6 +26,7 @@ mod successor;
 mod unsaved;
 
 pub use marks::{Marks, RestoreError, SaveError, SavedAssociation};
+pub use shared::OpenSets;
 use successor::{Adopted, Renewal};
 
 use super::stage::Stage;
@@ -190,6 +191,12 @@ impl Persistence {
             self.top = self.top.max((epoch, number + 1));
         }
         admitted
+    }
+
+    /// Whether the association was restored and its predecessor has not ended in an orderly way.
+    #[cfg(feature = "persistence")]
+    fn is_cut(&self) -> bool {
+        self.adopted.is_some_and(|adopted| adopted.cut)
     }
 
     fn is_dormant(&self) -> bool {
@@ -472,9 +479,7 @@ impl Connection {
         }
         let [send] = self.channel.send.all() else { return Err(SaveError::Busy) };
         if send.has_open_data() {
-            if let Some(pace) = self.pace.get_mut() {
-                pace.close_now();
-            }
+            self.close_sets(now);
             return Err(SaveError::Busy);
         }
         let undelivered = self.held.ready_len() > 0 || self.taken.is_some();

@@ -9,17 +9,19 @@
 //! Lists and the end of an epoch have a length of 8 bits before them. Schemes are written as in the
 //! extension. States of sets are not saved: what has no tag yet when a process ends is lost.
 
+use super::Persistence;
 use super::marks::RestoreError;
 use crate::config::{Settings, can_aggregate};
+use crate::connection::Connection;
 use crate::connection::schemes::AggregationUpdates;
 use crate::crypto::CipherSuite;
 use crate::handshake::OfferedSchemes;
 use crate::messages::aggregation::{read_scheme, write_scheme};
-use crate::record::ReceiveEpoch;
+use crate::record::{ReceiveEpoch, SendEpoch};
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{DecodeError, Reader, Writer};
+use lightseal_core::{DecodeError, Instant, Reader, Writer};
 
 /// What only shared tags need.
 pub(super) struct SharedTags {
@@ -71,6 +73,49 @@ impl SharedTags {
             return Err(DecodeError::Invalid("aggregation scheme"));
         }
         Ok(scheme)
+    }
+}
+
+/// Messages under shared tags that have no tag, or not all of their tags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenSets {
+    /// Messages that were sent, with the records between them. The peer delivers none of them before
+    /// their tag comes.
+    pub sent: u64,
+    /// Messages that were received and are not delivered yet.
+    pub received: u64,
+}
+
+#[cfg(feature = "persistence")]
+impl Connection {
+    /// The messages under shared tags that would be lost if the process ended now.
+    pub fn open_sets(&self) -> OpenSets {
+        let received = self.channel.receive.all().iter().map(ReceiveEpoch::waiting).sum();
+        let sent = self.channel.send.peek().map_or(0, SendEpoch::open_records);
+        OpenSets { sent, received }
+    }
+
+    /// How many messages under shared tags may have been lost, at most, because the predecessor of a
+    /// restored association did not end in an orderly way. What the network had lost is not counted.
+    pub fn cut_sets(&self) -> OpenSets {
+        let is_cut = self.persistence.get().is_some_and(Persistence::is_cut);
+        if !is_cut {
+            return OpenSets::default();
+        }
+        let most = |scheme: Scheme| scheme.most_open() as u64;
+        let sent = self.channel.send.peek().map_or(0, |epoch| most(epoch.scheme()));
+        let received = self.channel.receive.newest().map_or(0, |epoch| most(epoch.scheme()));
+        OpenSets { sent, received }
+    }
+
+    /// Sends the tag of the messages that wait for one, as before [`save`](Self::save).
+    pub fn close_sets(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        let is_open = self.channel.send.peek().is_some_and(SendEpoch::has_open_data);
+        if is_open && let Some(pace) = self.pace.get_mut() {
+            pace.close_now();
+        }
     }
 }
 

@@ -253,6 +253,7 @@ impl Connection {
         persistence.began_at = connection.next_number();
         persistence.adopted = Some(Adopted {
             dormant: true,
+            cut: !clean,
             renewal: if clean && !connection.shares_tags() {
                 Renewal::Done
             } else {

@@ -27,6 +27,8 @@ pub(super) struct Adopted {
     /// Neither was the peer heard, nor has the application sent anything.
     pub(super) dormant: bool,
     pub(super) renewal: Renewal,
+    /// The predecessor has not ended in an orderly way.
+    pub(super) cut: bool,
     /// How often a flight was sent again since the peer was heard last.
     pub(super) tries: u8,
     /// The flight waits until the peer is heard.

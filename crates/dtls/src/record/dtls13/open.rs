@@ -237,9 +237,12 @@ impl Opening {
         }
     }
 
-    /// Whether data waits for its tags.
-    pub(in crate::record) fn has_waiting(&self) -> bool {
-        matches!(self, Self::Aggregated(aggregated) if aggregated.waiting > 0)
+    /// The number of payloads that wait for their tags.
+    pub(in crate::record) fn waiting(&self) -> u64 {
+        match self {
+            Self::Standard(_) => 0,
+            Self::Aggregated(aggregated) => aggregated.waiting as u64,
+        }
     }
 
     /// The security level of received data.

@@ -228,6 +228,12 @@ impl Sealing {
         }
     }
 
+    /// How many records, up to the one before `next`, there are from the oldest one whose data waits for
+    /// a tag.
+    pub(in crate::record) fn open_records(&self, next: u64) -> u64 {
+        self.open_since().map_or(0, |since| next.saturating_sub(since))
+    }
+
     /// Whether data in the next record would wait for a tag: only a tag of full length ends a set.
     pub(in crate::record) fn leaves_open(&self) -> bool {
         match &self.tags {

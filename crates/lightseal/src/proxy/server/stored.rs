@@ -11,11 +11,11 @@ use crate::failure::Failure;
 use crate::proxy::fleet::slots::SlotMap;
 use crate::proxy::routing::router::{Passed, Router};
 use crate::proxy::state::{
-    Adopted, Attempt, Flushed, Host, OpenState, Refused, Row, State, Written,
+    Adopted, Attempt, Flushed, Host, OpenState, Refused, Restored, Row, State, Written,
 };
 use crate::proxy::workers::Workers;
 use lightseal_core::Instant;
-use lightseal_dtls::{Endpoint, Handle, RestoreError, SavedAssociation};
+use lightseal_dtls::{Endpoint, Handle, OpenSets, RestoreError, SavedAssociation};
 use lightseal_net::address::Named;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -129,10 +129,11 @@ impl ServerProxy {
     /// Stores all associations for the next run, and closes those that are not stored. The proxy must not
     /// run any more.
     pub(crate) fn save_all(&self) {
-        self.each(|endpoint, host, now| {
-            let handles: Vec<_> = endpoint.connections().map(|(handle, _)| handle).collect();
-            host.save_some(endpoint, now, &handles);
-        });
+        let all = |endpoint: &Endpoint| -> Vec<_> {
+            endpoint.connections().map(|(handle, _)| handle).collect()
+        };
+        self.each(|endpoint, host, now| host.close_sets(endpoint, now, &all(endpoint)));
+        self.each(|endpoint, host, now| host.save_some(endpoint, now, &all(endpoint)));
         let state = self.common.state().take();
         // Not under a lock that confirmations of writes take.
         if let Some(state) = &state {
@@ -184,7 +185,7 @@ impl Place {
         saved: &SavedAssociation,
         service_port: u16,
         loads: &mut [usize],
-    ) -> Result<Handle, Refused> {
+    ) -> Result<Restored, Refused> {
         let worker = self.worker_of(saved, loads)?;
         let outers = self.outers.upgrade();
         let outer = outers.as_ref().and_then(|outers| outers.get(worker));
@@ -296,12 +297,15 @@ impl Host for Node {
     fn hand_over(&self, slots: &BTreeSet<u8>) -> bool {
         let Some(outers) = self.place.outers.upgrade() else { return false };
         for outer in &*outers {
+            let handles = |host: &ServerHost, endpoint: &Endpoint| {
+                let state = host.common.state();
+                state.as_ref().map(|of| in_slots(of, endpoint, slots)).unwrap_or_default()
+            };
             outer.call(|endpoint, host, now| {
-                let handles = match host.common.state().as_ref() {
-                    Some(state) => in_slots(state, endpoint, slots),
-                    None => Vec::new(),
-                };
-                host.save_some(endpoint, now, &handles);
+                host.close_sets(endpoint, now, &handles(host, endpoint));
+            });
+            outer.call(|endpoint, host, now| {
+                host.save_some(endpoint, now, &handles(host, endpoint));
             });
         }
         let flushed = self.call(|state| state.flushed());
@@ -325,7 +329,7 @@ impl ServerHost {
         now: Instant,
         saved: &SavedAssociation,
         service_port: u16,
-    ) -> Result<Handle, Refused> {
+    ) -> Result<Restored, Refused> {
         let max = self.common.max_flows();
         if self.common.flows().count() >= max {
             let why = format_args!("{max} flows are open (--max-flows)");
@@ -336,8 +340,10 @@ impl ServerHost {
             None => endpoint.restore(now, saved),
         };
         let handle = restored?;
+        let mut cut = OpenSets::default();
         if let Some(connection) = endpoint.connection(handle) {
-            let Some(agreed) = connection.negotiated() else { return Ok(handle) };
+            cut = connection.cut_sets();
+            let Some(agreed) = connection.negotiated() else { return Ok((handle, cut)) };
             let (peer, owner) = (connection.peer(), Arc::from(credential::shown(agreed)));
             let Ok(key) = self.key_use(agreed, handle) else {
                 endpoint.forget(handle);
@@ -348,7 +354,22 @@ impl ServerHost {
             self.associations.insert(handle, association);
             self.opening.push((handle, Some(service_port)));
         }
-        Ok(handle)
+        Ok((handle, cut))
+    }
+
+    /// Sends the tags of messages that wait for one, of associations that are about to be stored.
+    fn close_sets(&self, endpoint: &mut Endpoint, now: Instant, handles: &[Handle]) {
+        if self.common.state().is_none() {
+            return;
+        }
+        for handle in handles {
+            let open = endpoint.connection(*handle).map(|of| of.open_sets()).unwrap_or_default();
+            if open.sent > 0
+                && let Some(mut connection) = endpoint.connection_mut(*handle)
+            {
+                connection.close_sets(now);
+            }
+        }
     }
 
     /// Stores these associations, without a word to their peers, and closes those that are not stored.

@@ -33,13 +33,13 @@ pub(crate) use writer::{Flushed, Written};
 
 use crate::failure::{Context, Failure};
 use lightseal_dtls::{
-    BadCertificate, CertificateVerifier, ConnectionId, Endpoint, Handle, Negotiated, PeerKey,
-    RestoreError, SaveError, SavedAssociation,
+    BadCertificate, CertificateVerifier, ConnectionId, Endpoint, Handle, Negotiated, OpenSets,
+    PeerKey, RestoreError, SaveError, SavedAssociation,
 };
 use lightseal_pki::{Evidence, RecordingVerifier};
 use postgres::Postgres;
 use postgres::member::Member;
-use report::TakenOver;
+use report::{TakenOver, Untagged};
 use row::{Change, PeerHash, Revision, RowId, Save};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -118,7 +118,7 @@ impl OpenState {
     pub(crate) fn take_over(
         mut self,
         confirm: Confirm,
-        mut restore: impl FnMut(&SavedAssociation, u16) -> Result<Handle, Refused>,
+        mut restore: impl FnMut(&SavedAssociation, u16) -> Result<Restored, Refused>,
         wait_for_keys: impl Fn(),
     ) -> Result<(State, Option<Member>), Failure> {
         let began = StdInstant::now();
@@ -174,6 +174,10 @@ struct Books {
     taken: TakenOver,
 }
 
+/// An association with which this process goes on, and how many messages under shared tags were lost
+/// at most because the process before it did not end in an orderly way.
+pub(crate) type Restored = (Handle, OpenSets);
+
 /// What came of a row.
 #[derive(Debug)]
 pub(crate) enum Adopted {
@@ -202,7 +206,7 @@ impl Books {
         &mut self,
         row: Row,
         attempt: Attempt,
-        restore: impl FnOnce(&SavedAssociation, u16) -> Result<Handle, Refused>,
+        restore: impl FnOnce(&SavedAssociation, u16) -> Result<Restored, Refused>,
     ) -> Adopted {
         let restored = row.saved.as_ref().ok_or(Refused::for_good(DAMAGED)).and_then(|saved| {
             if row.peer.is_some() && row.chain.is_none() {
@@ -216,8 +220,9 @@ impl Books {
         }
         let Row { id, revision, peer, chain, .. } = row;
         match restored {
-            Ok(handle) => {
+            Ok((handle, cut)) => {
                 self.taken.restored += 1;
+                self.taken.untagged.add(cut);
                 if chain.is_some() {
                     self.peers.extend(peer);
                 }
@@ -367,7 +372,7 @@ impl State {
         &mut self,
         row: Row,
         attempt: Attempt,
-        restore: impl FnOnce(&SavedAssociation, u16) -> Result<Handle, Refused>,
+        restore: impl FnOnce(&SavedAssociation, u16) -> Result<Restored, Refused>,
     ) -> Adopted {
         self.books.adopt(row, attempt, restore)
     }
@@ -421,9 +426,10 @@ impl State {
         handles: &[Handle],
         service_port: impl Fn(Handle) -> u16,
     ) -> Vec<Handle> {
-        let mut left = Vec::new();
+        let (mut left, mut untagged) = (Vec::new(), Untagged::default());
         for handle in handles.iter().copied() {
             let connection = endpoint.connection(handle);
+            untagged.add(connection.as_ref().map(|of| of.open_sets()).unwrap_or_default());
             let ids = connection.as_ref().map(|connection| connection.own_ids().collect());
             let ids: Vec<_> = ids.unwrap_or_default();
             let agreed = connection.and_then(|connection| connection.negotiated().cloned());
@@ -443,6 +449,7 @@ impl State {
                 _ => left.push(handle),
             }
         }
+        untagged.log(&self.name);
         left
     }
 

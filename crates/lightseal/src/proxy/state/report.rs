@@ -4,10 +4,42 @@ use super::postgres::member::FleetFacts;
 use super::row::Sizes;
 use super::{MemberHandle, State};
 use crate::units::counted;
+use lightseal_dtls::OpenSets;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+
+/// Messages under shared tags that are lost because their tag had not come when a process ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Untagged {
+    /// Messages that the process had sent, and their peers do not deliver.
+    pub(crate) sent: u64,
+    /// Messages that the process had received, and did not deliver.
+    pub(crate) received: u64,
+}
+
+impl Untagged {
+    pub(super) fn add(&mut self, OpenSets { sent, received, .. }: OpenSets) {
+        self.sent += sent;
+        self.received += received;
+    }
+
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Logs it, if there are any.
+    pub(super) fn log(self, name: &str) {
+        if !self.is_none() {
+            let Self { sent, received } = self;
+            tracing::warn!(
+                "{name}: lost messages whose shared tag had not come: {sent} sent, {received} received"
+            );
+        }
+    }
+}
 
 /// What came of the associations that were in the store.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +51,8 @@ pub(super) struct TakenOver {
     pub(super) kept: u64,
     pub(super) sizes: Sizes,
     pub(super) elapsed: Duration,
+    /// What was lost at most when the process before this one ended.
+    pub(super) untagged: Untagged,
 }
 
 impl TakenOver {
@@ -42,6 +76,13 @@ impl TakenOver {
             };
             tracing::warn!("{name}: restored {restored} in {ms} ms, and not {refused}{kept}");
         }
+        if !self.untagged.is_none() {
+            let Untagged { sent, received } = self.untagged;
+            tracing::warn!(
+                "{name}: messages whose shared tag had not come were lost with the process: at most \
+                 {sent} sent, {received} received"
+            );
+        }
         tracing::debug!(
             "{name}: {:.1} bytes an association, and {:.1} of the index",
             stored as f64 / rows as f64,
@@ -60,6 +101,10 @@ pub(crate) struct StateReport {
     pub(crate) restored: u64,
     /// How many it has not taken over, by the reason.
     pub(crate) refused: BTreeMap<String, u64>,
+    /// Messages under shared tags that were lost, at most, because the process before did not end in an
+    /// orderly way.
+    #[serde(skip_serializing_if = "Untagged::is_none")]
+    pub(crate) untagged: Untagged,
     /// Milliseconds that it took.
     pub(crate) restore_ms: f64,
     /// Bytes of all associations as they were found in the store, and of the index besides.
@@ -80,12 +125,13 @@ pub(crate) struct StateReport {
 impl State {
     /// What the status reports.
     pub(crate) fn report(&self) -> StateReport {
-        let TakenOver { restored, refused, sizes, elapsed, .. } = &self.books.taken;
+        let TakenOver { restored, refused, sizes, elapsed, untagged, .. } = &self.books.taken;
         let counters = &self.writer.counters;
         StateReport {
             stored: self.books.rows.len() as u64,
             restored: *restored,
             refused: refused.clone(),
+            untagged: *untagged,
             restore_ms: elapsed.as_secs_f64() * 1e3,
             found_bytes: sizes.stored,
             found_index_bytes: sizes.index,
@@ -107,6 +153,12 @@ impl StateReport {
         );
         for (why, count) in &self.refused {
             line += &format!(", {count} not: {why}");
+        }
+        if !self.untagged.is_none() {
+            let Untagged { sent, received } = self.untagged;
+            line += &format!(
+                "; messages whose shared tag had not come: at most {sent} sent, {received} received"
+            );
         }
         if self.fails {
             line += "; the store cannot be written, and associations wait";
