@@ -40,7 +40,7 @@ fn kinds() -> impl Iterator<Item = &'static str> {
 fn schemes(kind: &str) -> [Vec<Scheme>; 2] {
     let mut lists = kind.split(' ').skip(1).take(2).map(|list| {
         let names = list.replace("+check", "!").replace('+', " ").replace('!', "+check");
-        let schemes = names.split(' ').filter(|name| *name != "off").map(|name| name.parse());
+        let schemes = names.split(' ').filter(|name| *name != "off").map(str::parse);
         schemes.collect::<Result<Vec<Scheme>, _>>().expect("names of schemes")
     });
     [(); 2].map(|()| lists.next().unwrap())
