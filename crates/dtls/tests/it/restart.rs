@@ -31,7 +31,7 @@ const SHARED: [&str; 6] = [
     "1.3 agg:16+r2d2:150 r2d2:50+check+agg:5",
 ];
 
-/// All kinds.
+/// The kinds with plain tags and those with shared tags.
 fn kinds() -> impl Iterator<Item = &'static str> {
     KINDS.into_iter().chain(SHARED)
 }

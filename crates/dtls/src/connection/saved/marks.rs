@@ -122,6 +122,9 @@ pub enum SaveError {
     /// Something is under way that only this process can finish, or output waits for the host: poll
     /// the output, wait for the peer, and try again.
     Busy,
+    /// Earlier versions did not save associations with shared tags. This one does, and has no use for
+    /// the value.
+    SharedTags,
     /// The PSK of the association is no longer known.
     UnknownKey,
 }
@@ -131,6 +134,7 @@ impl fmt::Display for SaveError {
         f.write_str(match self {
             Self::NotConnected => "the association is not connected",
             Self::Busy => "the association is busy",
+            Self::SharedTags => "associations with shared tags are not saved",
             Self::UnknownKey => "the PSK of the association is not known any more",
         })
     }
