@@ -83,8 +83,9 @@ fn ends_go_on(place: &Place, scheme: &str, ends: &[&str]) {
         assert_eq!([&dtls["forged"], &dtls["unauthentic"]], [0, 0], "{scheme}, {end}");
         let tags = &report["peers"][0];
         assert_ne!([&tags["inward_tags"], &tags["outward_tags"]], ["off", "off"], "{report:#}");
-        // After an orderly end nothing was open but what that process has printed.
-        assert_eq!(report["state"]["untagged"].is_null(), *end == "TERM", "{scheme}, {end}");
+        if *end == "KILL" {
+            assert!(report["state"]["untagged"].is_object(), "{scheme}: {report:#}");
+        }
     }
     assert_eq!(service.repeated(), [0; 0], "{scheme}");
     assert!(counter.received.values().all(|times| *times == 1), "{scheme}");

@@ -25,6 +25,10 @@ use std::time::Duration;
 
 /// How long the associations of slots that move may take to be written.
 const HAND_OVER: Duration = Duration::from_secs(5);
+/// How often, and for how long each time, associations that are about to be stored wait for what they
+/// have asked to be written: the tag of an open set, and messages of clients, may depend on that.
+const SETTLING_ROUNDS: u32 = 2;
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// How long the look-up of the keys of a thousand stored associations may take at the start. Associations
 /// whose keys are not known then stay in the store.
@@ -132,7 +136,11 @@ impl ServerProxy {
         let all = |endpoint: &Endpoint| -> Vec<_> {
             endpoint.connections().map(|(handle, _)| handle).collect()
         };
-        self.each(|endpoint, host, now| host.close_sets(endpoint, now, &all(endpoint)));
+        for _ in 0..SETTLING_ROUNDS {
+            self.each(|endpoint, host, now| host.close_sets(endpoint, now, &all(endpoint)));
+            let flushed = self.common.state().as_ref().map(State::flushed);
+            flushed.map(|flushed| flushed.wait(SETTLING));
+        }
         self.each(|endpoint, host, now| host.save_some(endpoint, now, &all(endpoint)));
         let state = self.common.state().take();
         // Not under a lock that confirmations of writes take.
@@ -301,9 +309,13 @@ impl Host for Node {
                 let state = host.common.state();
                 state.as_ref().map(|of| in_slots(of, endpoint, slots)).unwrap_or_default()
             };
-            outer.call(|endpoint, host, now| {
-                host.close_sets(endpoint, now, &handles(host, endpoint));
-            });
+            for _ in 0..SETTLING_ROUNDS {
+                outer.call(|endpoint, host, now| {
+                    host.close_sets(endpoint, now, &handles(host, endpoint));
+                });
+                let flushed = self.call(|state| state.flushed());
+                flushed.map(|flushed| flushed.wait(SETTLING));
+            }
             outer.call(|endpoint, host, now| {
                 host.save_some(endpoint, now, &handles(host, endpoint));
             });
