@@ -3,8 +3,8 @@
 use lightseal_core::{Instant, Random};
 use lightseal_dtls::crypto::Provider;
 use lightseal_dtls::{
-    CertifiedKey, ClientConfig, Connection, ConnectionIds, Event, PinnedKeys, ProtocolVersion, Psk,
-    Session, Settings,
+    AggregationPolicy, CertifiedKey, ClientConfig, Connection, ConnectionIds, Event, PinnedKeys,
+    ProtocolVersion, Psk, Scheme, Session, Settings,
 };
 use lightseal_net::blocking::Driver;
 use lightseal_pki::SpkiHash;
@@ -87,14 +87,26 @@ pub(crate) struct Client {
 /// The configuration of a client with a pre-shared key.
 fn psk_config(number: u64, version: ProtocolVersion) -> ClientConfig {
     let settings = settings(&lightseal_dtls::crypto::rustcrypto::PROVIDER, version);
-    let identity = identity(number);
-    let psk = Psk::external(identity.as_bytes(), &(0..16).collect::<Vec<u8>>()).unwrap();
-    ClientConfig::with(psk, settings).unwrap()
+    ClientConfig::with(psk(number), settings).unwrap()
+}
+
+fn psk(number: u64) -> Psk {
+    Psk::external(identity(number).as_bytes(), &(0..16).collect::<Vec<u8>>()).unwrap()
 }
 
 impl Client {
     pub(crate) fn new(number: u64, server: SocketAddr, version: ProtocolVersion) -> Self {
         Self::with_session(number, server, version, None)
+    }
+
+    /// A client of DTLS 1.3 that shares tags in both directions.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "its tests are for Linux"))]
+    pub(crate) fn sharing(number: u64, server: SocketAddr, scheme: Scheme) -> Self {
+        let version = ProtocolVersion::Dtls13;
+        let mut settings = settings(&lightseal_dtls::crypto::rustcrypto::PROVIDER, version);
+        settings.aggregation = AggregationPolicy::both(scheme);
+        let config = ClientConfig::with(psk(number), settings).unwrap();
+        Self::with_config(number, Ipv4Addr::LOCALHOST, server, config)
     }
 
     /// A client that resumes a session, if it has one.

@@ -21,6 +21,8 @@ struct Fleet {
     keys: String,
     /// Whether the keys are in the database, too.
     looks_keys_up: bool,
+    /// The scheme under which tags are shared, if they are.
+    tags: Option<&'static str>,
 }
 
 impl Fleet {
@@ -44,7 +46,14 @@ impl Fleet {
         let keys = dir.file("keys.psk", &lines);
         let made = lightseal(&["proxy", "state-key", &dir.path("state.key")]).output().unwrap();
         assert!(made.status.success(), "{made:?}");
-        Some(Self { dir, database, service: Service::start(), keys, looks_keys_up: false })
+        Some(Self {
+            dir,
+            database,
+            service: Service::start(),
+            keys,
+            looks_keys_up: false,
+            tags: None,
+        })
     }
 
     fn start(&self, number: u64) -> Node {
@@ -60,6 +69,7 @@ impl Fleet {
         }
         args.extend(["--state", &state, "--state-key", &key, "--store", &store]);
         args.extend(["--node", &number]);
+        args.extend(self.tags.iter().flat_map(|tags| ["--aggregate", tags]));
         let mut proxy = Running::start(&args);
         let line = proxy.wait_for("carrying");
         let listen = line.split_whitespace().skip_while(|word| *word != "carrying").nth(1);
@@ -84,8 +94,14 @@ impl Fleet {
 
     /// Clients that are connected, each with one of the nodes.
     fn clients(&self, nodes: &[Node; 2], version: ProtocolVersion, count: u64) -> Vec<Routed> {
-        let mut clients: Vec<_> =
-            (0..count).map(|n| Routed::new(n, nodes[n as usize % 2].address, version)).collect();
+        let tags = self.tags.map(|tags| tags.parse().expect("the name of a scheme"));
+        let client = |n, at| match tags {
+            Some(tags) => Client::sharing(n, at, tags),
+            None => Client::new(n, at, version),
+        };
+        let mut clients: Vec<_> = (0..count)
+            .map(|n| Routed::new(nodes[n as usize % 2].address, |at| client(n, at)))
+            .collect();
         for routed in &mut clients {
             routed.client.connect();
             routed.client.echo_at_once();
@@ -131,10 +147,10 @@ struct Routed {
 }
 
 impl Routed {
-    fn new(number: u64, node: SocketAddr, version: ProtocolVersion) -> Self {
+    fn new(node: SocketAddr, client: impl FnOnce(SocketAddr) -> Client) -> Self {
         let [inner, outer] = [(); 2].map(|()| Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap()));
         let (to, from) = (Arc::new(Mutex::new(node)), Arc::new(Mutex::new(None)));
-        let client = Client::new(number, inner.local_addr().unwrap(), version);
+        let client = client(inner.local_addr().unwrap());
         // The threads end with the process.
         std::thread::spawn({
             let (inner, outer, to, from) =
@@ -176,8 +192,11 @@ fn talk(clients: &mut [Routed], turns: u32) {
 
 #[test]
 fn a_node_goes_on_with_the_associations_of_one_that_was_killed() {
-    for (name, version) in VERSIONS {
-        let Some(fleet) = Fleet::new(6) else { return };
+    let plain = VERSIONS.map(|(name, version)| (name, version, None));
+    let shared = ["agg:4", "r2d2:100"].map(|tags| (tags, ProtocolVersion::Dtls13, Some(tags)));
+    for (name, version, tags) in plain.into_iter().chain(shared) {
+        let Some(mut fleet) = Fleet::new(6) else { return };
+        fleet.tags = tags;
         let mut nodes = fleet.pair();
         let mut clients = fleet.clients(&nodes, version, 6);
         talk(&mut clients, 20);
@@ -267,9 +286,15 @@ fn a_database_that_is_away_for_a_while_starts_no_takeovers() {
 
 #[test]
 fn a_node_that_is_stopped_gives_its_associations_away_before_it_ends() {
-    let Some(fleet) = Fleet::new(4) else { return };
+    stops(ProtocolVersion::Dtls12, None);
+    stops(ProtocolVersion::Dtls13, Some("agg:8"));
+}
+
+fn stops(version: ProtocolVersion, tags: Option<&'static str>) {
+    let Some(mut fleet) = Fleet::new(4) else { return };
+    fleet.tags = tags;
     let mut nodes = fleet.pair();
-    let mut clients = fleet.clients(&nodes, ProtocolVersion::Dtls12, 4);
+    let mut clients = fleet.clients(&nodes, version, 4);
     talk(&mut clients, 10);
     nodes[0].proxy.signal("TERM");
     assert_eq!(nodes[0].proxy.wait(), Some(0));
@@ -280,7 +305,10 @@ fn a_node_that_is_stopped_gives_its_associations_away_before_it_ends() {
     // Slots are read a few at a time, and what arrives before is not held.
     eventually(|| (nodes[1].fleet()["adopted"] == 2).then_some(()));
     clients.iter().for_each(|routed| routed.route(&nodes[1]));
-    clients.iter_mut().for_each(|routed| routed.client.echo_at_once());
+    if tags.is_none() {
+        // Nothing was lost. Messages whose shared tag had not come were.
+        clients.iter_mut().for_each(|routed| routed.client.echo_at_once());
+    }
     fleet.judge("after one has ended", &mut clients);
 }
 
