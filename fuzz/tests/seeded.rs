@@ -61,6 +61,11 @@ fn rekey() {
 }
 
 #[test]
+fn saved() {
+    run("saved", 100_000);
+}
+
+#[test]
 fn group_control() {
     run("group_control", 100_000);
 }

@@ -11,6 +11,7 @@ mod ends;
 mod macsec;
 mod opener;
 mod rekey;
+mod saved;
 
 use attacks::mutate;
 use core::fmt;
@@ -35,7 +36,7 @@ impl fmt::Debug for Target {
 }
 
 /// The list of all fuzz targets.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     Target { name: "messages", run: codec::messages, seeds: codec::message_seeds },
     Target { name: "messages12", run: codec12::messages, seeds: codec12::seeds },
     Target { name: "headers", run: codec::headers, seeds: codec::header_seeds },
@@ -47,6 +48,7 @@ pub const TARGETS: [Target; 11] = [
     Target { name: "group_control", run: control::messages, seeds: control::seeds },
     Target { name: "macsec", run: macsec::frames, seeds: macsec::seeds },
     Target { name: "rekey", run: rekey::messages, seeds: rekey::seeds },
+    Target { name: "saved", run: saved::restores, seeds: saved::seeds },
 ];
 
 /// The target with this name.
