@@ -1,6 +1,6 @@
 //! The commands of a maintainer: `cargo xtask lint`, `test`, `times`, `fresh`, `interop`, `bogo`,
 //! `interop-macsec`, `bench-gateway`, `firmware`, `footprint`, `documents`, `book`, `pictures`, `fuzz`,
-//! `lines`, `api`, `package`, `claim`, `measure` and `targets`.
+//! `lines`, `api`, `package`, `claim`, `measure`, `targets` and `router`.
 //!
 //! The exit code is 0 if everything that was checked holds, 1 if something does not, and 2 if this
 //! machine cannot check it; then the last line says why.
@@ -28,6 +28,7 @@ mod pictures;
 mod process;
 mod program;
 mod registry;
+mod router;
 mod system;
 mod targets;
 mod test;
@@ -76,6 +77,8 @@ enum Command {
     Lines,
     /// Check that the workspace compiles for other systems and processors
     Targets(targets::Arguments),
+    /// Build the proxy alone, as static programs for routers
+    Router(router::Arguments),
     /// Run the fuzz targets for some seconds each
     Fuzz(fuzz::Arguments),
     /// Write the lists of public items that `lint api` compares with the sources
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
         Command::Pictures(arguments) => pictures::run(&arguments),
         Command::Lines => lines::run(),
         Command::Targets(arguments) => targets::run(&arguments),
+        Command::Router(arguments) => router::run_command(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Api(arguments) => api::run(&arguments),
         Command::Package(arguments) => package::run(&arguments),

@@ -35,6 +35,8 @@ pub(crate) const MANY_ASSOCIATIONS: Program = Program::example("testkit", "many_
 pub(crate) const PACE: Program = Program::example("testkit", "pace");
 /// Two proxies under load, beside nginx.
 pub(crate) const PROXY_SPEED: Program = Program::example("testkit", "proxy_speed");
+/// Two proxies in restricted surroundings.
+pub(crate) const RESTRICTED: Program = Program::example("testkit", "restricted");
 /// Hours of associations in virtual time.
 pub(crate) const LIVENESS: Program = Program::example("testkit", "liveness");
 /// Records that are sealed, opened and taken, and nothing else.

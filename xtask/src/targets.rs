@@ -177,7 +177,7 @@ fn check(target: &str, calls: Vec<Vec<&str>>) -> Outcome {
     for call in calls {
         let mut clippy = cargo(&["clippy", "--quiet", "--target", target]);
         clippy.arg("--target-dir").arg(&folder).args(call);
-        stand_in.apply(&mut clippy, target);
+        stand_in.apply(&mut clippy, Some(target));
         // The compiler's own lints: those of clippy are judged on this system.
         clippy.args(["--", "--allow", "clippy::all", "--deny", "warnings"]);
         match clippy.stdin(Stdio::null()).output() {
@@ -195,7 +195,7 @@ fn check(target: &str, calls: Vec<Vec<&str>>) -> Outcome {
 ///
 /// # Errors
 /// Why it is not there.
-fn install(target: &str) -> Result<(), String> {
+pub(crate) fn install(target: &str) -> Result<(), String> {
     let found = command("rustc", &["--print", "target-libdir", "--target", target]).output();
     let folder = found.map(|output| output.stdout).unwrap_or_default();
     let folder = String::from_utf8_lossy(&folder).trim().to_owned();
@@ -209,7 +209,7 @@ fn install(target: &str) -> Result<(), String> {
 }
 
 /// A C compiler and an archiver that write the files they are asked for, and nothing into them.
-struct StandIn {
+pub(crate) struct StandIn {
     compiler: PathBuf,
     archiver: PathBuf,
 }
@@ -220,7 +220,7 @@ const ARCHIVER: &str = "#!/bin/sh\n\
     for file in \"$@\"; do case \"$file\" in *.a) : > \"$file\"; exit 0;; esac; done\n";
 
 impl StandIn {
-    fn write(folder: &Path) -> std::io::Result<Self> {
+    pub(crate) fn write(folder: &Path) -> std::io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         let program = |name: &str, text: &str| -> std::io::Result<PathBuf> {
             let path = folder.join(name);
@@ -237,12 +237,13 @@ impl StandIn {
         })
     }
 
-    /// Has build scripts for `target` use these.
-    fn apply(&self, command: &mut Command, target: &str) {
-        let target = target.replace('-', "_");
-        command.env(format!("CC_{target}"), &self.compiler);
-        command.env(format!("CXX_{target}"), &self.compiler);
-        command.env(format!("AR_{target}"), &self.archiver);
+    /// Has build scripts for `target` use these; for this machine if that is `None`.
+    pub(crate) fn apply(&self, command: &mut Command, target: Option<&str>) {
+        let suffix = target.map(|target| format!("_{}", target.replace('-', "_")));
+        let suffix = suffix.unwrap_or_default();
+        command.env(format!("CC{suffix}"), &self.compiler);
+        command.env(format!("CXX{suffix}"), &self.compiler);
+        command.env(format!("AR{suffix}"), &self.archiver);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! - [`failure`]: a failure is one line on standard error and exit code 2;
 //! - [`program`]: how a program reads its command line and ends;
-//! - [`manual`]: manual pages and completions of shells;
+//! - `manual`: manual pages and completions of shells (feature `manual`);
 //! - [`logging`]: log messages, and the flags that ask for more or fewer of them;
 //! - [`progress`]: the progress of a long command;
 //! - [`units`]: quantities as users write them;
@@ -13,6 +13,7 @@
 pub mod ciphers;
 pub mod failure;
 pub mod logging;
+#[cfg(feature = "manual")]
 pub mod manual;
 pub mod program;
 pub mod progress;

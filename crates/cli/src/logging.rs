@@ -8,13 +8,15 @@ use clap::{ArgAction, Args, ValueEnum};
 use std::fmt;
 use std::io::IsTerminal;
 use tracing::field::{Field, Visit};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::RecordFields;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
-/// The environment variable with a log filter. It takes precedence over the flags.
+/// The environment variable with a log filter, such as `debug` or `warn,lightseal_net=trace`. It takes
+/// precedence over the flags.
 const VARIABLE: &str = "LIGHTSEAL_LOG";
 
 /// The prefix of fields that repeat for programs what the message says.
@@ -23,7 +25,8 @@ const REPEATED: &str = "peer.";
 /// The flags that ask for more or fewer log messages, and for their form.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct LogArgs {
-    /// Log more: -v logs each association, -vv logs everything.
+    /// Log more: -v logs each association, -vv logs everything. LIGHTSEAL_LOG in the environment sets
+    /// levels by module and goes before flags, such as LIGHTSEAL_LOG=warn,lightseal_net=trace.
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Log")]
     pub verbose: u8,
     /// Log only errors.
@@ -61,20 +64,32 @@ pub fn start(verbose: u8, quiet: bool, format: LogFormat) {
         (false, 1) => LevelFilter::DEBUG,
         (false, _) => LevelFilter::TRACE,
     };
-    let filter = EnvFilter::builder()
-        .with_default_directive(level.into())
-        .with_env_var(VARIABLE)
-        .from_env_lossy();
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let (filter, unreadable) = filter(std::env::var(VARIABLE).ok().as_deref(), level);
+    let log = tracing_subscriber::fmt::layer()
         .with_target(false)
         .with_ansi(format == LogFormat::Text && std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         // Otherwise it reports on standard error that standard error is closed, and panics.
         .log_internal_errors(false);
+    let filtered = tracing_subscriber::registry().with(filter);
     match format {
-        LogFormat::Text => log.fmt_fields(TextFields).init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
+        LogFormat::Text => filtered.with(log.fmt_fields(TextFields)).init(),
+        LogFormat::Json => filtered.with(log.json().flatten_event(true)).init(),
+    }
+    if let Some(error) = unreadable {
+        tracing::warn!("{VARIABLE}: {error}; the flags set the level");
+    }
+}
+
+/// The filter that [`VARIABLE`] asks for, or else one of this level. Modules that the variable does not
+/// name have this level too. Also returns what is wrong with the variable.
+fn filter(variable: Option<&str>, level: LevelFilter) -> (Targets, Option<ParseError>) {
+    let flags = Targets::new().with_default(level);
+    match variable.filter(|text| !text.is_empty()).map(str::parse::<Targets>) {
+        None => (flags, None),
+        Some(Ok(asked)) if asked.default_level().is_some() => (asked, None),
+        Some(Ok(asked)) => (asked.with_default(level), None),
+        Some(Err(error)) => (flags, Some(error)),
     }
 }
 
@@ -124,7 +139,22 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::sync::{Arc, Mutex};
-    use tracing_subscriber::util::SubscriberInitExt;
+    use tracing::Level;
+
+    #[test]
+    fn the_variable_names_levels_by_module() {
+        let shown = |variable, module: &str, level| {
+            filter(variable, LevelFilter::INFO).0.would_enable(module, &level)
+        };
+        assert!(shown(None, "lightseal", Level::INFO) && !shown(None, "lightseal", Level::DEBUG));
+        let only = Some("lightseal_net=trace");
+        assert!(shown(only, "lightseal_net::batch", Level::TRACE));
+        assert!(shown(only, "lightseal", Level::INFO) && !shown(only, "lightseal", Level::DEBUG));
+        let all = Some("warn,lightseal_net=trace");
+        assert!(!shown(all, "lightseal", Level::INFO) && shown(Some(""), "lightseal", Level::INFO));
+        let (fallback, error) = filter(Some("lightseal=loud"), LevelFilter::INFO);
+        assert!(error.is_some() && fallback.would_enable("lightseal", &Level::INFO));
+    }
 
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);

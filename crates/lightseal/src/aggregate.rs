@@ -70,7 +70,6 @@ const fn other(family: Family) -> Family {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proxy;
 
     #[test]
     fn values_are_read() {
@@ -93,7 +92,7 @@ mod tests {
             (Delivery::Progressive(64), Family::R2d2, "r2d2:100"),
             (Delivery::Unauthenticated, Family::R2d2, "r2d2:100"),
         ] {
-            let mut settings = proxy::settings().unwrap();
+            let mut settings = crate::provider::settings().unwrap();
             settings.delivery = delivery;
             apply(&[Aggregate::Auto(None)], &mut settings).unwrap();
             assert_eq!(settings.adapt, Some(Adapt::within(family)));
@@ -106,7 +105,7 @@ mod tests {
 
     #[test]
     fn auto_stands_alone() {
-        let mut settings = proxy::settings().unwrap();
+        let mut settings = crate::provider::settings().unwrap();
         let values = [Aggregate::Auto(None), Aggregate::Scheme(Scheme::Plain)];
         assert!(apply(&values, &mut settings).is_err());
         apply(&values[1..], &mut settings).unwrap();

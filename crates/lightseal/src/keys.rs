@@ -9,7 +9,7 @@ use lightseal_dtls::{Identity, Lookup, Psk, PskStore};
 use lightseal_owner_only::file::Version;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use subtle::ConstantTimeEq;
@@ -298,6 +298,21 @@ pub(crate) fn decode_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
         bytes.push((digit(*high)? << 4 | digit(*low)?) as u8);
     }
     Some(bytes)
+}
+
+/// `lightseal psk` and `lightseal keygen psk`: writes a [new line](generate) to a file that does not
+/// exist yet, or prints it.
+///
+/// # Errors
+///
+/// As in [`generate`] and [`store`], or if nothing can be printed.
+pub(crate) fn make(identity: &str, out: Option<&PathBuf>) -> Result<(), Failure> {
+    let mut line = generate(identity)?;
+    line.push('\n');
+    match out {
+        Some(file) => store(file, line.as_bytes()),
+        None => std::io::stdout().write_all(line.as_bytes()).context("standard output"),
+    }
 }
 
 /// A line for a key file, with a new random 256-bit key.

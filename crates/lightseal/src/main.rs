@@ -16,11 +16,14 @@
 //! - [`aggregate`]: which schemes of shared tags are offered;
 //! - [`system`]: what differs between operating systems;
 //! - [`service`]: metrics, health and draining of all services;
+//! - [`provider`]: the cryptography;
 //! - [`offer`]: what is offered to DTLS peers other than our proxies.
 //!
 //! The engines implement the protocols, and `net` has the sockets. This program
 //! reads settings, connects engines and sockets, and reports to its users.
 #![forbid(unsafe_code)]
+// A program with some of the commands leaves parts of what they share unused.
+#![cfg_attr(not(feature = "default"), allow(dead_code, unused_imports))]
 
 mod address;
 mod aggregate;
@@ -28,35 +31,45 @@ mod cli;
 mod config;
 mod config_args;
 mod credential;
+#[cfg_attr(not(feature = "fleet"), path = "no_database.rs")]
 mod database;
+#[cfg(feature = "demo")]
 mod demo;
+#[cfg(feature = "diagnose")]
 mod diagnose;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "gateway", target_os = "linux"))]
 mod gateway;
+#[cfg(feature = "group")]
 mod group;
+#[cfg(feature = "impair")]
 mod impair;
+#[cfg(feature = "keygen")]
 mod keygen;
 mod keys;
+#[cfg(feature = "lab")]
 mod lab;
+#[cfg(any(feature = "gateway", feature = "macsec"))]
 mod linux_only;
 mod loud;
+#[cfg(feature = "mac")]
 mod mac;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "macsec", target_os = "linux"))]
 mod macsec;
 mod named;
 mod offer;
+mod provider;
+#[cfg(feature = "proxy")]
 mod proxy;
 mod service;
 mod statistics;
 mod system;
 mod table;
+#[cfg_attr(not(feature = "live-view"), path = "no_terminal.rs")]
 mod terminal;
 
-use clap::CommandFactory;
 use cli::{Cli, Command};
-use failure::{Context, Failure};
+use failure::Failure;
 use lightseal_cli::{failure, logging, program, progress, units};
-use proxy::args::{FleetCommand, ProxyCommand};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -64,66 +77,63 @@ fn main() -> ExitCode {
 }
 
 /// Reads the settings of a server proxy again, which runs with this command line.
+#[cfg(feature = "proxy")]
 fn reread() -> Result<Option<Box<proxy::args::ProxyServerArgs>>, Failure> {
     Ok(match config::parse(std::env::args_os())?.command {
-        Command::Proxy(ProxyCommand::Server(args)) => Some(args),
+        Command::Proxy(proxy::args::ProxyCommand::Server(args)) => Some(args),
         _ => None,
     })
 }
 
 fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    #[cfg(feature = "demo")]
+    let draws = matches!(cli.command, Command::Demo(_));
+    #[cfg(not(feature = "demo"))]
+    let draws = false;
     // The demo draws a view of its own, which log lines would disturb.
-    let quiet = cli.log.quiet || (cli.log.verbose == 0 && matches!(cli.command, Command::Demo(_)));
+    let quiet = cli.log.quiet || (cli.log.verbose == 0 && draws);
     logging::start(cli.log.verbose, quiet, cli.log.log_format);
-    let runtime = || {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        runtime.context("cannot start")
-    };
-    // A proxy works on one thread: with others, each datagram that arrives would wake one thread to
-    // notice it and a second one to handle it, which costs more than handling it.
-    let one_thread = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.context("cannot start")
-    };
     let done = match cli.command {
-        Command::Psk { identity, out } => keygen::psk(&identity, out.as_ref()),
+        Command::Psk { identity, out } => keys::make(&identity, out.as_ref()),
+        #[cfg(feature = "keygen")]
         Command::Keygen(command) => keygen::run(&command),
         // The program of the laboratory writes its own pages.
-        Command::Manual(command) => command.run(Cli::command(), &["lab"]),
+        #[cfg(feature = "manual")]
+        Command::Manual(command) => {
+            let separate = if cfg!(feature = "lab") { &["lab"][..] } else { &[] };
+            command.run(<Cli as clap::CommandFactory>::command(), separate)
+        }
+        #[cfg(feature = "impair")]
         Command::Impair(args) => runtime()?.block_on(impair::run(&args)),
-        Command::Proxy(ProxyCommand::Client(args)) => {
-            one_thread()?.block_on(proxy::command::client(&args))
-        }
-        Command::Proxy(ProxyCommand::Server(args)) => {
-            one_thread()?.block_on(proxy::command::server(&args, reread))
-        }
-        Command::Proxy(ProxyCommand::SourceNft(args)) => {
-            proxy::command::print(&proxy::source_address::nft::rules(&args))
-        }
-        Command::Proxy(ProxyCommand::KeyTable) => proxy::command::print(credential::lookup::SCHEMA),
-        Command::Proxy(ProxyCommand::StateKey { file }) => proxy::state::StateKey::make(&file),
-        Command::Proxy(ProxyCommand::Status(args)) => {
-            one_thread()?.block_on(proxy::status_command::run(&args))
-        }
-        Command::Proxy(ProxyCommand::Fleet(FleetCommand::Nft(args))) => proxy::nft::run(&args),
-        Command::Proxy(ProxyCommand::Fleet(FleetCommand::Reseal(args))) => {
-            proxy::state::reseal::run(&args)
-        }
-        Command::Proxy(ProxyCommand::Drain(args)) => {
-            one_thread()?.block_on(proxy::drain_command::run(&args))
-        }
+        #[cfg(feature = "proxy")]
+        Command::Proxy(command) => proxy::command::run(command, reread),
+        #[cfg(feature = "diagnose")]
         Command::SClient(args) => {
             return runtime()?.block_on(diagnose::client::run(&args, cli.log.quiet));
         }
+        #[cfg(feature = "diagnose")]
         Command::SServer(args) => {
             return runtime()?.block_on(diagnose::server::run(&args, cli.log.quiet));
         }
+        #[cfg(feature = "demo")]
         Command::Demo(args) => runtime()?.block_on(demo::run(&args)),
+        #[cfg(feature = "gateway")]
         Command::Gateway(command) => linux_only::gateway(&command),
+        #[cfg(feature = "group")]
         Command::Group(command) => group::run(&command),
+        #[cfg(feature = "macsec")]
         Command::Macsec(args) => linux_only::macsec(&args),
+        #[cfg(feature = "lab")]
         Command::Lab(args) => return lab::run(cli.log, &args.arguments),
+        #[cfg(feature = "mac")]
         Command::Mac(command) => return mac::run(&command, quiet),
     };
     done.map(|()| ExitCode::SUCCESS)
+}
+
+/// A runtime with a thread for each processor.
+#[cfg(any(feature = "demo", feature = "diagnose", feature = "impair"))]
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    failure::Context::context(runtime, "cannot start")
 }

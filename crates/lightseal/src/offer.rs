@@ -6,13 +6,13 @@
 
 use crate::failure::{Context, Failure};
 use crate::named::{name, one_of};
+use crate::provider::PROVIDER;
 use crate::units::Quantity;
 use clap::Args;
 use clap::builder::{PossibleValue, TypedValueParser};
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::{CipherSuiteId, NamedGroup};
 use lightseal_dtls::{ConnectionId, ConnectionIds, KeyLog, Packing, ProtocolVersion, Settings};
-use lightseal_dtls_aws_lc::PROVIDER;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -2,6 +2,7 @@
 
 use crate::system;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::widgets::Paragraph;
 use ratatui::{DefaultTerminal, Frame};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -48,6 +49,22 @@ impl LiveTerminal {
     /// Draws one picture. Returns `false` if the terminal is closed.
     pub(crate) fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> bool {
         !system::is_terminal_gone() && self.screen.draw(picture).is_ok()
+    }
+
+    /// Shows `text` until the time `until`. Returns `false` if the user asked to stop, or the terminal
+    /// is closed.
+    pub(crate) fn show(&mut self, text: &str, until: Instant) -> bool {
+        loop {
+            let page = Paragraph::new(format!("{text}\nq: leave"));
+            if !self.draw(|frame| frame.render_widget(page, frame.area())) {
+                return false;
+            }
+            match self.wait(until.saturating_duration_since(Instant::now())) {
+                UserAction::Nothing => return true,
+                UserAction::Redraw => {}
+                UserAction::Stop | UserAction::Gone => return false,
+            }
+        }
     }
 
     /// Waits for at most `patience` until the user does something.

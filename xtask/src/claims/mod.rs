@@ -44,6 +44,7 @@ mod proxy_speed;
 mod reading;
 mod reconnect;
 mod restart;
+mod router;
 mod sessions;
 mod times;
 
@@ -61,7 +62,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 38] {
+fn topics() -> [Vec<Claim>; 39] {
     [
         aggregation::claims(),
         arm::claims(),
@@ -99,6 +100,7 @@ fn topics() -> [Vec<Claim>; 38] {
         proxy_speed::claims(),
         reconnect::claims(),
         restart::claims(),
+        router::claims(),
         sessions::claims(),
         times::claims(),
     ]
@@ -117,8 +119,8 @@ mod prelude {
     pub(super) use crate::claims::{Claim, Measure, Measured};
     pub(super) use crate::program::{
         ASSOCIATIONS, CAMPAIGN, FLOOD, GROUPS, LAB, LIGHTSEAL, LIVENESS, LongTest,
-        MANY_ASSOCIATIONS, PACE, PROXY_SPEED, Program, RECORDS, Run, beside_lightseal, parsed,
-        python,
+        MANY_ASSOCIATIONS, PACE, PROXY_SPEED, Program, RECORDS, RESTRICTED, Run, beside_lightseal,
+        parsed, python,
     };
     pub(super) use serde_json::{Value, json};
 }

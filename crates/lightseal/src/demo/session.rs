@@ -2,7 +2,6 @@
 
 use super::readings::{MESSAGE_BYTES, Message, number};
 use crate::failure::{Context, Failure};
-use crate::proxy;
 use crate::proxy::client::{self, ClientProxy};
 use crate::proxy::destination::Destination;
 use crate::proxy::limits::Limits;
@@ -296,7 +295,7 @@ fn psk() -> Result<Psk, Failure> {
 }
 
 fn settings(scheme: Scheme) -> Result<Settings, Failure> {
-    let mut settings = proxy::settings().context("settings")?;
+    let mut settings = crate::provider::settings().context("settings")?;
     settings.max_wait = Some(MOST_WAIT);
     if scheme.aggregates() {
         settings.aggregation = AggregationPolicy::both(scheme);

@@ -186,7 +186,7 @@ pub(super) fn settings(
     alpn: &[String],
     id_bytes: u8,
 ) -> Result<Settings, Failure> {
-    let mut settings = crate::proxy::settings().context("settings")?;
+    let mut settings = crate::provider::settings().context("settings")?;
     if let Some(Quantity(Bytes(bytes))) = max_datagram {
         settings.datagram_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     }

@@ -3,8 +3,8 @@
 use crate::credential::args::CredentialArgs;
 use crate::credential::{Changes, Credentials, FailureLog, compressions};
 use crate::failure::Failure;
+use crate::provider::PROVIDER;
 use lightseal_dtls::{ClientConfig, Settings};
-use lightseal_dtls_aws_lc::PROVIDER;
 use lightseal_group_host::member::ClientCredentials;
 use lightseal_group_host::service::{self, Service};
 use lightseal_pki::file::Expiration;

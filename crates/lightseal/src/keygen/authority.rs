@@ -101,7 +101,7 @@ impl Authority {
         let mut presented = PresentedCertificate::new(CertificateType::X509, &entries);
         presented.from_client = from_client;
         let trust = Trust::new().with_authorities(&self.highest).context(&self.name)?;
-        let settings = Settings::new(&lightseal_dtls_aws_lc::PROVIDER, Clock::system());
+        let settings = Settings::new(&crate::provider::PROVIDER, Clock::system());
         let verifier = settings.dangerous().with_any_server_name().verifier(trust);
         match verifier.verify(&presented) {
             Ok(_) => Ok(()),

@@ -23,9 +23,9 @@ mod private_key;
 mod request;
 mod revocation;
 
-use crate::failure::{Context, Failure};
+use crate::failure::Failure;
+use crate::keys;
 use clap::Subcommand;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Keys and certificates.
@@ -62,7 +62,7 @@ pub(crate) struct PskArgs {
 
 pub(crate) fn run(command: &KeygenCommand) -> Result<(), Failure> {
     match command {
-        KeygenCommand::Psk(args) => psk(&args.identity, args.out.as_ref()),
+        KeygenCommand::Psk(args) => keys::make(&args.identity, args.out.as_ref()),
         KeygenCommand::Key(args) => private_key::make(args),
         KeygenCommand::Spki(args) => private_key::spki(args),
         KeygenCommand::SelfSigned(args) => certificate::self_signed(args),
@@ -70,15 +70,5 @@ pub(crate) fn run(command: &KeygenCommand) -> Result<(), Failure> {
         KeygenCommand::Certificate(args) => certificate::certificate(args),
         KeygenCommand::Request(args) => certificate::request(args),
         KeygenCommand::Crl(args) => revocation::run(args),
-    }
-}
-
-/// `lightseal keygen psk`, and `lightseal psk`.
-pub(crate) fn psk(identity: &str, out: Option<&PathBuf>) -> Result<(), Failure> {
-    let mut line = crate::keys::generate(identity)?;
-    line.push('\n');
-    match out {
-        Some(file) => crate::keys::store(file, line.as_bytes()),
-        None => std::io::stdout().write_all(line.as_bytes()).context("standard output"),
     }
 }

@@ -3,9 +3,11 @@
 use super::drain_command::ProxyDrainArgs;
 use super::fleet::slots::NodeNumber;
 use super::limits::LimitArgs;
+#[cfg(feature = "fleet")]
 use super::nft::FleetNftArgs;
 use super::source_address::SourcePrefix;
 use super::source_address::nft::SourceNftArgs;
+#[cfg(feature = "fleet")]
 use super::state::reseal::ResealArgs;
 use super::status_command::ProxyStatusArgs;
 use super::workers::parse_count;
@@ -45,8 +47,10 @@ pub(crate) enum ProxyCommand {
     /// addresses of --source-address.
     SourceNft(SourceNftArgs),
     /// Print the tables and functions for --psk-table, to be loaded into a PostgreSQL database.
+    #[cfg(feature = "fleet")]
     KeyTable,
     /// Tools for several server proxies that share their associations.
+    #[cfg(feature = "fleet")]
     #[command(subcommand)]
     Fleet(FleetCommand),
     /// Show what the proxies of this user carry and for which peers, and what was dropped and why.
@@ -55,6 +59,7 @@ pub(crate) enum ProxyCommand {
     Drain(ProxyDrainArgs),
 }
 
+#[cfg(feature = "fleet")]
 #[derive(Debug, Subcommand)]
 pub(crate) enum FleetCommand {
     /// Print rules for nft, with which a Linux machine shares out the datagrams of a fleet's address

@@ -6,17 +6,18 @@
 mod run_client;
 mod run_server;
 
-pub(crate) use run_client::client;
-pub(crate) use run_server::server;
-
 use super::ARRIVAL_BYTES;
-use super::args::ProxyArgs;
+#[cfg(feature = "fleet")]
+use super::args::FleetCommand;
+use super::args::{ProxyArgs, ProxyCommand, ProxyServerArgs};
 use super::client::ClientProxy;
 use super::destination::{Destination, leads_to};
 use super::explained;
 use super::metrics::ProcessFacts;
 use super::report::Report;
+use super::state::StateKey;
 use super::status_text::summary;
+use super::{drain_command, source_address, status_command};
 use crate::address;
 use crate::aggregate;
 use crate::credential::{Changes, Credentials, FILES_POLL, FailureLog};
@@ -32,6 +33,8 @@ use lightseal_net::names::Resolver;
 use lightseal_service::drain::Drain;
 use lightseal_service::lifecycle::Lifecycle;
 use lightseal_service::metrics::Snapshot;
+use run_client::client;
+use run_server::server;
 use std::future::Future;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -60,6 +63,38 @@ const NO_KEY: &str = "the PSK file revokes all keys (!revoke-all): the flows of 
 
 /// How long the proxy waits on exit for flows to close.
 const FAREWELL: Duration = Duration::from_millis(300);
+
+/// Runs a command about proxies. `reread` reads the settings of a server proxy again.
+///
+/// # Errors
+/// The command failed, for the reason that the failure names in one line.
+pub(crate) fn run(
+    command: ProxyCommand,
+    reread: fn() -> Result<Option<Box<ProxyServerArgs>>, Failure>,
+) -> Result<(), Failure> {
+    match command {
+        ProxyCommand::Client(args) => block_on(client(&args)),
+        ProxyCommand::Server(args) => block_on(server(&args, reread)),
+        ProxyCommand::SourceNft(args) => print(&source_address::nft::rules(&args)),
+        #[cfg(feature = "fleet")]
+        ProxyCommand::KeyTable => print(crate::credential::lookup::SCHEMA),
+        ProxyCommand::StateKey { file } => StateKey::make(&file),
+        ProxyCommand::Status(args) => block_on(status_command::run(&args)),
+        #[cfg(feature = "fleet")]
+        ProxyCommand::Fleet(command) => match command {
+            FleetCommand::Nft(args) => super::nft::run(&args),
+            FleetCommand::Reseal(args) => super::state::reseal::run(&args),
+        },
+        ProxyCommand::Drain(args) => block_on(drain_command::run(&args)),
+    }
+}
+
+/// Runs `work` on a single thread: with others, each datagram that arrives would wake one thread to
+/// notice it and a second one to handle it, which costs more than handling it.
+fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start")?.block_on(work)
+}
 
 /// Logs in one line what was carried, and writes the statistics if there is a file for them.
 fn stopped(stats_file: Option<&Path>, last: serde_json::Value) -> Result<(), Failure> {
@@ -339,13 +374,13 @@ fn judge(
     }
 }
 
-pub(crate) fn print(sample: &str) -> Result<(), Failure> {
+fn print(sample: &str) -> Result<(), Failure> {
     std::io::stdout().lock().write_all(sample.as_bytes()).context("standard output")
 }
 
 /// Reads the files of credentials.
 fn open_credentials(args: &ProxyArgs) -> Result<Credentials, Failure> {
-    Credentials::open(&args.credentials, super::settings().context("settings")?.provider)
+    Credentials::open(&args.credentials, crate::provider::settings().context("settings")?.provider)
 }
 
 /// The destination that `--connect` names.
@@ -384,7 +419,7 @@ fn size(args: &ProxyArgs, largest: usize, settings: &mut Settings) -> Result<(),
 }
 
 fn settings(args: &ProxyArgs, id_bytes: u8, largest: usize) -> Result<Settings, Failure> {
-    let mut settings = super::settings().context("settings")?;
+    let mut settings = crate::provider::settings().context("settings")?;
     settings.delivery = args.deliver;
     aggregate::apply(args.aggregate.as_deref().unwrap_or_default(), &mut settings)?;
     settings.max_wait = args.max_wait.map(|time| time.0);

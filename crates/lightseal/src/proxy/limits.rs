@@ -463,7 +463,7 @@ mod tests {
         use lightseal_core::{Engine, Output, Random};
         use lightseal_dtls::{ClientConfig, Connection, CookiePolicy, Endpoint, Psk, ServerConfig};
         let psk = Psk::external(b"a", &[7; 32]).unwrap();
-        let settings = crate::proxy::settings().unwrap();
+        let settings = crate::provider::settings().unwrap();
         let config = ServerConfig::with(Arc::new(psk.clone()), settings).unwrap();
         let config = config.with_cookies(CookiePolicy::WhenRetrying);
         let mut server = Endpoint::server(Arc::new(config), Random::insecure(1));

@@ -44,6 +44,7 @@ pub(crate) mod fleet;
 pub(crate) mod limits;
 pub(crate) mod loops;
 pub(crate) mod metrics;
+#[cfg(feature = "fleet")]
 pub(crate) mod nft;
 #[cfg(test)]
 mod one_socket;
@@ -68,21 +69,6 @@ const ARRIVAL_BYTES: usize = 9_216;
 
 use crate::system;
 use lightseal_net::socket::NonBlocking;
-
-/// The settings from which both proxies start. The provider is tested once in the life of the
-/// process.
-///
-/// # Errors
-///
-/// If the provider fails its self-test.
-pub(crate) fn settings() -> Result<lightseal_dtls::Settings, lightseal_dtls::crypto::SelfTestFailed>
-{
-    use lightseal_dtls_aws_lc::PROVIDER;
-    use std::sync::OnceLock;
-    static OUTCOME: OnceLock<Result<(), lightseal_dtls::crypto::SelfTestFailed>> = OnceLock::new();
-    (*OUTCOME.get_or_init(|| PROVIDER.self_test()))?;
-    Ok(lightseal_dtls::Settings::new(&PROVIDER))
-}
 
 /// The peer and what was agreed with it, for the log.
 fn described(agreed: &lightseal_dtls::Negotiated) -> String {

@@ -57,7 +57,7 @@ fn psk(n: usize) -> Psk {
 }
 
 fn settings() -> Settings {
-    let mut settings = super::settings().unwrap();
+    let mut settings = crate::provider::settings().unwrap();
     settings.connection_ids = ConnectionIds::Bytes(4);
     settings
 }

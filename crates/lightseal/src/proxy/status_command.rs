@@ -4,10 +4,9 @@ use super::report::Report;
 use super::status_socket::{ask, plain, runtime_directory, sockets_of_user};
 use super::status_text::{Rates, line, text};
 use crate::failure::{Context, Failure};
-use crate::terminal::{LiveTerminal, UserAction};
+use crate::terminal::LiveTerminal;
 use crate::units::Quantity;
 use clap::Args;
-use ratatui::widgets::Paragraph;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
@@ -76,7 +75,7 @@ pub(crate) async fn run(args: &ProxyStatusArgs) -> Result<(), Failure> {
             }
         }
         if let Some(live) = &mut live {
-            if !show(live, &shown, now + args.every.0) {
+            if !live.show(&shown, now + args.every.0) {
                 return Ok(());
             }
             continue;
@@ -130,22 +129,6 @@ async fn answers(args: &ProxyStatusArgs) -> Result<Vec<(PathBuf, Value, Report)>
         }));
     }
     Ok(answers)
-}
-
-/// Shows `text` until the time `until`. Returns `false` if the user asked to stop, or the terminal
-/// is closed.
-fn show(live: &mut LiveTerminal, text: &str, until: Instant) -> bool {
-    loop {
-        let page = Paragraph::new(format!("{text}\nq: leave"));
-        if !live.draw(|frame| frame.render_widget(page, frame.area())) {
-            return false;
-        }
-        match live.wait(until.saturating_duration_since(Instant::now())) {
-            UserAction::Nothing => return true,
-            UserAction::Redraw => {}
-            UserAction::Stop | UserAction::Gone => return false,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_fleet_takes_no_early_data() {
-        let mut settings = crate::proxy::settings().unwrap();
+        let mut settings = crate::provider::settings().unwrap();
         assert!(refuse_early_data(&settings).is_ok(), "a server proxy asks for none");
         settings.early_data = 1;
         let failure = refuse_early_data(&settings).unwrap_err().to_string();

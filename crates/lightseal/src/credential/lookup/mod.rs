@@ -30,6 +30,7 @@ mod peers;
 mod rate;
 pub(crate) mod report;
 mod source;
+#[cfg_attr(not(feature = "fleet"), path = "no_table.rs")]
 mod table;
 mod threads;
 mod waiting;
@@ -38,5 +39,6 @@ mod watch;
 
 pub(crate) use both::KeyLookup;
 pub(crate) use peers::LookedUpPeers;
+#[cfg(feature = "fleet")]
 pub(crate) use table::SCHEMA;
 pub(crate) use threads::{KeyUse, KeyUser, Revoked};

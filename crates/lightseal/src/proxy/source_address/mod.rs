@@ -12,10 +12,12 @@
 //! runs.
 
 pub(crate) mod book;
+#[cfg_attr(not(feature = "state"), path = "no_file.rs")]
 mod file;
 pub(crate) mod nft;
 mod prefix;
 mod store;
+#[cfg_attr(not(feature = "fleet"), path = "no_table.rs")]
 mod table;
 
 pub(crate) use prefix::SourcePrefix;

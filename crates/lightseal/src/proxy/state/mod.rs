@@ -5,6 +5,7 @@
 //! - [`row`]: how one association is kept;
 //! - [`place`]: what tells a directory from a copy of it;
 //! - [`store`]: rows in a directory;
+//! - [`node`]: a node of a fleet as its proxy sees it;
 //! - [`postgres`]: rows in a PostgreSQL database;
 //! - [`writer`]: the thread that writes;
 //! - [`report`]: what the log and the status say of it.
@@ -15,35 +16,40 @@
 
 mod fleet_keys;
 mod key;
+mod node;
 mod place;
+#[cfg_attr(not(feature = "fleet"), path = "no_postgres.rs")]
 mod postgres;
 pub(crate) mod report;
 mod row;
+#[cfg_attr(not(feature = "state"), path = "no_store.rs")]
 mod store;
 mod writer;
 
 pub(crate) use fleet_keys::{COOKIE_GENERATION, FleetKeys, FleetTickets, InUse, MOST_WORKERS};
 pub(crate) use key::StateKey;
-pub(crate) use postgres::DatabaseArgs;
-pub(crate) use postgres::member::{Host, MemberHandle};
-pub(crate) use postgres::owners::Owners;
-pub(crate) use postgres::reseal;
+pub(crate) use node::Host;
+pub(crate) use postgres::MemberHandle;
+#[cfg(feature = "fleet")]
+pub(crate) use postgres::{owners::Owners, reseal};
 pub(crate) use row::Row;
 pub(crate) use writer::{Flushed, Written};
 
+use super::fleet::slots::NodeNumber;
+use crate::database::StoreUrl;
 use crate::failure::{Context, Failure};
 use lightseal_dtls::{
     BadCertificate, CertificateVerifier, ConnectionId, Endpoint, Handle, Negotiated, OpenSets,
     PeerKey, RestoreError, SaveError, SavedAssociation,
 };
 use lightseal_pki::{Evidence, RecordingVerifier};
-use postgres::Postgres;
-use postgres::member::Member;
+use postgres::{Member, Postgres};
 use report::{TakenOver, Untagged};
 use row::{Change, PeerHash, Revision, RowId, Save};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
@@ -62,6 +68,19 @@ pub(crate) struct OpenState {
     store: Box<dyn Backend>,
     fleet: Option<(Member, Arc<FleetKeys>)>,
     verifier: Option<Arc<RecordingVerifier>>,
+}
+
+/// `--store`, and which node of the fleet this is.
+#[derive(Clone, Debug)]
+pub(crate) struct DatabaseArgs {
+    pub(crate) url: StoreUrl,
+    pub(crate) node: NodeNumber,
+    /// Where other nodes send what is this node's.
+    pub(crate) address: SocketAddr,
+    /// Whether connection IDs hide their slots.
+    pub(crate) scrambles_ids: bool,
+    /// Whether standbys that become the primary server have all writes.
+    pub(crate) synchronous_failover: bool,
 }
 
 /// Where associations are stored.

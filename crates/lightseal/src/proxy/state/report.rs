@@ -1,6 +1,6 @@
 //! What the log and the status say of stored associations.
 
-use super::postgres::member::FleetFacts;
+use super::node::FleetFacts;
 use super::row::Sizes;
 use super::{MemberHandle, State};
 use crate::units::counted;

@@ -16,7 +16,7 @@
 //! whatever others believe, and however late their writes arrive.
 
 mod beat;
-pub(crate) mod member;
+mod member;
 pub(crate) mod owners;
 #[cfg(all(test, target_os = "linux"))]
 mod plans;
@@ -29,6 +29,7 @@ mod session;
 mod sql;
 mod witness;
 
+use super::DatabaseArgs;
 use super::fleet_keys::FleetKeys;
 use super::key::StateKey;
 use super::place::Lock;
@@ -39,32 +40,19 @@ use crate::failure::{Context, Failure};
 use crate::proxy::fleet::slots::NodeNumber;
 use beat::{Heart, Pulse};
 use lightseal_owner_only::socket::prepare_directory;
-use member::Member;
+pub(super) use member::Member;
+pub(crate) use member::MemberHandle;
 use presence::Newcomer;
 use remembered::{Doubt, Memory};
 use rows::Statements;
 use session::Session;
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use witness::Witness;
 
 /// How many slots are read at once.
 const SLOTS_AT_ONCE: usize = 8;
-
-/// `--store`, and which node of the fleet this is.
-#[derive(Clone, Debug)]
-pub(crate) struct DatabaseArgs {
-    pub(crate) url: StoreUrl,
-    pub(crate) node: NodeNumber,
-    /// Where other nodes send what is this node's.
-    pub(crate) address: SocketAddr,
-    /// Whether connection IDs hide their slots.
-    pub(crate) scrambles_ids: bool,
-    /// Whether standbys that become the primary server have all writes.
-    pub(crate) synchronous_failover: bool,
-}
 
 /// An open store.
 #[derive(Debug)]
