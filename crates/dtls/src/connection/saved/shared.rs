@@ -41,7 +41,7 @@ impl SharedTags {
         }
     }
 
-    /// Reads what [`write`] has written.
+    /// Reads what [`write()`] has written.
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, RestoreError> {
         let offered = OfferedSchemes::restored(read_schemes(r)?, read_schemes(r)?);
         let offered = offered.ok_or(RestoreError::SharedTags)?;
