@@ -59,16 +59,17 @@ impl Resting {
         }
     }
 
-    /// The port that rests longest of whoever has most.
-    fn of_greediest(&self) -> Option<u16> {
-        let (_, owner) = self.counts.last()?;
-        self.of_owners.get(owner)?.first().map(|(_, port)| *port)
+    /// The port that rests longest of whoever has most; of `leaver` if no one has more.
+    fn of_greediest(&self, leaver: Owner) -> Option<u16> {
+        let (most, owner) = self.counts.last()?;
+        let own = self.of_owners.get(&leaver).filter(|own| own.len() == *most);
+        own.or_else(|| self.of_owners.get(owner))?.first().map(|(_, port)| *port)
     }
 }
 
 impl Ports {
     /// No ports, of which at most `most_resting` rest at a time. Beyond that, whoever left most of
-    /// them loses the rest of the oldest: an identity that leaves port after port does not end the rest
+    /// them, or as many as anybody and one just now, loses the rest of the oldest: an identity that leaves port after port does not end the rest
     /// of another one's.
     pub(super) fn new(most_resting: usize) -> Self {
         Self {
@@ -100,14 +101,15 @@ impl Ports {
             return;
         };
         used.left = Some(now);
-        self.resting.insert(used.by, now, port);
+        let by = used.by;
+        self.resting.insert(by, now, port);
         while let Some((since, port)) = self.resting.all.first().copied()
             && now.saturating_since(since) >= REST
         {
             self.end_rest(port);
         }
         while self.resting.all.len() > self.most_resting
-            && let Some(port) = self.resting.of_greediest()
+            && let Some(port) = self.resting.of_greediest(by)
         {
             self.end_rest(port);
         }
