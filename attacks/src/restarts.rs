@@ -6,7 +6,7 @@ use crate::setup::defaults;
 use lightseal_core::Random;
 use lightseal_dtls::codepoints::PskKeyExchangeMode;
 use lightseal_dtls::crypto::CipherSuiteId;
-use lightseal_dtls::{AggregationPolicy, ConnectionIds, ProtocolVersion};
+use lightseal_dtls::{AggregationPolicy, ConnectionIds, Delivery, ProtocolVersion};
 use std::sync::Arc;
 use testkit::restart::{ENDS, Fault, Plan, Report, Watch, World, Wrong};
 
@@ -129,6 +129,10 @@ impl Kind {
         });
         let [up, down] = schemes;
         settings.aggregation = AggregationPolicy::new(up.clone(), down.clone());
+        if self.shares() && !self.has_ids {
+            // What is delivered before it is verified is not delivered again, either.
+            settings.delivery = Delivery::Unauthenticated;
+        }
         let mut of_server = settings.clone();
         of_server.aggregation = AggregationPolicy::new(down, up);
         let (client, _) = self.credentials.configs(settings);

@@ -9,8 +9,8 @@ pub(super) fn claims() -> Vec<Claim> {
 
 fn crashes() -> Vec<Claim> {
     let kinds = "both versions, PSKs, raw keys and certificates, shared tags of all schemes in half \
-                 of them, requests for other schemes, a client that moves, loss and slow stores. \
-                 Bar: there may be none";
+                 of them, delivery before they verify, requests for other schemes, a client that \
+                 moves, loss and slow stores. Bar: there may be none";
     let random = |what: &str, name: &'static str, figure: &'static str| {
         format!(
             "{what} in 10 000 runs whose processes end up to seven times at random points: {kinds}"

@@ -525,7 +525,7 @@ impl World {
             Output::Datagram { to, payload } => Given::Datagram(to, payload.to_vec()),
             Output::Event(event) => match event.event {
                 Event::Save(saved) => Given::Save(event.handle, *saved),
-                Event::Data(data) => Given::Data(data.to_vec()),
+                Event::Data(data) | Event::Provisional { data, .. } => Given::Data(data.to_vec()),
                 Event::Connected(_) => Given::Connected(event.handle),
                 Event::AggregationChanged { .. } => Given::Changed,
                 Event::Closed(_) if this.handle == Some(event.handle) => {
