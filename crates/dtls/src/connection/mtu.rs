@@ -21,6 +21,7 @@ use crate::timer::Timer;
 use crate::tuning::{
     MAX_MTU_PROBES, MTU_CONFIRM_INTERVAL, MTU_PROBE_PATIENCE, MTU_RAISE_INTERVAL, MTU_STEP,
 };
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_core::{AddressPair, Encode, Instant};
 use subtle::ConstantTimeEq;
@@ -58,7 +59,8 @@ pub(super) struct PathSearch {
     confirm_at: Instant,
     /// The length that the first queued payload needs, if that is more than `confirmed`.
     demand: usize,
-    round: Option<ProbeRound>,
+    /// In a box, because most of the time there is none.
+    round: Option<Box<ProbeRound>>,
 }
 
 /// Probes of one or two lengths, sent up to [`MAX_MTU_PROBES`] times.
@@ -118,7 +120,8 @@ impl PathSearch {
 
     fn begin(&mut self, lengths: Vec<usize>) {
         let due = lengths.clone();
-        self.round = Some(ProbeRound { lengths, due, tries: 1, cookies: Vec::new() });
+        let round = ProbeRound { lengths, due, tries: 1, cookies: Vec::new() };
+        self.round = Some(Box::new(round));
     }
 
     /// A probe of `bytes` was answered. Returns whether the round is over.

@@ -8,10 +8,11 @@ use core::time::Duration;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Instant, Writer};
 
-/// A bounded queue in one block of bytes: once it has grown, queueing a payload allocates nothing.
+/// A bounded queue in one block of bytes. Its memory is given back when it is empty: most associations
+/// queue payloads only during their handshake.
 #[derive(Debug)]
 pub(super) struct SendQueue {
-    /// `None` until the first payload is queued: most associations seal theirs at once.
+    /// `None` if nothing is queued.
     queued: Option<Box<Queued>>,
     budget: usize,
 }
@@ -89,6 +90,9 @@ impl SendQueue {
             && let Some((len, _)) = queued.lengths.pop_front()
         {
             queued.start += len;
+            if queued.lengths.is_empty() {
+                self.queued = None;
+            }
         }
     }
 

@@ -282,6 +282,12 @@ impl Connection {
             self.held.begin(origin());
         }
         let (number, expected) = (epoch.epoch(), epoch.expected());
+        if epoch.is_put_away()
+            && let Some(replaced) = self.channel.replaced.get()
+            && let Some(secret) = replaced.secret(number)
+        {
+            epoch.take_out(secret);
+        }
         let inner = epoch.open_into(header, record, &mut self.held, outcomes);
         let (key_state, used) = (epoch.key_state(), epoch.is_used());
         let settled = epoch.is_settled();
@@ -621,6 +627,7 @@ impl Connection {
             self.timers.stop(Timer::HandshakeDeadline);
             self.timers.stop(Timer::Retransmit);
             self.channel.send.forget_before(APPLICATION_EPOCH);
+            self.channel.put_away(HANDSHAKE_EPOCH);
         }
         // Until then a retransmitted last flight can still be read and answered.
         self.timers.set(Timer::OldEpoch, self.now + HANDSHAKE_KEYS_LIFETIME);

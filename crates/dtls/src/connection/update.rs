@@ -163,6 +163,13 @@ impl Connection {
             // The flight was the client's Finished: nothing more is sent under the handshake's
             // keys.
             self.channel.send.forget_before(APPLICATION_EPOCH);
+            // A server that has the Finished repeats none of its messages before it.
+            if matches!(self.role, Role::Client(..)) {
+                self.forget_epochs_before(APPLICATION_EPOCH);
+                if !self.channel.receive.has_old() {
+                    self.timers.stop(Timer::OldEpoch);
+                }
+            }
         }
         self.start_key_update();
     }

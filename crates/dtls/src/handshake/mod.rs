@@ -33,6 +33,7 @@ pub(crate) mod negotiated_extensions;
 pub(crate) mod psk;
 pub(crate) mod ranges;
 pub(crate) mod reassembly;
+mod replaced_secrets;
 pub(crate) mod resumption;
 pub(crate) mod server;
 pub(crate) mod session;
@@ -66,6 +67,7 @@ use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Random, Reader, Writer};
 use negotiated_extensions::NegotiatedExtensions;
 use reassembly::Message;
+use replaced_secrets::ReplacedSecrets;
 
 /// What the handshake states act upon: epochs, flight, and what they negotiate about records.
 #[derive(Debug)]
@@ -95,18 +97,7 @@ pub(crate) struct Channel {
     pub(crate) masks: NumberMasks,
     /// Whether the receiving secrets of replaced epochs are kept.
     keeps_replaced: Option<parts::ReplacedSecrets>,
-    replaced: PartState<parts::ReplacedSecrets, ReplacedSecrets>,
-}
-
-/// The receiving secrets of DTLS 1.3 whose epochs were replaced and are still read, oldest first. The
-/// newest secret is not among them.
-#[derive(Default)]
-struct ReplacedSecrets(Vec<(u64, TrafficSecret)>);
-
-impl fmt::Debug for ReplacedSecrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(epoch, _)| epoch)).finish()
-    }
+    pub(crate) replaced: PartState<parts::ReplacedSecrets, ReplacedSecrets>,
 }
 
 impl Channel {
@@ -232,26 +223,29 @@ impl Channel {
     /// records of the epoch are read, if the association may sleep or writes ahead.
     pub(crate) fn keep_replaced(&mut self, epoch: u64, secret: &TrafficSecret) {
         if let Some(part) = self.keeps_replaced {
-            let ReplacedSecrets(kept) =
-                self.replaced.get_or_insert_with(part, ReplacedSecrets::default);
-            kept.reserve_exact(1);
-            kept.push((epoch, secret.copy()));
+            self.replaced.get_or_insert_with(part, ReplacedSecrets::default).keep(epoch, secret);
+        }
+    }
+
+    /// Puts away the keys of an epoch whose secret is kept, and under which hardly any record comes.
+    pub(crate) fn put_away(&mut self, epoch: u64) {
+        if self.replaced_secret(epoch).is_some()
+            && let Some(epoch) = self.receive.get(epoch)
+        {
+            epoch.put_away();
         }
     }
 
     /// Erases the kept secrets of all epochs before `epoch`.
     pub(crate) fn forget_replaced_before(&mut self, epoch: u64) {
-        let Some(ReplacedSecrets(kept)) = self.replaced.get_mut() else { return };
-        kept.retain(|(old, _)| *old >= epoch);
-        if kept.is_empty() {
+        if self.replaced.get_mut().is_some_and(|kept| kept.forget_before(epoch)) {
             self.replaced.clear();
         }
     }
 
     /// The receiving secret of a replaced epoch, if it is kept.
     pub(crate) fn replaced_secret(&self, epoch: u64) -> Option<&TrafficSecret> {
-        let ReplacedSecrets(kept) = self.replaced.get()?;
-        kept.iter().find(|(kept, _)| *kept == epoch).map(|(_, secret)| secret)
+        self.replaced.get()?.secret(epoch)
     }
 }
 

@@ -116,6 +116,27 @@ impl ReceiveEpoch {
         }
     }
 
+    /// Gives back the memory of the keys, which are ten times as large as their secret, if each record
+    /// has a tag of its own. [`Self::take_out`] makes them again before the next record is opened.
+    pub(crate) fn put_away(&mut self) {
+        if let RecordProtection::Dtls13(opening) = &mut self.layout {
+            opening.put_away();
+        }
+    }
+
+    /// Makes the keys again from the secret of the epoch.
+    #[cold]
+    pub(crate) fn take_out(&mut self, secret: &TrafficSecret) {
+        if let RecordProtection::Dtls13(opening) = &mut self.layout {
+            opening.take_out(secret);
+        }
+    }
+
+    /// Whether the keys were put away.
+    pub(crate) const fn is_put_away(&self) -> bool {
+        matches!(&self.layout, RecordProtection::Dtls13(opening) if opening.is_put_away())
+    }
+
     /// Whether application data of the epoch shares tags.
     pub const fn shares_tags(&self) -> bool {
         matches!(&self.layout, RecordProtection::Dtls13(Opening::Aggregated(_)))

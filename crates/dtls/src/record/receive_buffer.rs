@@ -332,6 +332,10 @@ impl ReceiveBuffer {
     /// Queues a verified payload for the application; returns its length in bytes.
     #[inline]
     pub fn deliver(&mut self, slot: Slot) -> usize {
+        if self.ready.capacity() == 0 {
+            // Most associations never have two payloads ready at once.
+            self.ready.reserve_exact(1);
+        }
         self.ready.push_back(Ready::Data(slot));
         self.payload(slot).len()
     }

@@ -9,9 +9,20 @@ fn is_finished(datagram: &[u8]) -> bool {
     datagram[0] & 0xe3 == 0x22
 }
 
+/// A server whose associations may sleep keeps the secret of the handshake's epoch instead of its keys.
 #[test]
 fn a_repeated_last_flight_is_answered_and_a_burst_of_it_once() {
-    let mut pair = Configs::new().pair(1);
+    for sleep_after in [None, Some(Duration::from_secs(3600))] {
+        repeat_last_flight(|| {
+            let mut configs = Configs::new();
+            configs.server.settings.sleep_after = sleep_after;
+            configs
+        });
+    }
+}
+
+fn repeat_last_flight(configs: impl Fn() -> Configs) {
+    let mut pair = configs().pair(1);
     pair.connect();
     let finished = pair
         .log
@@ -27,9 +38,10 @@ fn a_repeated_last_flight_is_answered_and_a_burst_of_it_once() {
     }
     pair.run_for(Duration::from_secs(1));
     assert_eq!(pair.log.len(), before, "copies are replays");
+    assert_eq!(pair.stats(Direction::ToServer).unwrap().received.replayed, 100);
 
     let mut acks = 0;
-    let mut pair = Configs::new().pair(1).with_rule(move |direction, _, datagram| {
+    let mut pair = configs().pair(1).with_rule(move |direction, _, datagram| {
         acks += usize::from(direction == Direction::ToClient && datagram[0] & 0xe3 == 0x23);
         if acks > 0 && acks < 4 && direction == Direction::ToClient {
             vec![]
@@ -43,6 +55,23 @@ fn a_repeated_last_flight_is_answered_and_a_burst_of_it_once() {
     assert_eq!(pair.client.stats().sent.retransmissions, 3, "one for each lost ACK");
     assert_eq!(sent(Direction::ToClient), 2 + 4, "hello retry, flight, four ACKs");
     pair.assert_connected();
+}
+
+#[test]
+fn a_client_whose_finished_was_acknowledged_has_no_keys_of_the_handshake() {
+    let mut pair = Configs::new().pair(1);
+    pair.connect();
+    // It begins with the ServerHello, in clear.
+    let is_flight = |datagram: &[u8]| datagram[0] == 22;
+    let flight = pair.log.iter().rfind(|(to, sent)| *to == Direction::ToClient && is_flight(sent));
+    let (_, flight) = flight.expect("the server's flight").clone();
+    pair.inject(Direction::ToClient, flight);
+    pair.run_for(Duration::from_secs(1));
+    let received = pair.client.stats().received;
+    assert_eq!((received.unknown_epoch, received.replayed), (1, 0), "{received:?}");
+    pair.client_send(b"still connected");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.at_server.data, [b"still connected"]);
 }
 
 #[test]

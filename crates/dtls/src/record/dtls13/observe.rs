@@ -26,11 +26,12 @@ impl Opening {
                 if body.len() < 16 {
                     return None;
                 }
-                header.apply_mask(head, standard.protection.mask(&mask_sample(body)));
+                let protection = standard.protection.as_deref()?;
+                header.apply_mask(head, protection.mask(&mask_sample(body)));
                 let number = number(head);
-                let tag_at = body.len().checked_sub(standard.tag_len)?;
+                let tag_at = body.len().checked_sub(standard.suite.tag_len)?;
                 let (content, tag) = body.split_at_mut_checked(tag_at)?;
-                standard.protection.open(Record { number, header: head }, content, tag).ok()?;
+                protection.open(Record { number, header: head }, content, tag).ok()?;
                 let end = content.iter().rposition(|byte| *byte != 0)?;
                 let (content, kind) = (content.get(..end)?, ContentType(*content.get(end)?));
                 Some((Inner { kind, number, content }, true))

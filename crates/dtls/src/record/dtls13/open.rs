@@ -4,7 +4,7 @@ use super::mask::NumberMask;
 use super::{mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
 use crate::crypto::{
-    CipherSuite, KeyDerivation, KeyState, Keying, PrfProtection, Protection, Record,
+    CipherSuite, KeyDerivation, KeyState, Keying, PrfProtection, Protection, Record, TrafficSecret,
 };
 use crate::parts::{OfPart, Persistence, SharedReceiving};
 use crate::record::fates::{Fate, late_below};
@@ -63,8 +63,8 @@ impl Opening {
             return Self::Aggregated(OfPart::new(part, aggregated));
         }
         Self::Standard(Standard {
-            protection: suite.keying.plain(keys),
-            tag_len: suite.tag_len,
+            suite,
+            protection: Some(suite.keying.plain(keys)),
             limit: MAX_CONTENT + 1,
             window: ReplayWindow::new(),
             search: Search::EMPTY,
@@ -132,6 +132,25 @@ impl Opening {
         }
     }
 
+    /// See [`ReceiveEpoch::put_away`](crate::record::ReceiveEpoch::put_away).
+    pub(in crate::record) fn put_away(&mut self) {
+        if let Self::Standard(standard) = self {
+            standard.protection = None;
+        }
+    }
+
+    /// See [`ReceiveEpoch::take_out`](crate::record::ReceiveEpoch::take_out).
+    pub(in crate::record) fn take_out(&mut self, secret: &TrafficSecret) {
+        if let Self::Standard(Standard { suite, protection, .. }) = self {
+            protection.get_or_insert_with(|| suite.keying.plain(&secret.derivation()));
+        }
+    }
+
+    /// Whether the keys were put away.
+    pub(in crate::record) const fn is_put_away(&self) -> bool {
+        matches!(self, Self::Standard(Standard { protection: None, .. }))
+    }
+
     /// One more than the highest authenticated record number.
     pub(in crate::record) fn expected(&self) -> u64 {
         match self {
@@ -190,7 +209,8 @@ impl Opening {
         match self {
             // The record number of a shorter record cannot be unmasked (RFC 9147, section 4.2.3).
             Self::Standard(standard) if body.len() >= 16 => {
-                header.apply_mask(head, standard.protection.mask(&mask_sample(body)));
+                let protection = standard.protection.as_deref()?;
+                header.apply_mask(head, protection.mask(&mask_sample(body)));
             }
             Self::Aggregated(aggregated) if !body.is_empty() => {
                 let Aggregated { prf, mask, .. } = &mut ***aggregated;
@@ -248,7 +268,7 @@ impl Opening {
     /// The security level of received data.
     pub(in crate::record) fn security_level(&self) -> SecurityLevel {
         match self {
-            Self::Standard(standard) => SecurityLevel::of_tags(standard.tag_len),
+            Self::Standard(standard) => SecurityLevel::of_tags(standard.suite.tag_len),
             Self::Aggregated(aggregated) => {
                 let opener = &aggregated.opener;
                 let first = opener.window_start();
@@ -286,8 +306,9 @@ fn new_opener(keys: &KeyDerivation, scheme: Scheme) -> Option<Box<Opener>> {
 
 /// Records with a tag each.
 pub(in crate::record) struct Standard {
-    pub(super) protection: Box<dyn Protection>,
-    pub(super) tag_len: usize,
+    pub(super) suite: &'static CipherSuite,
+    /// `None` while the keys are put away.
+    pub(super) protection: Option<Box<dyn Protection>>,
     /// The longest content of a record in bytes, content type and padding included.
     limit: usize,
     window: ReplayWindow,
@@ -313,6 +334,7 @@ impl Standard {
         tag: &[u8],
         tally: &mut ArrivalCounts,
     ) -> Option<u64> {
+        let protection = self.protection.as_deref()?;
         for step in 1..=SEARCHED_NUMBERS {
             // What is left of the limit is not spent on guesses.
             if tally.usage.state() != KeyState::Fresh {
@@ -324,7 +346,7 @@ impl Standard {
             }
             content.copy_from_slice(sealed);
             tally.usage.add_evaluated(record.header.len(), content.len());
-            if self.protection.open(Record { number, ..record }, content, tag).is_ok() {
+            if protection.open(Record { number, ..record }, content, tag).is_ok() {
                 return Some(number);
             }
             tally.usage.add_failed();
@@ -347,7 +369,9 @@ impl Standard {
             outcomes.replayed += 1;
             return None;
         }
-        let (content, tag) = body.split_at_mut_checked(body.len().checked_sub(self.tag_len)?)?;
+        let protection = self.protection.as_deref()?;
+        let sealed_len = body.len().checked_sub(self.suite.tag_len)?;
+        let (content, tag) = body.split_at_mut_checked(sealed_len)?;
         if content.len() > self.limit {
             outcomes.malformed += 1;
             return None;
@@ -357,7 +381,7 @@ impl Standard {
             *left = left.checked_sub(1)?;
             Some(Vec::from(&*content))
         });
-        if is_used || self.protection.open(record, content, tag).is_err() {
+        if is_used || protection.open(record, content, tag).is_err() {
             if is_used {
                 outcomes.replayed += 1;
             } else {
