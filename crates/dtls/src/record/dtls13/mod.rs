@@ -12,6 +12,7 @@ mod open;
 #[cfg(feature = "passive")]
 mod passive;
 mod seal;
+mod standard;
 
 pub(super) use open::Opening;
 #[cfg(feature = "passive")]
