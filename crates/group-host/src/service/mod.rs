@@ -103,8 +103,10 @@ impl Options {
 
 /// A running controller.
 pub struct Service {
+    /// Its file is removed while the driver still locks the store: another controller makes its own
+    /// after that.
+    admin: admin::AdminSocket,
     driver: Arc<Driver<Endpoint, ControllerHost>>,
-    admin: lightseal_owner_only::socket::Listener,
     changed: Arc<Notify>,
 }
 

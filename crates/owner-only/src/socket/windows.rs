@@ -38,7 +38,7 @@ pub fn prepare_directory(directory: &Path) -> io::Result<()> {
     check_directory(directory)
 }
 
-/// Checks whether a directory may hold a socket.
+/// Checks whether a directory may hold a socket: whether it is one. Its access list is not checked.
 ///
 /// # Errors
 /// Errors of the operating system, or a directory that fails the check.
@@ -94,8 +94,8 @@ pub fn try_connect(path: &Path) -> io::Result<()> {
     stream.map(drop).map_err(refused)
 }
 
-/// Checks who listens at the other end of a connection. Here the name of the pipe says so: nobody but
-/// the owner of the file could know it, or write it there.
+/// Checks who listens at the other end of a connection. Here the name of the pipe says so, as far as the
+/// folder is private: whoever can read the file with the name can listen there while nobody else does.
 ///
 /// # Errors
 /// It never fails.
