@@ -2,9 +2,9 @@
 //!
 //! The file of a pre-shared key has the key; that of a public key or a name only has to be there. A
 //! file is looked for when it is asked for, so that the number of files does not matter. The kernel says
-//! which files change. Where it does not (another system, or a file system of the network) each
-//! question about changes is answered with "perhaps all": the files of the keys in use are read
-//! again and again.
+//! which files change, and once a minute all are looked through in parts. Where the kernel does not say
+//! it (another system, or a file system that others may change too) each question about changes is
+//! answered with "perhaps all": the files of the keys in use are read again and again.
 
 use super::names::file_name;
 use super::source::{Changed, Entry, KeySource, Kind, MOST_KEY_BYTES, PeerIdentity, SourceError};
@@ -385,6 +385,24 @@ mod tests {
         std::fs::create_dir(keys.0.join("..2026")).unwrap();
         assert_eq!(source.changes().unwrap(), Changed::All);
         std::fs::remove_dir(keys.0.join("..2026")).unwrap();
+    }
+
+    /// A write through a link elsewhere is no event in the directory.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_key_that_changes_through_another_hard_link_is_noticed() {
+        let (keys, elsewhere) = (Keys::new("keys-hard"), Keys::new("keys-hard-elsewhere"));
+        keys.write("a", &format!("a:{HEX}\n"));
+        std::fs::hard_link(keys.0.join("a"), elsewhere.0.join("a")).unwrap();
+        let mut source = Directory::open(&keys.0, Kind::Psks).unwrap();
+        assert_eq!(source.changes().unwrap(), Changed::All);
+        if source.watch.is_none() {
+            return skip::test("the file system of the temporary folder cannot be watched");
+        }
+        std::fs::write(elsewhere.0.join("a"), format!("a:{HEX}00\n")).unwrap();
+        assert_eq!(source.changes().unwrap(), Changed::These(Vec::new()));
+        source.watch.as_mut().unwrap().rescan_now();
+        assert_eq!(source.changes().unwrap(), Changed::These(vec![psk(b"a")]));
     }
 
     #[cfg(target_os = "linux")]
