@@ -140,6 +140,13 @@ struct Shared {
     /// The highest record number authenticated since [`ReceiveBuffer::begin`], and its slot; `None`
     /// for the record being processed.
     newest: Option<(u64, Option<Slot>)>,
+    /// What was delivered, of an association that is saved or was restored.
+    deliveries: Option<Deliveries>,
+}
+
+/// Which payloads were delivered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Deliveries {
     /// Payloads of records before this one may have been delivered by a predecessor.
     floor: Option<RecordId>,
     /// The newest record whose payload was queued for the application.
@@ -159,9 +166,10 @@ impl Shared {
     /// delivered it.
     #[inline]
     fn admits(&mut self, record: RecordId) -> bool {
-        let admitted = self.floor.is_none_or(|floor| floor <= record);
+        let Some(Deliveries { floor, top }) = &mut self.deliveries else { return true };
+        let admitted = floor.is_none_or(|floor| floor <= record);
         if admitted {
-            self.top = self.top.max(Some(record));
+            *top = (*top).max(Some(record));
         }
         admitted
     }
@@ -221,17 +229,18 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Payloads under shared tags are delivered from this record on. A predecessor may have delivered
-    /// those before it.
-    pub(crate) fn deliver_from(&mut self, floor: RecordId) {
+    /// Notes from now on which payloads under shared tags are delivered. With `floor`, none before that
+    /// record is: a predecessor may have delivered it.
+    pub(crate) fn note_deliveries(&mut self, floor: Option<RecordId>) {
         if let Some(part) = parts::SharedReceiving::INCLUDED {
-            self.shared.get_or_insert_with(part, Shared::default).floor = Some(floor);
+            let shared = self.shared.get_or_insert_with(part, Shared::default);
+            shared.deliveries = Some(Deliveries { floor, top: None });
         }
     }
 
     /// The newest record under shared tags whose payload was queued for the application.
     pub(crate) fn newest_delivered(&self) -> Option<RecordId> {
-        self.shared.get()?.top
+        self.shared.get()?.deliveries?.top
     }
 
     /// The record being processed, which is one under shared tags, was authenticated by its own
@@ -357,12 +366,12 @@ impl ReceiveBuffer {
         }
     }
 
-    /// As [`resolve`](Self::resolve), for a payload that is verified. `None` if a predecessor may have
-    /// delivered it, so that it is dropped.
+    /// As [`resolve`](Self::resolve), for a payload that is verified. Returns also whether the payload is
+    /// delivered: if a predecessor may have delivered it, it is dropped.
     #[inline]
-    pub fn verified(&mut self, slot: Slot, record: RecordId) -> Option<usize> {
+    pub fn verified(&mut self, slot: Slot, record: RecordId) -> (usize, bool) {
         let len = self.payload(slot).len();
-        let Some(shared) = self.shared.get_mut() else { return Some(self.deliver(slot)) };
+        let Some(shared) = self.shared.get_mut() else { return (self.deliver(slot), true) };
         shared.longest = shared.longest.max(len);
         if !shared.origins.is_empty() {
             shared.note_newest(record.number, Some(slot));
@@ -370,12 +379,12 @@ impl ReceiveBuffer {
         }
         if !shared.admits(record) {
             self.release(slot);
-            return None;
+            return (len, false);
         }
         if shared.waiting_early == 0 && shared.early.is_empty() {
-            return Some(self.deliver(slot));
+            return (self.deliver(slot), true);
         }
-        Some(self.resolve(slot, record, Outcome::Verified))
+        (self.resolve(slot, record, Outcome::Verified), true)
     }
 
     /// Resolves a payload that waited for verification. The application is told if the payload was

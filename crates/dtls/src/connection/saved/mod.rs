@@ -374,6 +374,9 @@ impl Connection {
             persistence.key_check = key_check;
             persistence.delivering = Reserve::delivering(is_12);
         }
+        if self.may_share_tags() {
+            self.held.note_deliveries(None);
+        }
     }
 
     /// Identifies the key of the PSK, zero without a PSK; `None` if the key is not known.

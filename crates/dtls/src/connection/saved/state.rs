@@ -245,8 +245,9 @@ impl Connection {
         persistence.version = marks.version;
         persistence.key_check = connection.persistence.get().and_then(|saved| saved.key_check);
         persistence.floor = floor;
-        if connection.shares_tags() {
-            connection.held.deliver_from(RecordId { epoch: floor.0, number: floor.1 });
+        if connection.may_share_tags() {
+            let floor = RecordId { epoch: floor.0, number: floor.1 };
+            connection.held.note_deliveries(Some(floor));
         }
         persistence.delivering = Reserve::delivering(connection.is_12());
         persistence.skipped = marks.skipped;

@@ -2,6 +2,7 @@
 
 use super::Persistence;
 use crate::connection::Connection;
+use crate::connection::stage::Stage;
 use crate::record::{ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::{MOST_UNHEARD_TRIES, SAVE_INTERVAL, SEARCHES, UNSETTLED_RECORDS};
@@ -62,6 +63,11 @@ impl Connection {
         if dormant && unsettled >= UNSETTLED_RECORDS {
             self.awaken();
         }
+    }
+
+    /// Whether records of either direction share tags, or may do so later.
+    pub(super) fn may_share_tags(&self) -> bool {
+        matches!(&self.stage, Stage::Established(agreed) if !agreed.offered.is_empty())
     }
 
     /// Whether records of either direction share tags.

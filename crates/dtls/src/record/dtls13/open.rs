@@ -549,11 +549,12 @@ impl Aggregated {
             }
             self.waiting = self.waiting.saturating_sub(1);
             if outcome == Outcome::Verified {
-                tally.note(number, held.payload(slot).len(), Fate::Verified);
+                let (len, is_delivered) = held.verified(slot, record);
+                tally.note(number, len, Fate::Verified);
                 tally.authentic(outcomes);
-                match held.verified(slot, record) {
-                    Some(len) => outcomes.deliver(len),
-                    None => outcomes.refused += 1,
+                match is_delivered {
+                    true => outcomes.deliver(len),
+                    false => outcomes.refused += 1,
                 }
                 continue;
             }
