@@ -62,6 +62,7 @@ impl Opening {
         }
         Self::Standard(Standard {
             suite,
+            tag_len: suite.tag_len,
             protection: Some(suite.keying.plain(keys)),
             limit: MAX_CONTENT + 1,
             window: ReplayWindow::new(),
@@ -266,7 +267,7 @@ impl Opening {
     /// The security level of received data.
     pub(in crate::record) fn security_level(&self) -> SecurityLevel {
         match self {
-            Self::Standard(standard) => SecurityLevel::of_tags(standard.suite.tag_len),
+            Self::Standard(standard) => SecurityLevel::of_tags(standard.tag_len),
             Self::Aggregated(aggregated) => {
                 let opener = &aggregated.opener;
                 let first = opener.window_start();

@@ -16,6 +16,8 @@ pub(super) type Search = lightseal_core::parts::PartState<Persistence, u32>;
 /// Records with a tag each.
 pub(in crate::record) struct Standard {
     pub(super) suite: &'static CipherSuite,
+    /// The suite's, where each record finds it without another look into memory.
+    pub(super) tag_len: usize,
     /// `None` while the keys are put away.
     pub(super) protection: Option<Box<dyn Protection>>,
     /// The longest content of a record in bytes, content type and padding included.
@@ -79,7 +81,7 @@ impl Standard {
             return None;
         }
         let protection = self.protection.as_deref()?;
-        let sealed_len = body.len().checked_sub(self.suite.tag_len)?;
+        let sealed_len = body.len().checked_sub(self.tag_len)?;
         let (content, tag) = body.split_at_mut_checked(sealed_len)?;
         if content.len() > self.limit {
             outcomes.malformed += 1;
