@@ -1,6 +1,6 @@
 //! The commands of a maintainer: `cargo xtask lint`, `test`, `times`, `fresh`, `interop`, `bogo`,
 //! `interop-macsec`, `bench-gateway`, `firmware`, `footprint`, `documents`, `book`, `pictures`, `fuzz`,
-//! `lines`, `api`, `package`, `claim`, `measure`, `targets` and `router`.
+//! `lines`, `api`, `package`, `claim`, `measure`, `targets`, `processors` and `router`.
 //!
 //! The exit code is 0 if everything that was checked holds, 1 if something does not, and 2 if this
 //! machine cannot check it; then the last line says why.
@@ -26,6 +26,7 @@ mod measure;
 mod package;
 mod pictures;
 mod process;
+mod processors;
 mod program;
 mod registry;
 mod router;
@@ -77,6 +78,8 @@ enum Command {
     Lines,
     /// Check that the workspace compiles for other systems and processors
     Targets(targets::Arguments),
+    /// Run the tests of the engines on other processors, in emulators
+    Processors(processors::Arguments),
     /// Build the proxy alone, as static programs for routers
     Router(router::Arguments),
     /// Run the fuzz targets for some seconds each
@@ -119,6 +122,7 @@ fn main() -> ExitCode {
         Command::Pictures(arguments) => pictures::run(&arguments),
         Command::Lines => lines::run(),
         Command::Targets(arguments) => targets::run(&arguments),
+        Command::Processors(arguments) => processors::run(&arguments),
         Command::Router(arguments) => router::run_command(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Api(arguments) => api::run(&arguments),

@@ -40,6 +40,7 @@ mod masks;
 mod overload;
 mod peers;
 mod pki;
+mod processors;
 mod proxy_speed;
 mod reading;
 mod reconnect;
@@ -62,7 +63,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 39] {
+fn topics() -> [Vec<Claim>; 40] {
     [
         aggregation::claims(),
         arm::claims(),
@@ -97,6 +98,7 @@ fn topics() -> [Vec<Claim>; 39] {
         overload::claims(),
         peers::claims(),
         pki::claims(),
+        processors::claims(),
         proxy_speed::claims(),
         reconnect::claims(),
         restart::claims(),

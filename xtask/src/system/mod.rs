@@ -134,7 +134,7 @@ pub(crate) fn provide(needs: &[&PackageNeeds], may_install: bool) -> ProvidedSys
 }
 
 /// Whether `program` is in the search path or in root's folders.
-fn on_path(program: &str) -> bool {
+pub(crate) fn on_path(program: &str) -> bool {
     // A user's search path does not contain the folders with root's programs.
     let roots = ["/usr/sbin", "/sbin"].map(|folder| Path::new(folder).join(program));
     roots.iter().any(|path| path.is_file())

@@ -68,7 +68,7 @@ impl Beside {
 
 /// Runs `command` and gives each line of its output to `each`. Returns whether the command
 /// succeeded.
-pub(super) fn run_by_line(
+pub(crate) fn run_by_line(
     mut command: Command,
     mut each: impl FnMut(&str) -> io::Result<()>,
 ) -> io::Result<bool> {

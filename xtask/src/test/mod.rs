@@ -5,9 +5,9 @@
 //! - [`skipped`]: tests that reported that this machine cannot run them;
 //! - [`timeline`]: how long tests run; [`stopwatch`]: where the time of building and running goes.
 
-mod beside;
-mod output;
-mod skipped;
+pub(crate) mod beside;
+pub(crate) mod output;
+pub(crate) mod skipped;
 pub(crate) mod stopwatch;
 mod timeline;
 

@@ -3,13 +3,13 @@
 
 /// A test that failed, or a test program that ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failed {
+pub(crate) struct Failed {
     /// The program as cargo names it: `-p net --test relay`.
-    pub(super) program: String,
+    pub(crate) program: String,
     /// The test's path in the program; empty if the program itself failed.
-    pub(super) test: String,
+    pub(crate) test: String,
     /// The first line of the panic's message, and the panic's place in the source.
-    pub(super) reason: String,
+    pub(crate) reason: String,
 }
 
 /// Numbers of lines that are kept of a build error, from its beginning and from its end.
@@ -18,13 +18,13 @@ const LAST_LINES: usize = 24;
 
 /// What the output of one or several runs of cargo says.
 #[derive(Debug, Default)]
-pub(super) struct Report {
-    pub(super) passed: u64,
+pub(crate) struct Report {
+    pub(crate) passed: u64,
     /// Tests with the attribute `ignore`, with their reasons.
-    pub(super) ignored: Vec<(String, String)>,
-    pub(super) failed: Vec<Failed>,
+    pub(crate) ignored: Vec<(String, String)>,
+    pub(crate) failed: Vec<Failed>,
     /// The text of each build error.
-    pub(super) build_errors: Vec<String>,
+    pub(crate) build_errors: Vec<String>,
     /// The test program that runs; `None` while cargo builds.
     program: Option<Program>,
     /// The lines so far of a build error that is being read.
@@ -59,7 +59,7 @@ enum Next {
 
 impl Report {
     /// Reads a line. Returns whether it should be shown on the terminal.
-    pub(super) fn read(&mut self, line: &str) -> bool {
+    pub(crate) fn read(&mut self, line: &str) -> bool {
         if let Some(name) = started(line) {
             self.end_of_program();
             self.end_of_error();
@@ -129,7 +129,7 @@ impl Report {
     }
 
     /// Called at the end of a run of cargo.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.end_of_program();
         self.end_of_error();
     }

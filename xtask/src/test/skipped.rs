@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Skipped tests, each with its reason.
 #[derive(Debug, Default)]
-pub(super) struct Skipped {
+pub(crate) struct Skipped {
     /// The names of skipped tests by reason.
     reasons: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Skipped {
-    pub(super) fn add(&mut self, name: &str, reason: &str) {
+    pub(crate) fn add(&mut self, name: &str, reason: &str) {
         self.reasons.entry(reason.to_owned()).or_default().insert(name.to_owned());
     }
 
     /// Reads the lines that the crate `skip` writes. Returns how many of the skipped tests the
     /// harness has counted as passed.
-    pub(super) fn read(&mut self, text: &str) -> u64 {
+    pub(crate) fn read(&mut self, text: &str) -> u64 {
         let mut counted = BTreeSet::new();
         for line in text.lines() {
             let fields: Vec<&str> = line.splitn(4, '\t').collect();
@@ -30,12 +30,12 @@ impl Skipped {
         counted.len() as u64
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.reasons.values().flatten().collect::<BTreeSet<_>>().len()
     }
 
     /// One line for each reason, with the names of the tests that are skipped for it.
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let line = |(reason, names): (&String, &BTreeSet<String>)| {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             format!("skipped: {reason}: {}", names.join(", "))

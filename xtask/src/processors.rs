@@ -1,0 +1,197 @@
+//! `cargo xtask processors`: the tests of the engines on other processors, in emulators.
+//!
+//! A cross compiler's linker links them, and QEMU's emulation of programs runs them. No C is compiled.
+
+use crate::Failure;
+use crate::process::{cargo, target_dir};
+use crate::system::on_path;
+use crate::targets;
+use crate::test::beside::run_by_line;
+use crate::test::output::Report;
+use crate::test::skipped::Skipped;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use serde_json::{Value, json};
+use std::io::{self, Write as _};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Only these targets (all of them if none is named)
+    #[arg(value_parser = PossibleValuesParser::new(PROCESSORS.map(|processor| processor.target)))]
+    only: Vec<String>,
+    /// Only the tests of these packages
+    #[arg(short, long, value_parser = PossibleValuesParser::new(ENGINES))]
+    package: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A kind of processor, and what links and runs its programs.
+struct Processor {
+    target: &'static str,
+    what: &'static str,
+    /// Prefix of the cross compiler's programs, and the name of its folder with the C library.
+    toolchain: &'static str,
+    emulator: &'static str,
+    /// Debian's packages with both.
+    packages: &'static str,
+}
+
+const PROCESSORS: [Processor; 4] = [
+    Processor {
+        target: "s390x-unknown-linux-gnu",
+        what: "64 bits, big-endian",
+        toolchain: "s390x-linux-gnu",
+        emulator: "qemu-s390x",
+        packages: "gcc-s390x-linux-gnu qemu-user",
+    },
+    Processor {
+        target: "armv7-unknown-linux-gnueabihf",
+        what: "32 bits",
+        toolchain: "arm-linux-gnueabihf",
+        emulator: "qemu-arm",
+        packages: "gcc-arm-linux-gnueabihf qemu-user",
+    },
+    Processor {
+        target: "i686-unknown-linux-gnu",
+        what: "32 bits",
+        toolchain: "i686-linux-gnu",
+        emulator: "qemu-i386",
+        packages: "gcc-i686-linux-gnu qemu-user",
+    },
+    Processor {
+        target: "aarch64-unknown-linux-gnu",
+        what: "64 bits",
+        toolchain: "aarch64-linux-gnu",
+        emulator: "qemu-aarch64",
+        packages: "gcc-aarch64-linux-gnu qemu-user",
+    },
+];
+
+/// The packages without input and output.
+const ENGINES: [&str; 9] = [
+    "lightmac",
+    "lightseal-aes-table",
+    "lightseal-aggregation",
+    "lightseal-core",
+    "lightseal-dtls",
+    "lightseal-gateway",
+    "lightseal-group",
+    "lightseal-macsec",
+    "lightseal-present",
+];
+
+/// What the tests on a processor have shown.
+pub(crate) struct Outcome {
+    target: &'static str,
+    what: &'static str,
+    pub(crate) passed: u64,
+    /// The tests that failed with their reasons, and errors of the build.
+    pub(crate) failed: Vec<String>,
+    /// Why tests were skipped, and which.
+    skipped: Vec<String>,
+}
+
+impl Outcome {
+    pub(crate) fn text(&self) -> String {
+        let Self { target, what, passed, failed, skipped } = self;
+        let mut lines =
+            vec![format!("{target} ({what}): {passed} passed, {} failed", failed.len())];
+        lines.extend(failed.iter().chain(skipped).cloned());
+        lines.join("\n")
+    }
+
+    fn json(&self) -> Value {
+        let Self { target, passed, failed, skipped, .. } = self;
+        json!({ "target": target, "passed": passed, "failed": failed, "skipped": skipped })
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let only = &arguments.only;
+    let (mut all, mut bad, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+    for Processor { target, .. } in PROCESSORS {
+        if !only.is_empty() && !only.iter().any(|name| name == target) {
+            continue;
+        }
+        match test(target, &arguments.package, !arguments.json) {
+            Ok(outcome) => {
+                if !arguments.json {
+                    println!("{}", outcome.text());
+                }
+                if !outcome.failed.is_empty() {
+                    bad.push(target);
+                }
+                all.push(outcome.json());
+            }
+            Err(Failure::NotPossibleHere(why)) => absent.push(format!("{target}: {why}")),
+            Err(failure) => return Err(failure),
+        }
+    }
+    if arguments.json {
+        println!("{}", Value::from(all));
+    }
+    if !bad.is_empty() {
+        return Err(Failure::Failed(format!("tests failed on {}", bad.join(", "))));
+    }
+    if absent.is_empty() { Ok(()) } else { Err(Failure::NotPossibleHere(absent.join("\n"))) }
+}
+
+/// The targets on which tests can be run.
+pub(crate) fn targets() -> impl Iterator<Item = &'static str> {
+    PROCESSORS.into_iter().map(|processor| processor.target)
+}
+
+/// Runs the tests of these packages, of all engines if none is named, on a processor. `shows` says
+/// whether what matters of the output is printed meanwhile.
+///
+/// # Errors
+/// If there is no cross compiler or emulator here, or cargo cannot be started.
+pub(crate) fn test(target: &str, packages: &[String], shows: bool) -> Result<Outcome, Failure> {
+    let processor = PROCESSORS.into_iter().find(|processor| processor.target == target);
+    let Some(Processor { target, what, toolchain, emulator, packages: needed }) = processor else {
+        return Err(Failure::NotPossibleHere(format!("{target} is not among the processors")));
+    };
+    let linker = format!("{toolchain}-gcc");
+    if !on_path(&linker) || !on_path(emulator) {
+        return Err(Failure::NotPossibleHere(format!("apt install {needed}")));
+    }
+    targets::install(target).map_err(Failure::NotPossibleHere)?;
+    let broken = |error: io::Error| Failure::Failed(error.to_string());
+    let folder = target_dir().join("processors");
+    std::fs::create_dir_all(&folder).map_err(broken)?;
+    let skipped_path = folder.join(format!("skipped-{}", std::process::id()));
+    let mut tests = cargo(&["test", "--no-fail-fast", "--target", target]);
+    tests.arg("--target-dir").arg(&folder);
+    match packages {
+        [] => tests.args(ENGINES.iter().flat_map(|name| ["--package", *name])),
+        some => tests.args(some.iter().flat_map(|name| ["--package", &**name])),
+    };
+    let variable =
+        |what| format!("CARGO_TARGET_{}_{what}", target.replace('-', "_").to_uppercase());
+    tests.env(variable("LINKER"), linker);
+    tests.env(variable("RUNNER"), format!("{emulator} -L /usr/{toolchain}"));
+    tests.env(skip::FILE, &skipped_path).env("RUST_BACKTRACE", "0");
+    let mut report = Report::default();
+    let success = run_by_line(tests, |line| match report.read(line) && shows {
+        true => writeln!(io::stdout(), "{line}"),
+        false => Ok(()),
+    });
+    let success = success.map_err(broken)?;
+    report.end();
+    let said = std::fs::read_to_string(&skipped_path).unwrap_or_default();
+    let _ = std::fs::remove_file(&skipped_path);
+    let mut skipped = Skipped::default();
+    let counted = skipped.read(&said);
+    for (name, reason) in &report.ignored {
+        skipped.add(name, reason);
+    }
+    let tests = report.failed.iter().map(|of| format!("{} {}: {}", of.program, of.test, of.reason));
+    let mut failed: Vec<String> = tests.chain(report.build_errors.iter().cloned()).collect();
+    if !success && failed.is_empty() {
+        failed.push("cargo test has failed".into());
+    }
+    let passed = report.passed.saturating_sub(counted);
+    Ok(Outcome { target, what, passed, failed, skipped: skipped.lines() })
+}
