@@ -13,6 +13,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
+use std::process::Command;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -68,6 +69,23 @@ const PROCESSORS: [Processor; 4] = [
         packages: "gcc-aarch64-linux-gnu qemu-user",
     },
 ];
+
+impl Processor {
+    fn linker(&self) -> String {
+        format!("{}-gcc", self.toolchain)
+    }
+
+    fn runner(&self) -> String {
+        format!("{} -L /usr/{}", self.emulator, self.toolchain)
+    }
+
+    /// Has cargo link and run programs for this processor.
+    fn apply(&self, command: &mut Command) {
+        let target = self.target.replace('-', "_").to_uppercase();
+        command.env(format!("CARGO_TARGET_{target}_LINKER"), self.linker());
+        command.env(format!("CARGO_TARGET_{target}_RUNNER"), self.runner());
+    }
+}
 
 /// The packages without input and output.
 const ENGINES: [&str; 9] = [
@@ -143,21 +161,44 @@ pub(crate) fn targets() -> impl Iterator<Item = &'static str> {
     PROCESSORS.into_iter().map(|processor| processor.target)
 }
 
+/// A processor, if its programs can be built and run here.
+fn available(target: &str) -> Result<Processor, Failure> {
+    let processor = PROCESSORS.into_iter().find(|processor| processor.target == target);
+    let Some(processor) = processor else {
+        return Err(Failure::NotPossibleHere(format!("{target} is not among the processors")));
+    };
+    if !on_path(&processor.linker()) || !on_path(processor.emulator) {
+        return Err(Failure::NotPossibleHere(format!("apt install {}", processor.packages)));
+    }
+    targets::install(target).map_err(Failure::NotPossibleHere)?;
+    Ok(processor)
+}
+
+/// Builds the proxy alone for a target. Returns the words that run it.
+///
+/// # Errors
+/// If there is no cross compiler or emulator here, or cargo fails.
+pub(crate) fn proxy(target: &str) -> Result<Vec<String>, Failure> {
+    let processor = available(target)?;
+    let folder = target_dir().join("processors");
+    let mut build = cargo(&["build", "--quiet", "--target", target, "--package", "lightseal"]);
+    build.args(["--no-default-features", "--features", "proxy"]).arg("--target-dir").arg(&folder);
+    processor.apply(&mut build);
+    crate::process::run(build).map_err(Failure::Failed)?;
+    let program = folder.join(target).join("debug/lightseal").to_string_lossy().into_owned();
+    let mut line: Vec<_> = processor.runner().split(' ').map(str::to_owned).collect();
+    line.push(program);
+    Ok(line)
+}
+
 /// Runs the tests of these packages, of all engines if none is named, on a processor. `shows` says
 /// whether what matters of the output is printed meanwhile.
 ///
 /// # Errors
 /// If there is no cross compiler or emulator here, or cargo cannot be started.
 pub(crate) fn test(target: &str, packages: &[String], shows: bool) -> Result<Outcome, Failure> {
-    let processor = PROCESSORS.into_iter().find(|processor| processor.target == target);
-    let Some(Processor { target, what, toolchain, emulator, packages: needed }) = processor else {
-        return Err(Failure::NotPossibleHere(format!("{target} is not among the processors")));
-    };
-    let linker = format!("{toolchain}-gcc");
-    if !on_path(&linker) || !on_path(emulator) {
-        return Err(Failure::NotPossibleHere(format!("apt install {needed}")));
-    }
-    targets::install(target).map_err(Failure::NotPossibleHere)?;
+    let processor = available(target)?;
+    let Processor { target, what, .. } = processor;
     let broken = |error: io::Error| Failure::Failed(error.to_string());
     let folder = target_dir().join("processors");
     std::fs::create_dir_all(&folder).map_err(broken)?;
@@ -168,10 +209,7 @@ pub(crate) fn test(target: &str, packages: &[String], shows: bool) -> Result<Out
         [] => tests.args(ENGINES.iter().flat_map(|name| ["--package", *name])),
         some => tests.args(some.iter().flat_map(|name| ["--package", &**name])),
     };
-    let variable =
-        |what| format!("CARGO_TARGET_{}_{what}", target.replace('-', "_").to_uppercase());
-    tests.env(variable("LINKER"), linker);
-    tests.env(variable("RUNNER"), format!("{emulator} -L /usr/{toolchain}"));
+    processor.apply(&mut tests);
     tests.env(skip::FILE, &skipped_path).env("RUST_BACKTRACE", "0");
     let mut report = Report::default();
     let success = run_by_line(tests, |line| match report.read(line) && shows {

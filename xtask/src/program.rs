@@ -37,6 +37,8 @@ pub(crate) const PACE: Program = Program::example("testkit", "pace");
 pub(crate) const PROXY_SPEED: Program = Program::example("testkit", "proxy_speed");
 /// Two proxies in restricted surroundings.
 pub(crate) const RESTRICTED: Program = Program::example("testkit", "restricted");
+/// Proxies of two programs with each other.
+pub(crate) const MIXED: Program = Program::example("testkit", "mixed");
 /// Hours of associations in virtual time.
 pub(crate) const LIVENESS: Program = Program::example("testkit", "liveness");
 /// Records that are sealed, opened and taken, and nothing else.

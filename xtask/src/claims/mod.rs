@@ -121,8 +121,8 @@ mod prelude {
     pub(super) use crate::claims::{Claim, Measure, Measured};
     pub(super) use crate::program::{
         ASSOCIATIONS, CAMPAIGN, FLOOD, GROUPS, LAB, LIGHTSEAL, LIVENESS, LongTest,
-        MANY_ASSOCIATIONS, PACE, PROXY_SPEED, Program, RECORDS, RESTRICTED, Run, beside_lightseal,
-        parsed, python,
+        MANY_ASSOCIATIONS, MIXED, PACE, PROXY_SPEED, Program, RECORDS, RESTRICTED, Run,
+        beside_lightseal, parsed, python,
     };
     pub(super) use serde_json::{Value, json};
 }

@@ -18,5 +18,31 @@ pub(super) fn claims() -> Vec<Claim> {
             Ok(Measured { figure: outcome.failed.len() as f64, detail: outcome.text() })
         })
     };
-    processors::targets().map(claim).collect()
+    let mixed = |target: &'static str| {
+        let processor = target.split('-').next().unwrap_or(target);
+        format!(
+            "Messages of 10 000 that a proxy on {target}, emulated, and one on this processor do not \
+             carry or carry wrongly, the worst of both ways round, both versions of DTLS, and plain and \
+             shared tags. Bar: our own target"
+        )
+        .claim(format!("mixed-{processor}"), Exactly(0.0), Seconds(60))
+        .by(read(move || pairs(target))
+            .each("rows[]", "{name}: {lost} lost, {other} wrong")
+            .reduced(greatest, "rows[]", "lost, other"))
+    };
+    processors::targets().map(claim).chain(processors::targets().map(mixed)).collect()
+}
+
+fn pairs(target: &str) -> Result<Value, Failure> {
+    let own = LIGHTSEAL.built()?;
+    let other = processors::proxy(target)?;
+    let words = [vec!["10000".into(), own.to_string_lossy().into_owned()], other].concat();
+    let run = words.into_iter().fold(MIXED.run(""), Run::argument);
+    let found = run.json()?;
+    for row in select(&found, "rows[]") {
+        if let Some(refused) = row["refused"].as_str() {
+            return Err(Failure::Failed(format!("{}: {refused}", row["name"])));
+        }
+    }
+    Ok(found)
 }

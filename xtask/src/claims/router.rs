@@ -80,4 +80,5 @@ fn lines(reading: Reading) -> Reading {
     reading
         .each("rows[]", "{name}: {lost} lost, {rate:.0} messages/s")
         .each("rows[].said[]", "said: {}")
+        .needs_each("rows[]", "other == 0")
 }

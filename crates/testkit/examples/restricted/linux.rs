@@ -1,26 +1,22 @@
 //! The measurement, on Linux.
 
+#[path = "../proxies/mod.rs"]
+mod proxies;
+
+use proxies::{KEY, Proxy, Wrong, echo, exchange};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Instant;
 use testkit::program::TempDir;
 
-/// Most messages on the way at a time, which all buffers hold.
-const WINDOW: usize = 64;
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// A user without rights, which every system has.
 const NOBODY: u32 = 65_534;
-const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 
 /// A restriction, and what is put before a program to run it so.
 struct Restriction {
@@ -95,115 +91,12 @@ fn filter(name: &str) -> BpfProgram {
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, processor).unwrap().try_into().unwrap()
 }
 
-/// A proxy under a restriction. Dropping it ends it.
-struct Proxy {
-    child: Child,
-    address: SocketAddr,
-    said: Receiver<String>,
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Proxy {
-    /// # Errors
-    /// What the proxy, or what runs it, says instead of starting.
-    fn start(
-        under: &Restriction,
-        program: &str,
-        role: &str,
-        connect: SocketAddr,
-        keys: &str,
-    ) -> Result<Self, String> {
-        let mut line = under.before.iter().map(String::as_str).chain([program]);
-        let mut command = Command::new(line.next().unwrap());
-        command.args(line).args(["proxy", role, "--listen", "0.0.0.0:0", "--psk-file", keys]);
-        command.args(["--connect", &connect.to_string()]).stdin(Stdio::null());
-        let mut child = command.stderr(Stdio::piped()).spawn().map_err(|e| e.to_string())?;
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let (tell, said) = channel();
-        let mut before = Vec::new();
-        let carrying = lines.find_map(|line| {
-            before.push(line.clone());
-            tell.send(line.clone()).unwrap();
-            Some(line.split_once("carrying ")?.1.to_owned())
-        });
-        let Some(carrying) = carrying else {
-            let _ = child.wait();
-            return Err(before.join(" | "));
-        };
-        let address = carrying.split_whitespace().next().unwrap();
-        let port = address.parse::<SocketAddr>().unwrap().port();
-        std::thread::spawn(move || lines.for_each(|line| drop(tell.send(line))));
-        Ok(Self { child, address: ([127, 0, 0, 1], port).into(), said })
-    }
-
-    /// Lines of the log about what is done in another way.
-    fn slower_ways(&self) -> impl Iterator<Item = String> {
-        let lines = self.said.try_iter();
-        let shown = lines.filter(|line| line.contains("slower") || line.contains(" WARN "));
-        shown.map(|line| line.split_once("  ").map_or(line.clone(), |(_, text)| text.to_owned()))
-    }
-
-    /// Resident memory in bytes.
-    fn resident(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
-        let status = status.unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kib.unwrap_or_default() * 1024
-    }
-}
-
-/// Sends messages to `to`, and counts those whose answers do not come.
-fn exchange(to: SocketAddr, messages: u32) -> usize {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.connect(to).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut missing = BTreeSet::new();
-    let mut buf = [0; 64];
-    let mut next = 0..messages;
-    let mut waiting = 0;
-    loop {
-        while waiting < WINDOW {
-            let Some(number) = next.next() else { break };
-            missing.insert(number);
-            waiting += 1;
-            socket.send(&number.to_be_bytes()).unwrap();
-            // The first message begins the handshake, which has room for a few.
-            if number == 0 {
-                break;
-            }
-        }
-        if waiting == 0 {
-            return missing.len();
-        }
-        match socket.recv(&mut buf) {
-            Ok(4) if missing.remove(&u32::from_be_bytes([buf[0], buf[1], buf[2], buf[3]])) => {
-                waiting -= 1;
-            }
-            Ok(_) => {}
-            // Whatever is on the way is lost.
-            Err(_) => waiting = 0,
-        }
-    }
-}
-
-/// A service that answers each datagram with the same.
-fn echo() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap();
-    std::thread::spawn(move || {
-        let mut buf = [0; 2048];
-        while let Ok((length, from)) = socket.recv_from(&mut buf) {
-            let _ = socket.send_to(&buf[..length], from);
-        }
-    });
-    address
+/// Resident memory of a process in bytes.
+fn resident(id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or_default() * 1024
 }
 
 fn measure(under: &Restriction, program: &str, messages: u32) -> Value {
@@ -215,7 +108,8 @@ fn measure(under: &Restriction, program: &str, messages: u32) -> Value {
             return json!({ "name": name, "refused": format!("chown: {}", error.desc()) });
         }
     }
-    let start = |role, to| Proxy::start(under, program, role, to, &keys);
+    let line = || under.before.iter().map(String::as_str).chain([program]);
+    let start = |role, to| Proxy::start(line(), role, to, &keys, &[]);
     let started = start("server", echo()).and_then(|server| {
         let between = server.address;
         Ok((server, start("client", between)?))
@@ -224,12 +118,12 @@ fn measure(under: &Restriction, program: &str, messages: u32) -> Value {
         Ok(proxies) => proxies,
         Err(refused) => return json!({ "name": name, "refused": refused }),
     };
-    let idle = server.resident().max(client.resident());
+    let idle = resident(server.child.id()).max(resident(client.child.id()));
     let began = Instant::now();
-    let lost = exchange(client.address, messages);
+    let Wrong { lost, other } = exchange(client.address, messages);
     let rate = f64::from(messages) / began.elapsed().as_secs_f64();
     let said: BTreeSet<_> = server.slower_ways().chain(client.slower_ways()).collect();
-    json!({ "name": name, "lost": lost, "rate": rate, "idle_bytes": idle, "said": said })
+    json!({ "name": name, "lost": lost, "other": other, "rate": rate, "idle_bytes": idle, "said": said })
 }
 
 pub(super) fn main() {
