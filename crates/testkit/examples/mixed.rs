@@ -46,7 +46,7 @@ fn measure(
     let keys = dir.file("keys.psk", &format!("device:{KEY}\n"));
     let start = |line: &Vec<String>, role, to| {
         let line = line.iter().map(String::as_str);
-        Proxy::start(line, role, to, &keys, flags)
+        Proxy::start(line, role, to, &keys, &[flags, &["--max-age", "0"]].concat())
     };
     let started = start(server, "server", echo()).and_then(|server| {
         let between = server.address;

@@ -8,9 +8,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// Most messages on the way at a time, which all buffers hold.
-const WINDOW: usize = 64;
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WINDOW: usize = 32;
+/// How long an answer may take: an emulated handshake takes seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// The key of both ends.
 pub(crate) const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 
