@@ -68,9 +68,9 @@ impl Resting {
 }
 
 impl Ports {
-    /// No ports, of which at most `most_resting` rest at a time. Beyond that, whoever left most of
-    /// them, or as many as anybody and one just now, loses the rest of the oldest: an identity that leaves port after port does not end the rest
-    /// of another one's.
+    /// No ports, of which at most `most_resting` rest at a time. Beyond that, the oldest one of whoever
+    /// left most of them rests no more; if no one has more than whoever has just left one, the oldest of
+    /// these. An identity that leaves port after port does not end the rest of another one's.
     pub(super) fn new(most_resting: usize) -> Self {
         Self {
             used: HashMap::new(),
