@@ -73,10 +73,10 @@ fn a_loop_is_noticed_named_once_and_opens_few_flows() {
         client.wait().unwrap();
         let json = statistics(&stats);
         let opened = json["flows"]["opened"].as_u64().unwrap();
-        // Each of 21 applications has its own flow and three flows that led to the verdict. On a
+        // Each of 21 applications has its own flow and seven flows that led to the verdict. On a
         // busy machine a datagram may come back before the proxy has noted from where it would
         // come, and the count begins again.
-        assert!(opened <= 21 * 4 * 2, "{json}");
+        assert!(opened <= 21 * 8 * 2, "{json}");
         assert!(json["loops"].as_u64().unwrap() >= 20, "{json}");
         let warnings = said().lines().filter(|line| line.contains("LOOP")).count();
         assert_eq!(warnings, 1, "{}", said());
@@ -86,7 +86,7 @@ fn a_loop_is_noticed_named_once_and_opens_few_flows() {
 
 /// One datagram opens few flows, whatever its content is.
 #[test]
-fn one_datagram_in_a_loop_opens_at_most_sixteen_flows() {
+fn one_datagram_in_a_loop_opens_few_flows() {
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let stats = dir.path("client.json");
@@ -97,7 +97,7 @@ fn one_datagram_in_a_loop_opens_at_most_sixteen_flows() {
     client.wait_for("LOOP");
     std::thread::sleep(Duration::from_secs(2));
     let json = statistics_now(&client, &stats);
-    assert!(json["flows"]["opened"].as_u64().unwrap() <= 16, "{json}");
+    assert!(json["flows"]["opened"].as_u64().unwrap() <= 24, "{json}");
 }
 
 /// A second pair of proxies behind the first pair is no loop.
