@@ -1,9 +1,9 @@
 //! The commands that need Linux: `gateway` and `macsec`. On other systems both exist, and say that
 //! they need Linux.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "gateway", target_os = "linux"))]
 pub(crate) use crate::gateway::{GatewayCommand, run as gateway};
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "macsec", target_os = "linux"))]
 pub(crate) use crate::macsec::{MacsecArgs, run as macsec};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use elsewhere::{GatewayCommand, MacsecArgs, gateway, macsec};
