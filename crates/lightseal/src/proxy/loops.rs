@@ -26,9 +26,9 @@ const LABEL: &[u8] = b"EXPORTER-lightseal-service-port";
 const MODULUS: u16 = 16_384;
 
 /// How many flows in a row must each have come from the one before until this is called a loop. When
-/// so many flows begin at once that all [`SUSPECTS`] places are in use, a flow comes from one of them by
-/// chance with a probability of 2 · 16 / 16384, and a fifth of the suspects has one hop more than the
-/// others.
+/// thousands of flows begin at once, all [`SUSPECTS`] places are in use. Then a flow comes from one of
+/// them by chance with a probability of 2 · 16 / 16384, and of the suspects with a number of hops about
+/// a fifth has one hop more.
 const MOST_HOPS: u32 = 8;
 
 /// How many ordinary flows have their residues remembered.
