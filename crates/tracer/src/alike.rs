@@ -39,3 +39,13 @@ pub fn alike<T, R>(
         Err(leak) => panic!("{name}: {leak}"),
     }
 }
+
+/// # Panics
+/// If runs with these secrets would show nothing.
+pub(crate) fn assert_comparable(secrets: &[Vec<u8>]) {
+    assert!(secrets.len() > 1, "nothing to compare with");
+    assert!(
+        secrets.windows(2).all(|pair| pair[0].len() == pair[1].len()),
+        "secrets of equal length"
+    );
+}

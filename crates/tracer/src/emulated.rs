@@ -5,7 +5,7 @@
 //! addresses, so the hashes must be equal. What is compared is what the tracer for x86-64 compares,
 //! except for divisions: the plugin does not see their operands.
 
-use crate::alike::Alike;
+use crate::alike::{Alike, assert_comparable};
 use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
@@ -59,11 +59,7 @@ pub fn compare<T, R>(
     prepare: impl Fn(&[u8]) -> T,
     operation: impl Fn(&mut T) -> R,
 ) -> Result<Alike, Leak> {
-    assert!(secrets.len() > 1, "nothing to compare with");
-    assert!(
-        secrets.windows(2).all(|pair| pair[0].len() == pair[1].len()),
-        "secrets of equal length"
-    );
+    assert_comparable(secrets);
     let file = std::env::var(TRACE).expect("the test runs under the plugin");
     let before = fs::read_to_string(&file).expect("the plugin's file").lines().count();
     let mut secret = secrets[0].clone();

@@ -6,7 +6,7 @@
 //! on them. This is what "constant time" can mean without a clock: no secret determines a branch,
 //! an address or a division. Unlike a timing measurement, it gives the same result in each run.
 
-use crate::alike::Alike;
+use crate::alike::{Alike, assert_comparable};
 use crate::instruction::Place;
 use nix::libc::user_regs_struct;
 use nix::sys::ptrace;
@@ -71,11 +71,7 @@ pub fn compare<T, R>(
     prepare: impl Fn(&[u8]) -> T,
     operation: impl Fn(&mut T) -> R,
 ) -> Result<Alike, Leak> {
-    assert!(secrets.len() > 1, "nothing to compare with");
-    assert!(
-        secrets.windows(2).all(|pair| pair[0].len() == pair[1].len()),
-        "secrets of equal length"
-    );
+    assert_comparable(secrets);
     let mut secret = secrets[0].clone();
     let mut forked = Vec::with_capacity(secrets.len());
     // Nothing is allocated between the forks, so the processes differ in the secret alone.

@@ -25,7 +25,7 @@ pub(super) fn claims() -> Vec<Claim> {
              carry or carry wrongly, the worst of both ways round, both versions of DTLS, and plain and \
              shared tags. Bar: our own target"
         )
-        .claim(format!("mixed-{processor}"), Exactly(0.0), Seconds(60))
+        .claim(format!("mixed-{processor}"), Exactly(0.0), Seconds(450))
         .by(read(move || pairs(target))
             .each("rows[]", "{name}: {lost} lost, {other} wrong")
             .reduced(greatest, "rows[]", "lost, other"))
