@@ -11,6 +11,7 @@ pub use bytes::bytes;
 pub use loss::loss;
 
 use crate::parallel;
+use lightseal_core::math;
 use lightseal_gateway::{flows, stations};
 use serde_json::{Value, json};
 use testkit::gateway::trials::claimed::{self, Claimed};
@@ -52,7 +53,7 @@ pub fn observer(seed: u64, names: &[String], packets: usize) -> Value {
             "features": told.features,
             "information_bits": told.most,
             "chance_bits": told.chance,
-            "flow_bits": (FLOWS as f64).log2(),
+            "flow_bits": math::log2(FLOWS as f64),
         })
     })
 }

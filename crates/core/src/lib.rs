@@ -5,6 +5,7 @@
 //! - [`wire`]: a bounds-checked codec over slices;
 //! - [`replay`]: the sliding replay window;
 //! - [`packet`]: a packet with room before and after it;
+//! - `math`: mathematical functions with the same results everywhere, with the feature of this name;
 //! - [`mod@parts`]: parts of an engine that a build may lack;
 //! - [`engine`]: the contract between a sans-I/O engine and its host.
 //!
@@ -43,6 +44,8 @@
 extern crate std;
 
 pub mod engine;
+#[cfg(feature = "math")]
+pub mod math;
 pub mod packet;
 pub mod parts;
 pub mod replay;

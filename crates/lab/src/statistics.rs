@@ -1,5 +1,6 @@
 //! Means of many runs, and their confidence intervals.
 
+use lightseal_core::math;
 use std::collections::BTreeMap;
 
 /// A mean with its 95 % confidence interval.
@@ -24,7 +25,7 @@ impl Interval {
     #[must_use]
     pub fn gain_over(self, base: Self) -> Self {
         let ratio = self.mean / base.mean;
-        let relative = (self.half_width / self.mean).hypot(base.half_width / base.mean);
+        let relative = math::hypot(self.half_width / self.mean, base.half_width / base.mean);
         Self { mean: ratio - 1.0, half_width: ratio * relative }
     }
 }
@@ -33,7 +34,7 @@ impl Interval {
 pub fn deviation(values: &[f64]) -> f64 {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let squares: f64 = values.iter().map(|value| math::powi(value - mean, 2)).sum();
     (squares / (count - 1.0).max(1.0)).sqrt()
 }
 

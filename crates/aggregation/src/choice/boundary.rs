@@ -106,12 +106,13 @@ const R2D2: [Boundary; MEMBERS - 1] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lightseal_core::math;
     use std::vec::Vec;
 
     fn exactly(boundary: Boundary, x: u16) -> f64 {
-        let [a, c] = [boundary.a, boundary.c].map(|v| v as f64 / 2f64.powi(32));
+        let [a, c] = [boundary.a, boundary.c].map(|v| v as f64 / math::powi(2.0, 32));
         let b = boundary.b as f64 / 65_536.0;
-        (65_536.0 * (a * (b / f64::from(x)).exp() + c)).clamp(0.0, 65_536.0)
+        (65_536.0 * (a * math::exp(b / f64::from(x)) + c)).clamp(0.0, 65_536.0)
     }
 
     #[test]

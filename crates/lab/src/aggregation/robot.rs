@@ -6,7 +6,7 @@ use crate::parallel::parallel;
 use crate::stream::loss::{Loss, LossyLink, unit};
 use crate::stream::{Accounting, Direction, Log, Stream, goodput, run};
 use core::time::Duration;
-use lightseal_core::Random;
+use lightseal_core::{Random, math};
 use lightseal_dtls::{Adapt, AdaptRule, Family};
 
 /// Messages sent in a second.
@@ -78,8 +78,8 @@ impl LossProfile {
             Self::Usual => (0.012, 8.6, 0.12, 0.15),
             Self::Harsh => (0.045, 9.0, 0.20, 0.40),
         };
-        let fading = fading / (1.0 + (-(metres - middle) / 0.7).exp());
-        0.0015 + fading + shadow * (-((metres - 9.6) / width).powi(2)).exp()
+        let fading = fading / (1.0 + math::exp(-(metres - middle) / 0.7));
+        0.0015 + fading + shadow * math::exp(-math::powi((metres - 9.6) / width, 2))
     }
 }
 

@@ -10,7 +10,7 @@
 
 use crate::tagged;
 use crate::topology::NodeId;
-use lightseal_core::Random;
+use lightseal_core::{Random, math};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -141,7 +141,7 @@ impl ChannelModel {
                 !(is_bad && happens(random, *depth))
             }
             Self::BitErrors { floor, byte_errors } => {
-                happens(random, (1.0 - floor) * (1.0 - byte_errors).powi(bytes as i32))
+                happens(random, (1.0 - floor) * math::powi(1.0 - byte_errors, bytes as i32))
             }
             Self::Trace { frames } => {
                 let at = match state {
@@ -263,7 +263,7 @@ mod tests {
         assert!((measure(model, 100).0 - 0.9).abs() < 0.015);
         let model = || ChannelModel::BitErrors { floor: 0.01, byte_errors: 0.001 };
         for bytes in [10, 100] {
-            let expected = 0.99 * 0.999_f64.powi(bytes as i32);
+            let expected = 0.99 * math::powi(0.999, bytes as i32);
             assert!((measure(model(), bytes).0 - expected).abs() < 0.01);
         }
         let (share, burst) = measure(ChannelModel::Trace { frames: "1110 0111 11".into() }, 1);

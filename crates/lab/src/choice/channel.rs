@@ -1,6 +1,6 @@
 //! Gilbert-Elliott channels that are drawn from a seed.
 
-use lightseal_core::Random;
+use lightseal_core::{Random, math};
 use std::ops::RangeInclusive;
 
 /// A channel with two states. In the good state every packet arrives, in the bad state some are
@@ -53,8 +53,8 @@ pub const MOVING: ChannelFamily =
 impl ChannelFamily {
     /// A channel of this kind.
     pub fn draw(&self, random: &mut Random) -> Channel {
-        let [low, high] = [self.loss.start().ln(), self.loss.end().ln()];
-        let loss = uniform(random, &(low..=high)).exp();
+        let [low, high] = [self.loss.start(), self.loss.end()].map(|loss| math::ln(*loss));
+        let loss = math::exp(uniform(random, &(low..=high)));
         let burst = uniform(random, &self.burst);
         Channel { loss, burst, depth: uniform(random, &self.depth) }
     }

@@ -6,6 +6,7 @@ use super::survey::Sample;
 use crate::parallel::parallel;
 use ::lightseal_aggregation::choice::boundary::Boundary;
 use ::lightseal_aggregation::choice::{Family, MEMBERS};
+use lightseal_core::math;
 
 /// Number of nearest neighbours that decide on a point of the plane.
 const NEIGHBOURS: usize = 25;
@@ -40,12 +41,12 @@ pub struct Curve {
 impl Curve {
     /// The loss rate y at this payload length.
     pub fn at(&self, payload_bytes: f64) -> f64 {
-        self.a * (self.b / payload_bytes).exp() + self.c
+        self.a * math::exp(self.b / payload_bytes) + self.c
     }
 
     /// The curve in the fixed-point numbers that the engine uses.
     pub fn in_integers(&self) -> Boundary {
-        let parts = |value: f64, bits: i32| (value * 2f64.powi(bits)).round() as i64;
+        let parts = |value: f64, bits: i32| (value * math::powi(2.0, bits)).round() as i64;
         Boundary { a: parts(self.a, 32), b: parts(self.b, 16), c: parts(self.c, 32) }
     }
 }
@@ -100,12 +101,16 @@ impl Plane {
     fn new(parameters: &SimulationParameters, samples: &[Sample], family: Family) -> Self {
         let losses = &super::channel::ORDINARY.loss;
         let width = f64::from(*parameters.payload_bytes.end());
-        let mut plane =
-            Self { low: losses.start().ln(), high: losses.end().ln(), width, samples: Vec::new() };
+        let mut plane = Self {
+            low: math::ln(*losses.start()),
+            high: math::ln(*losses.end()),
+            width,
+            samples: Vec::new(),
+        };
         let found = samples.iter().filter(|sample| sample.loss > 0.0);
         plane.samples = found
             .map(|sample| {
-                let (x, y) = plane.place(f64::from(sample.payload_bytes), sample.loss.ln());
+                let (x, y) = plane.place(f64::from(sample.payload_bytes), math::ln(sample.loss));
                 (x, y, sample.best(family))
             })
             .collect();
@@ -118,7 +123,7 @@ impl Plane {
 
     /// The loss rate at which a row begins.
     fn row(&self, row: usize) -> f64 {
-        (self.low + (self.high - self.low) * row as f64 / ROWS as f64).exp()
+        math::exp(self.low + (self.high - self.low) * row as f64 / ROWS as f64)
     }
 
     /// For each row, the rank that most of its nearest neighbours have.
@@ -129,7 +134,7 @@ impl Plane {
             let mut near: Vec<_> = self
                 .samples
                 .iter()
-                .map(|(sx, sy, rank)| ((sx - x).powi(2) + (sy - y).powi(2), *rank))
+                .map(|(sx, sy, rank)| (math::powi(sx - x, 2) + math::powi(sy - y, 2), *rank))
                 .collect();
             let most = NEIGHBOURS.min(near.len());
             if most < near.len() {
@@ -150,7 +155,7 @@ impl Plane {
 fn least_squares(points: &[(f64, f64)]) -> (Curve, f64) {
     let left = |b: f64| {
         let curve = linear(points, b);
-        let squares = points.iter().map(|(x, y)| (curve.at(*x) - y).powi(2) * weight(*y));
+        let squares = points.iter().map(|(x, y)| math::powi(curve.at(*x) - y, 2) * weight(*y));
         squares.sum::<f64>()
     };
     let (mut low, mut high) = (-LARGEST_B, LARGEST_B);
@@ -163,7 +168,7 @@ fn least_squares(points: &[(f64, f64)]) -> (Curve, f64) {
         (low, high) = (best - step, best + step);
     }
     let curve = linear(points, (low + high) / 2.0);
-    let squares: f64 = points.iter().map(|(x, y)| (curve.at(*x) - y).powi(2)).sum();
+    let squares: f64 = points.iter().map(|(x, y)| math::powi(curve.at(*x) - y, 2)).sum();
     (curve, (squares / points.len().max(1) as f64).sqrt())
 }
 
@@ -173,14 +178,14 @@ const LARGEST_B: f64 = 200.0;
 /// The weight of a point. Loss rates span orders of magnitude, so residuals are taken relative to
 /// the loss rate.
 fn weight(y: f64) -> f64 {
-    y.powi(-2)
+    math::powi(y, -2)
 }
 
 /// The best a and c for a given b.
 fn linear(points: &[(f64, f64)], b: f64) -> Curve {
     let (mut n, mut e, mut ee, mut y_, mut ey) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (x, y) in points {
-        let (grown, w) = ((b / x).exp(), weight(*y));
+        let (grown, w) = (math::exp(b / x), weight(*y));
         n += w;
         e += w * grown;
         ee += w * grown * grown;

@@ -4,6 +4,7 @@ use super::prelude::*;
 use crate::handshakes::{Profile, Summary, Survey};
 use crate::network::Network;
 use core::time::Duration;
+use lightseal_core::math;
 
 /// A retransmission timeout that never expires within a handshake: that of tinydtls raised to 15
 /// minutes.
@@ -147,6 +148,6 @@ fn axis(table: &Table, column: &'static str, label: &'static str) -> Axis {
     let place = table.column(column);
     let values = table.rows.iter().filter_map(|row| row.get(place?)?.as_f64());
     let most = values.fold(0.0, f64::max);
-    let step = 10_f64.powf(most.max(1e-6).log10().floor()) / 2.0;
+    let step = math::powf(10.0, math::log10(most.max(1e-6)).floor()) / 2.0;
     Axis::linear(column, label, (most / step).ceil() * step)
 }

@@ -5,6 +5,7 @@ use super::prelude::*;
 use crate::sessions::{ClientPopulation, Engset, Measured};
 use crate::statistics::Interval;
 use core::num::NonZeroUsize;
+use lightseal_core::math;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-engset",
@@ -94,7 +95,7 @@ fn make(options: &FigureOptions) -> Result<FigureData, Error> {
     for clients in CLIENTS {
         for step in 0..=steps {
             // Points are closer together at low loads, where the curves bend most.
-            let load = MAX_LOAD * (f64::from(step) / f64::from(steps)).powi(2);
+            let load = MAX_LOAD * math::powi(f64::from(step) / f64::from(steps), 2);
             rows.extend(both(clients, load, None).map(Row::cells));
         }
     }

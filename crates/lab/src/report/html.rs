@@ -2,6 +2,7 @@
 
 use super::words::words;
 use crate::figure::{Cell, Table};
+use lightseal_core::math;
 
 /// Escapes text for an element or a quoted attribute.
 pub fn escape(text: &str) -> String {
@@ -25,7 +26,7 @@ pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
     }
-    let magnitude = value.abs().log10().floor() as i32;
+    let magnitude = math::log10(value.abs()).floor() as i32;
     if !(-4..12).contains(&magnitude) {
         return format!("{value:.4e}");
     }

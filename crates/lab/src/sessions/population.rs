@@ -142,6 +142,7 @@ fn few(batches: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lightseal_core::math;
 
     fn population(slots: usize, clients: usize, load: f64) -> ClientPopulation {
         let count = |n| NonZeroUsize::new(n).unwrap();
@@ -209,7 +210,7 @@ mod tests {
     fn a_slot_for_everybody_refuses_nobody() {
         let measured = ClientPopulation { attempts: 1000, ..population(5, 5, 2.0) }.run().unwrap();
         assert_eq!((measured.refused, measured.evicted), (0, 0));
-        assert!(near(measured.time_congestion, (2.0f64 / 3.0).powi(5)), "{measured:?}");
+        assert!(near(measured.time_congestion, math::powi(2.0 / 3.0, 5)), "{measured:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Accounting, Direction, Link};
 use crate::Error;
 use core::time::Duration;
-use lightseal_core::Random;
+use lightseal_core::{Random, math};
 use std::collections::VecDeque;
 
 /// A rule that decides which datagrams are lost.
@@ -111,14 +111,14 @@ impl BitErrors {
     /// Loss with these rates at two lengths. `shortest` and `longest` are a length in bytes and a
     /// loss rate.
     pub fn between(shortest: (f64, f64), longest: (f64, f64), seed: u64) -> Self {
-        let [short, long] = [shortest.1, longest.1].map(|rate| -(1.0 - rate).ln());
+        let [short, long] = [shortest.1, longest.1].map(|rate| -math::ln(1.0 - rate));
         let per_byte = (long - short) / (longest.0 - shortest.0);
         Self { fixed: short - shortest.0 * per_byte, per_byte, random: Random::insecure(seed) }
     }
 
     /// The loss rate of packets of this many bytes.
     pub fn rate(&self, bytes: f64) -> f64 {
-        1.0 - (-(self.fixed + self.per_byte * bytes)).exp()
+        1.0 - math::exp(-(self.fixed + self.per_byte * bytes))
     }
 }
 

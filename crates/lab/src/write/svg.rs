@@ -7,6 +7,7 @@ use kuva::plot::{BarPlot, LegendEntry, LegendShape, ScatterPlot};
 use kuva::prelude::{
     Layout, LegendPosition, LinePlot, LineStyle, Plot as Drawn, Theme, TickFormat,
 };
+use lightseal_core::math;
 use std::sync::Arc;
 
 /// The colours of Okabe and Ito, which are distinct for every kind of colour vision. Black is left
@@ -269,7 +270,7 @@ fn look(plot: &Plot, curve: &Curve, index: usize) -> CurveStyle {
 fn place(axis: &Axis, value: f64) -> f64 {
     match axis.scale {
         Scale::Linear => value,
-        Scale::Log2 => value.log2(),
+        Scale::Log2 => math::log2(value),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::Make;
 use crate::gateway::world::{Flow, World};
-use lightseal_core::Random;
+use lightseal_core::{Random, math};
 use std::collections::BTreeMap;
 
 pub const FLOWS: usize = 10;
@@ -204,7 +204,7 @@ impl Capture {
             // If all packets have a common prefix, fewer bytes have to agree by chance.
             let varying = (at..at + 8).filter(varies).count();
             let n = self.packets.len() as f64;
-            let expected = n * n / 2.0 / 256_f64.powi(varying as i32);
+            let expected = n * n / 2.0 / math::powi(256.0, varying as i32);
             let is_chance = pairs as f64 <= expected + 8.0 * expected.sqrt();
             if varying == 0 || is_chance { 0 } else { pairs }
         };
@@ -225,7 +225,7 @@ fn mutual(values: &[u8], flows: &[usize]) -> f64 {
         let of_value = f64::from(value.iter().sum::<u32>());
         let cell = |(count, flow): (&u32, &u32)| match f64::from(*count) {
             0.0 => 0.0,
-            count => count / n * (count * n / (of_value * f64::from(*flow))).log2(),
+            count => count / n * math::log2(count * n / (of_value * f64::from(*flow))),
         };
         value.iter().zip(&of_flow).map(cell).sum()
     };

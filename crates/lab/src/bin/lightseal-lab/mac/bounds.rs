@@ -3,6 +3,7 @@
 use clap::Args;
 use lightseal_cli::failure::{Context, Failure};
 use lightseal_cli::units::{Bytes, Quantity};
+use lightseal_core::math;
 use lightseal_mac_papers::bounds::{Certainty, MODES, Mode, Parameters, TYPICAL, power_of_two};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -303,7 +304,7 @@ fn count(number: u128) -> String {
 
 /// `number` as 2^x, where x has one decimal unless it is whole.
 fn power_text(number: f64) -> String {
-    let exponent = number.log2();
+    let exponent = math::log2(number);
     if exponent == exponent.round() { format!("2^{exponent}") } else { format!("2^{exponent:.1}") }
 }
 
@@ -513,7 +514,7 @@ mod tests {
         assert_eq!(count(1 << 62), "2^62");
         assert_eq!(count(u128::MAX), "2^128");
         assert_eq!(bytes(1536.0), "1.5 KiB");
-        assert_eq!(bytes(2.0f64.powi(100)), "2^20 YiB");
+        assert_eq!(bytes(math::powi(2.0, 100)), "2^20 YiB");
         assert_eq!(bytes(0.0), "0 B");
         assert_eq!(bytes(1024.0 * 1024.0 - 1.0), "1 MiB");
         assert_eq!(probability(power_of_two(-20)), "2^-20");
