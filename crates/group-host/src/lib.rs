@@ -7,17 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod member;
+mod provider;
 pub mod service;
 pub mod store;
 pub mod token;
-
-/// Tests the cryptography, once in the life of the process.
-fn self_test() -> Result<(), lightseal_dtls::crypto::SelfTestFailed> {
-    use std::sync::OnceLock;
-    static OUTCOME: OnceLock<Result<(), lightseal_dtls::crypto::SelfTestFailed>> = OnceLock::new();
-    *OUTCOME.get_or_init(|| {
-        lightseal_group::self_test()?;
-        lightseal_dtls::crypto::rustcrypto::PROVIDER.self_test()?;
-        lightseal_dtls_aws_lc::PROVIDER.self_test()
-    })
-}

@@ -363,7 +363,7 @@ impl Link {
     ) -> Result<(Arc<Association>, mpsc::Receiver<LinkEvent>, SocketAddr), LinkError> {
         let controller = self.resolve()?;
         let socket = socket::connect(controller).map_err(LinkError::Socket)?;
-        crate::self_test().map_err(LinkError::SelfTest)?;
+        crate::provider::self_test().map_err(LinkError::SelfTest)?;
         let config = match &self.credential {
             LinkCredential::Psk(psk) => {
                 ClientConfig::with(psk.clone(), link_settings()).map_err(LinkError::Config)?

@@ -30,9 +30,9 @@ use port::{hand_over, take_names};
 #[cfg(target_os = "linux")]
 pub use tun::Tun;
 
+use crate::provider::PROVIDER;
 use crate::store::{MemberStore, StoreError};
 use lightseal_core::{Decode, Instant};
-use lightseal_dtls_aws_lc::PROVIDER;
 use lightseal_group::control::{Admitted, Answer, GroupName, Reason, Request};
 use lightseal_group::directory::Lookup;
 use lightseal_group::member::{

@@ -5,13 +5,13 @@
 //! list of devices; certificates are verified first, and PSKs of a file have their keys there.
 
 use super::devices::{Credential, Devices, SeveralDevices, token_identity};
+use crate::provider::PROVIDER;
 use lightseal_dtls::codepoints::{CertificateType, PskKeyExchangeMode};
 use lightseal_dtls::{
     BadCertificate, CertificateCompression, CertificateVerifier, ClientAuthentication, ConfigError,
     Identity, KeyStore, Lookup, Negotiated, PeerKey, PresentedCertificate, ProtocolVersion,
     PskStore, ServerConfig, SessionSlots, Settings, WhenFull,
 };
-use lightseal_dtls_aws_lc::PROVIDER;
 use lightseal_net::RateLimitedLog;
 use sha2::{Digest, Sha256};
 use std::fmt;

@@ -410,7 +410,7 @@ impl Service {
     /// # Errors
     /// See [`StartError`].
     pub fn start(directory: &Path, options: Options, mut rng: Random) -> Result<Self, StartError> {
-        crate::self_test().map_err(StartError::SelfTest)?;
+        crate::provider::self_test().map_err(StartError::SelfTest)?;
         let clock = Clock::start();
         let store = crate::store::ControllerStore::open(directory);
         let store = store.map_err(|error| StartError::Registry(error.into()))?;

@@ -7,12 +7,12 @@ pub use refusal::Refusal;
 
 use super::devices::{Devices, Version1Objection};
 use super::request::{CreateRequest, Described, DescribedDevice, DescribedMember};
+use crate::provider::PROVIDER;
 use crate::store::audit::since_1970;
 use crate::store::{ControllerStore, Entry, OwnKey};
 use credentials::credentials;
 use lightseal_core::{Decode, Instant, Random, Writer};
 use lightseal_dtls::crypto::Provider;
-use lightseal_dtls_aws_lc::PROVIDER;
 use lightseal_group::control::{
     Answer, AnswerMessage, DeviceKey, GroupName, MAX_MESSAGE, Reason, Request, RequestMessage,
     VERSION, VERSION_1,

@@ -20,7 +20,7 @@
 mod choice;
 mod decrypt;
 mod figure;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "gateway"))]
 mod gateway;
 mod handshake;
 mod mac;
@@ -92,7 +92,7 @@ enum LabCommand {
     /// Measure how fast the simulator is on this machine.
     Speed(speed::SpeedArgs),
     /// Run a MACsec gateway under a scheme of the tunnel paper, with its faults.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "gateway"))]
     Gateway(gateway::GatewayArgs),
     #[command(flatten)]
     Manual(ManualCommand),
@@ -122,7 +122,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         LabCommand::Mac(command) => mac::run(command, cli.log.quiet),
         LabCommand::Sessions(args) => sessions::run(args),
         LabCommand::Speed(args) => speed::run(args),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", feature = "gateway"))]
         LabCommand::Gateway(args) => gateway::run(args),
         LabCommand::Manual(command) => command.run(Cli::command(), &[]),
     };
