@@ -1,9 +1,9 @@
 //! `cargo xtask processors`: the tests of the engines on other processors, in emulators.
 //!
-//! A cross compiler's linker links them, and QEMU's emulation of programs runs them. No C is compiled.
+//! A cross compiler's linker links them, and QEMU's emulation of programs runs them. Nothing of ours needs C.
 
 use crate::Failure;
-use crate::process::{cargo, target_dir};
+use crate::process::{cargo, command, target_dir, workspace};
 use crate::system::on_path;
 use crate::targets;
 use crate::test::beside::run_by_line;
@@ -174,18 +174,50 @@ fn available(target: &str) -> Result<Processor, Failure> {
     Ok(processor)
 }
 
-/// Builds the proxy alone for a target. Returns the words that run it.
+/// Builds the proxy alone for a target, with the cryptography of RustCrypto, for a target. Returns
+/// the words that run it.
 ///
 /// # Errors
 /// If there is no cross compiler or emulator here, or cargo fails.
 pub(crate) fn proxy(target: &str) -> Result<Vec<String>, Failure> {
+    let words = ["--package", "lightseal", "--no-default-features", "--features", "proxy"];
+    built(target, &words, "lightseal")
+}
+
+/// As [`proxy`], with the commands for groups, whose emulated members send to multicast groups on IPv6.
+///
+/// # Errors
+/// Also if the cross compiler cannot compile a library.
+pub(crate) fn multicast(target: &str) -> Result<Vec<String>, Failure> {
+    let words = ["--package", "lightseal", "--no-default-features", "--features", "group,proxy"];
+    let mut line = built(target, &words, "lightseal")?;
+    let source = workspace().join("xtask/src/processors/setsockopt.c");
+    let library = target_dir().join("processors").join(target).join("setsockopt.so");
+    let mut compile = command(&available(target)?.linker(), &["-shared", "-fPIC", "-O", "-o"]);
+    compile.arg(&library).arg(source);
+    crate::process::run(compile).map_err(Failure::Failed)?;
+    let program = line.len() - 1;
+    line.splice(program..program, ["-E".into(), format!("LD_PRELOAD={}", library.display())]);
+    Ok(line)
+}
+
+/// Builds the laboratory's program for a target, with optimisation. Returns the words that run it.
+///
+/// # Errors
+/// As for [`proxy`].
+pub(crate) fn lab(target: &str) -> Result<Vec<String>, Failure> {
+    let words = ["--package", "lightseal-lab", "--no-default-features", "--profile", "test"];
+    built(target, &words, "lightseal-lab")
+}
+
+fn built(target: &str, words: &[&str], name: &str) -> Result<Vec<String>, Failure> {
     let processor = available(target)?;
     let folder = target_dir().join("processors");
-    let mut build = cargo(&["build", "--quiet", "--target", target, "--package", "lightseal"]);
-    build.args(["--no-default-features", "--features", "proxy"]).arg("--target-dir").arg(&folder);
+    let mut build = cargo(&["build", "--quiet", "--target", target, "--bin", name]);
+    build.args(words).arg("--target-dir").arg(&folder);
     processor.apply(&mut build);
     crate::process::run(build).map_err(Failure::Failed)?;
-    let program = folder.join(target).join("debug/lightseal").to_string_lossy().into_owned();
+    let program = folder.join(target).join("debug").join(name).to_string_lossy().into_owned();
     let mut line: Vec<_> = processor.runner().split(' ').map(str::to_owned).collect();
     line.push(program);
     Ok(line)

@@ -39,6 +39,8 @@ pub(crate) const PROXY_SPEED: Program = Program::example("testkit", "proxy_speed
 pub(crate) const RESTRICTED: Program = Program::example("testkit", "restricted");
 /// Proxies of two programs with each other.
 pub(crate) const MIXED: Program = Program::example("testkit", "mixed");
+/// Groups whose controller and members are two programs.
+pub(crate) const MIXED_GROUPS: Program = Program::example("testkit", "mixed_groups");
 /// Hours of associations in virtual time.
 pub(crate) const LIVENESS: Program = Program::example("testkit", "liveness");
 /// Records that are sealed, opened and taken, and nothing else.

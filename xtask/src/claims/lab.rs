@@ -49,7 +49,7 @@ const TWO_NODES: &str = "network = { topology = 'line', nodes = 2 }\n\
                          handshake = { profile = 'tinydtls' }\n";
 
 /// Makes an empty directory of this name in target/claims.
-fn directory(name: &str) -> Result<PathBuf, Failure> {
+pub(super) fn directory(name: &str) -> Result<PathBuf, Failure> {
     let broken = |error: std::io::Error| Failure::Failed(format!("{name}: {error}"));
     let path = Path::new("target/claims").join(name);
     if path.exists() {
@@ -64,7 +64,7 @@ fn lab(words: impl AsRef<str>) -> Result<String, Failure> {
 }
 
 /// Every file of a directory, by name.
-fn contents(of: &Path) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
+pub(super) fn contents(of: &Path) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
     let broken = |error: std::io::Error| Failure::Failed(format!("{}: {error}", of.display()));
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(of).map_err(broken)? {

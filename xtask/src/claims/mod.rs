@@ -15,6 +15,7 @@ mod claim;
 mod coap;
 mod command;
 mod dialogue;
+mod digests;
 mod dissector;
 mod documents;
 mod duty;
@@ -37,6 +38,7 @@ mod lab;
 mod lines;
 mod macs;
 mod masks;
+mod mixed_groups;
 mod overload;
 mod peers;
 mod pki;
@@ -63,7 +65,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 40] {
+fn topics() -> [Vec<Claim>; 42] {
     [
         aggregation::claims(),
         arm::claims(),
@@ -74,6 +76,7 @@ fn topics() -> [Vec<Claim>; 40] {
         coap::claims(),
         command::claims(),
         dialogue::claims(),
+        digests::claims(),
         dissector::claims(),
         documents::claims(),
         duty::claims(),
@@ -95,6 +98,7 @@ fn topics() -> [Vec<Claim>; 40] {
         lines::claims(),
         macs::claims(),
         masks::claims(),
+        mixed_groups::claims(),
         overload::claims(),
         peers::claims(),
         pki::claims(),
@@ -121,8 +125,8 @@ mod prelude {
     pub(super) use crate::claims::{Claim, Measure, Measured};
     pub(super) use crate::program::{
         ASSOCIATIONS, CAMPAIGN, FLOOD, GROUPS, LAB, LIGHTSEAL, LIVENESS, LongTest,
-        MANY_ASSOCIATIONS, MIXED, PACE, PROXY_SPEED, Program, RECORDS, RESTRICTED, Run,
-        beside_lightseal, parsed, python,
+        MANY_ASSOCIATIONS, MIXED, MIXED_GROUPS, PACE, PROXY_SPEED, Program, RECORDS, RESTRICTED,
+        Run, beside_lightseal, parsed, python,
     };
     pub(super) use serde_json::{Value, json};
 }
