@@ -152,7 +152,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::boxed_local, reason = "states of a handshake are not moved out of their boxes")]
 #![cfg_attr(
-    not(feature = "internals"),
+    all(feature = "full", not(feature = "internals")),
     allow(dead_code, unreachable_pub, unused_imports, reason = "the internals are private")
 )]
 #![cfg_attr(

@@ -5,8 +5,11 @@ use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};
 
 /// Declares counters that can be summed.
+///
+/// What is counted `Seldom` is zero in most associations, which keep it in another way than what is
+/// counted `Often`.
 macro_rules! counters {
-    ($(#[$meta:meta])* $name:ident { $($(#[$fmeta:meta])* $field:ident,)* }) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[$fmeta:meta])* $field:ident: $use:ident,)* }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -17,6 +20,17 @@ macro_rules! counters {
 
         impl $name {
             const ZERO: Self = Self { $($field: 0,)* };
+
+            /// How each counter is used.
+            #[cfg(feature = "statistics")]
+            const USES: &[Use] = &[$(Use::$use),*];
+
+            /// Calls `visit` with each counter.
+            #[cfg(feature = "statistics")]
+            #[inline(always)]
+            fn each(&mut self, mut visit: impl FnMut(&mut u64)) {
+                $(visit(&mut self.$field);)*
+            }
 
             /// Writes which counters are not zero, in a bit each, and then those.
             fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
@@ -57,58 +71,58 @@ counters! {
     /// Counters of what was received.
     ReceiveStats {
         /// Datagrams received.
-        datagrams,
+        datagrams: Often,
         /// Bytes of these datagrams.
-        bytes,
+        bytes: Often,
         /// Bytes of received datagrams with handshake messages or their ACKs, KeyUpdates included.
-        handshake_bytes,
+        handshake_bytes: Seldom,
         /// Authenticated records.
-        records,
+        records: Often,
         /// Verified payloads delivered to the application, including those delivered before they
         /// were verified.
-        delivered,
+        delivered: Often,
         /// Bytes of delivered payloads.
-        delivered_bytes,
+        delivered_bytes: Often,
         /// Records that did not parse.
-        malformed,
+        malformed: Seldom,
         /// Records whose number was received before, or is too old for the replay window.
-        replayed,
+        replayed: Seldom,
         /// Records whose own tag did not verify.
-        unauthentic,
+        unauthentic: Seldom,
         /// Records dropped because their check byte is wrong.
-        check_failed,
+        check_failed: Seldom,
         /// Payloads delivered to the application before they were verified.
-        provisional,
+        provisional: Seldom,
         /// Payloads delivered before verification that were refuted later.
-        refuted,
+        refuted: Seldom,
         /// Records held for shared tags that were dropped unverified: forged ones, ones whose tags
         /// were lost, and ones evicted for lack of room.
-        unverified,
+        unverified: Seldom,
         /// Records among [`unverified`](Self::unverified) that the shared tags proved forged.
-        forged,
+        forged: Seldom,
         /// Authenticated or unverified records that were not kept: under shared tags too many
         /// candidates for one record number, or an expired number; handshake messages for which there
         /// was no place; and, in a restored association, records that may have been received before.
-        refused,
+        refused: Seldom,
         /// Closing tags received: tags that closed a set before it was full.
-        closing_tags,
+        closing_tags: Seldom,
         /// Tag evaluations under shared tags: a check over r unverified records counts r.
-        evaluations,
+        evaluations: Often,
         /// Records of an epoch without keys.
-        unknown_epoch,
+        unknown_epoch: Seldom,
         /// Payloads dropped because the receive buffer was full.
-        buffer_full,
+        buffer_full: Seldom,
         /// Payloads among [`delivered`](Self::delivered) that the application was not given: what must
         /// be saved before their delivery was not saved for too long, or too many waited for that.
-        unsaved,
+        unsaved: Seldom,
         /// Records dropped because their key had reached its limit of failed authentications.
-        exhausted,
+        exhausted: Seldom,
         /// Changes of the peer's address.
-        moves,
+        moves: Seldom,
         /// How often a watched peer was considered dead.
-        silences,
+        silences: Seldom,
         /// Hints that the peer does not know the association. They are not authenticated.
-        hints,
+        hints: Seldom,
     }
 }
 
@@ -116,38 +130,38 @@ counters! {
     /// Counters of what was sent.
     SendStats {
         /// Datagrams sent.
-        datagrams,
+        datagrams: Often,
         /// Bytes of these datagrams.
-        bytes,
+        bytes: Often,
         /// Bytes of sent datagrams with handshake messages or their ACKs, KeyUpdates included.
-        handshake_bytes,
+        handshake_bytes: Seldom,
         /// Payloads of the application, and probes.
-        messages,
+        messages: Often,
         /// Bytes of these payloads.
-        message_bytes,
+        message_bytes: Often,
         /// Payloads dropped from the queue because they were too long for the records that the peer
         /// accepts, or for the datagrams that the path carries, once these limits were known.
-        too_long,
+        too_long: Seldom,
         /// Payloads dropped from the queue because they waited longer than
         /// [`Settings::max_age`](crate::Settings::max_age).
-        stale,
+        stale: Seldom,
         /// Payloads that were still queued when the association ended.
-        unsent,
+        unsent: Seldom,
         /// Closing tags sent because no further message came in time, or because the epoch ended.
-        closing_tags,
+        closing_tags: Seldom,
         /// Retransmitted flights.
-        retransmissions,
+        retransmissions: Seldom,
         /// Path challenges to new addresses of the peer.
-        path_challenges,
+        path_challenges: Seldom,
         /// Probes of a watched peer ([`Connection::watch`](crate::Connection::watch)). Each also
         /// counts as a message of zero bytes.
-        probes,
+        probes: Seldom,
         /// Bytes of datagrams with probes.
-        probe_bytes,
+        probe_bytes: Seldom,
         /// Probes of the path MTU.
-        mtu_probes,
+        mtu_probes: Seldom,
         /// How often the path MTU was found to have shrunk.
-        black_holes,
+        black_holes: Seldom,
     }
 }
 
@@ -182,52 +196,49 @@ impl Stats {
 }
 
 /// The counters that an association keeps: none in a build without the feature `statistics`.
-#[derive(Debug)]
-pub(crate) struct Counters(#[cfg(feature = "statistics")] Stats);
+#[derive(Debug, Default)]
+pub(crate) struct Counters(#[cfg(feature = "statistics")] sparse::Sparse);
 
+#[cfg_attr(not(feature = "statistics"), allow(unused_variables, clippy::unused_self))]
 impl Counters {
-    const ZERO: Stats = Stats { received: ReceiveStats::ZERO, sent: SendStats::ZERO };
-
-    pub(crate) const fn new() -> Self {
-        Self(
-            #[cfg(feature = "statistics")]
-            Self::ZERO,
-        )
-    }
-
     /// Goes on with these counts.
-    pub(crate) const fn restore(&mut self, stats: Stats) {
-        #[cfg(feature = "statistics")]
-        {
-            self.0 = stats;
-        }
-        #[cfg(not(feature = "statistics"))]
-        let _ = stats;
+    pub(crate) fn restore(&mut self, stats: Stats) {
+        *self = Self::default();
+        self.received(|received| *received = stats.received);
+        self.sent(|sent| *sent = stats.sent);
     }
 
-    pub(crate) const fn get(&self) -> &Stats {
+    pub(crate) fn get(&self) -> Stats {
         #[cfg(feature = "statistics")]
-        let stats = &self.0;
+        return self.0.get();
         #[cfg(not(feature = "statistics"))]
-        let stats = &Self::ZERO;
-        stats
+        Stats::default()
     }
 
-    /// Counts something that was received.
+    /// Counts something that was received: `count` is given zeros, and its counts are added.
     #[inline]
     pub(crate) fn received(&mut self, count: impl FnOnce(&mut ReceiveStats)) {
         #[cfg(feature = "statistics")]
-        count(&mut self.0.received);
-        #[cfg(not(feature = "statistics"))]
-        let _ = count;
+        self.0.add_received(count);
     }
 
-    /// Counts something that was sent.
+    /// Counts something that was sent, as [`received`](Self::received).
     #[inline]
     pub(crate) fn sent(&mut self, count: impl FnOnce(&mut SendStats)) {
         #[cfg(feature = "statistics")]
-        count(&mut self.0.sent);
-        #[cfg(not(feature = "statistics"))]
-        let _ = count;
+        self.0.add_sent(count);
     }
 }
+
+/// How a counter is used.
+#[cfg(feature = "statistics")]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// By most datagrams.
+    Often,
+    /// By few associations or datagrams.
+    Seldom,
+}
+
+#[cfg(feature = "statistics")]
+mod sparse;

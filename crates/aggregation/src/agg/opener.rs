@@ -391,13 +391,13 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             return (state, 0);
         }
         let share = tag ^ u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
-        if SHARE > 0 { (state, share) } else { (PrfState::from(share.to_ne_bytes()), 0) }
+        if SHARE != 0 { (state, share) } else { (PrfState::from(share.to_ne_bytes()), 0) }
     }
 
     /// The share of a candidate of this number.
     fn share<P: Prf + ?Sized>(&self, prf: &P, number: u64, handle: Handle) -> u128 {
         let candidate = self.pool.get(handle);
-        if SHARE > 0 {
+        if SHARE != 0 {
             candidate.share()
         } else if self.ends_set(number) {
             u128::from_ne_bytes(*candidate.state.as_bytes())

@@ -345,7 +345,7 @@ impl Connection {
             ids: Ids::EMPTY,
             path: Path::new(peer),
             liveness: PartState::EMPTY,
-            stats: Counters::new(),
+            stats: Counters::default(),
         }
     }
 
@@ -428,7 +428,7 @@ impl Connection {
     }
 
     /// The counters of the association.
-    pub const fn stats(&self) -> &Stats {
+    pub fn stats(&self) -> Stats {
         self.stats.get()
     }
 

@@ -75,7 +75,7 @@ impl Association {
     /// The counters of the association.
     pub(super) fn stats(&self) -> Stats {
         match self {
-            Self::Awake(connection) => *connection.stats(),
+            Self::Awake(connection) => connection.stats(),
             Self::Asleep(asleep) => asleep.stats(),
         }
     }

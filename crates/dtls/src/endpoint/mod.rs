@@ -472,7 +472,7 @@ impl Endpoint {
         self.unsaved.note(handle, 0);
         let entry = self.entries.remove(&handle)?;
         let connection = entry.connection.view();
-        self.ended += connection.stats();
+        self.ended += &connection.stats();
         for cid in connection.own_ids() {
             self.by_id.remove(&cid);
         }

@@ -66,6 +66,7 @@ impl ConnectionId {
 impl Deref for ConnectionId {
     type Target = [u8];
 
+    #[allow(clippy::unnecessary_min_or_max, reason = "IDs have a length with the feature alone")]
     fn deref(&self) -> &[u8] {
         // Without the feature the compiler sees that every ID is empty.
         &self.bytes[..usize::from(self.len).min(Self::MAX_LEN)]

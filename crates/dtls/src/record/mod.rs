@@ -33,6 +33,8 @@ pub mod receive_buffer;
 #[cfg(feature = "alloc")]
 pub mod seal;
 mod shape;
+#[cfg(feature = "alloc")]
+mod slots;
 
 pub use cid::ConnectionId;
 pub use dtls12::Header12;

@@ -18,7 +18,8 @@ use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, ReplayWindow, Writer};
 
 enum RecordProtection {
-    Dtls12(OfPart<Dtls12, Opening12>),
+    /// In a box, because most associations have the other variant, which is smaller.
+    Dtls12(OfPart<Dtls12, Box<Opening12>>),
     Dtls13(Opening),
 }
 
@@ -86,7 +87,7 @@ impl ReceiveEpoch {
         cid: ConnectionId,
     ) -> Self {
         let keys = Keys12::new(suite, aead, cid);
-        let opening = Opening12 { keys, window: ReplayWindow::new() };
+        let opening = Box::new(Opening12 { keys, window: ReplayWindow::new() });
         let layout = RecordProtection::Dtls12(OfPart::new(suite.part, opening));
         Self::of(epoch, OpenUsage::new(&suite.limits), layout)
     }
@@ -346,7 +347,7 @@ impl ReceiveEpoch {
             return None;
         }
         let RecordProtection::Dtls12(opening) = &mut self.layout else { return None };
-        let Opening12 { keys, window } = &mut **opening;
+        let Opening12 { keys, window } = &mut ***opening;
         let body = keys.body(header, record).filter(|body| body.content.len() <= self.limit);
         let Some(body) = body else {
             outcomes.malformed += 1;

@@ -1,6 +1,8 @@
 //! Received payloads, held until they are verified and the application has taken them.
 
 use super::ConnectionId;
+pub use super::slots::Slot;
+use super::slots::Slots;
 use crate::parts::{self, Part, PartState};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -9,9 +11,6 @@ use core::net::SocketAddr;
 use lightseal_aggregation::tuning::{CANDIDATES, HELD_PER_NUMBER};
 use lightseal_aggregation::{DropReason, Outcome};
 use lightseal_core::AddressPair;
-
-/// The index of a payload's buffer in [`ReceiveBuffer`].
-pub type Slot = u16;
 
 /// A record of an association, identified by epoch and record number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,8 +88,10 @@ impl fmt::Display for Resolution {
 /// A slot is free, waits for verification, is ready for the application, or both of the latter.
 #[derive(Debug)]
 pub struct ReceiveBuffer {
-    slots: Vec<Vec<u8>>,
-    free: Vec<Slot>,
+    slots: Slots,
+    /// A verified payload for the application that comes before all of `ready`. Most associations never
+    /// have another one.
+    next: Option<Slot>,
     ready: VecDeque<Ready>,
     /// Payload bytes in slots that are not free; each slot costs [`SLOT_COST`] more.
     bytes: usize,
@@ -204,15 +205,12 @@ impl Shared {
 /// bounded too.
 const SLOT_COST: usize = 32;
 
-/// The number of slots up to which memory for them is taken one by one.
-const FIRST_SLOTS: usize = 4;
-
 impl ReceiveBuffer {
     /// A buffer of `budget` bytes, overhead included.
     pub const fn new(budget: usize) -> Self {
         Self {
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slots::new(),
+            next: None,
             ready: VecDeque::new(),
             bytes: 0,
             capacity: 0,
@@ -313,19 +311,8 @@ impl ReceiveBuffer {
         if self.bytes + cost > budget.min(self.budget) {
             return None;
         }
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None => {
-                let slot = Slot::try_from(self.slots.len()).ok()?;
-                if self.slots.len() < FIRST_SLOTS {
-                    // Most associations never hold two payloads at once.
-                    self.slots.reserve_exact(1);
-                }
-                self.slots.push(Vec::new());
-                slot
-            }
-        };
-        let buffer = self.slots.get_mut(usize::from(slot))?;
+        let slot = self.slots.take()?;
+        let buffer = self.slots.get_mut(slot)?;
         self.capacity -= buffer.capacity();
         buffer.clear();
         buffer.reserve_exact(payload.len());
@@ -341,11 +328,11 @@ impl ReceiveBuffer {
     /// Queues a verified payload for the application; returns its length in bytes.
     #[inline]
     pub fn deliver(&mut self, slot: Slot) -> usize {
-        if self.ready.capacity() == 0 {
-            // Most associations never have two payloads ready at once.
-            self.ready.reserve_exact(1);
+        if self.next.is_none() && self.ready.is_empty() {
+            self.next = Some(slot);
+        } else {
+            self.ready.push_back(Ready::Data(slot));
         }
-        self.ready.push_back(Ready::Data(slot));
         self.payload(slot).len()
     }
 
@@ -426,20 +413,31 @@ impl ReceiveBuffer {
 
     /// The slot of the next payload for the application, if that is verified.
     pub fn next_data(&mut self) -> Option<Slot> {
-        let &Ready::Data(slot) = self.ready.front()? else { return None };
-        self.ready.pop_front();
+        let slot = match self.next.take() {
+            Some(slot) => slot,
+            None => {
+                let &Ready::Data(slot) = self.ready.front()? else { return None };
+                self.ready.pop_front();
+                slot
+            }
+        };
         self.note_given(slot);
         Some(slot)
     }
 
     /// The number of payloads for the application, where none comes before it is verified.
     pub fn ready_len(&self) -> usize {
-        self.ready.len()
+        usize::from(self.next.is_some()) + self.ready.len()
     }
 
     /// Drops the oldest or the newest payload for the application. Returns whether there was one.
     pub fn drop_ready(&mut self, is_newest: bool) -> bool {
-        let dropped = if is_newest { self.ready.pop_back() } else { self.ready.pop_front() };
+        let next = if is_newest && !self.ready.is_empty() { None } else { self.next.take() };
+        let dropped = match (next, is_newest) {
+            (Some(slot), _) => Some(Ready::Data(slot)),
+            (None, true) => self.ready.pop_back(),
+            (None, false) => self.ready.pop_front(),
+        };
         match dropped.as_ref().map(Ready::received) {
             Some(Received::Data(slot)) => self.release(slot),
             // The slot waits for its verdict.
@@ -455,6 +453,10 @@ impl ReceiveBuffer {
 
     /// The next report for the application.
     pub fn next_ready(&mut self) -> Option<Received> {
+        if let Some(slot) = self.next.take() {
+            self.note_given(slot);
+            return Some(Received::Data(slot));
+        }
         let received = self.ready.pop_front()?.received();
         match received {
             Received::Data(slot) => {
@@ -483,12 +485,12 @@ impl ReceiveBuffer {
 
     /// A slot's payload.
     pub fn payload(&self, slot: Slot) -> &[u8] {
-        self.slots.get(usize::from(slot)).map_or(&[], Vec::as_slice)
+        self.slots.get(slot).map_or(&[], Vec::as_slice)
     }
 
     /// Frees a slot.
     pub fn release(&mut self, slot: Slot) {
-        if let Some(buffer) = self.slots.get_mut(usize::from(slot)) {
+        if let Some(buffer) = self.slots.get_mut(slot) {
             self.bytes -= buffer.len() + SLOT_COST;
             buffer.clear();
             // Slots that held large payloads one after the other must not all keep large buffers.
@@ -496,7 +498,7 @@ impl ReceiveBuffer {
                 self.capacity -= buffer.capacity();
                 *buffer = Vec::new();
             }
-            self.free.push(slot);
+            self.slots.free(slot);
             if let Some(shared) = self.shared.get_mut() {
                 shared.set_waiting(slot, None);
             }
@@ -596,6 +598,6 @@ mod tests {
         }
         pinned.into_iter().for_each(|slot| held.release(slot));
         assert!(held.capacity <= BUDGET);
-        assert_eq!(held.capacity, held.slots.iter().map(Vec::capacity).sum::<usize>());
+        assert_eq!(held.capacity, held.slots.capacity());
     }
 }

@@ -68,7 +68,7 @@ fn a_rebound_client_is_followed_after_a_check() {
         assert_eq!(peer(&pair), rebound());
         assert_works(&mut pair);
         assert_eq!(pair.strays.len(), 1);
-        let stats = *pair.server.connection(pair.handle.unwrap()).unwrap().stats();
+        let stats = pair.server.connection(pair.handle.unwrap()).unwrap().stats();
         assert_eq!((stats.received.moves, stats.sent.path_challenges), (1, 1));
 
         // The client returns, and its address changes again.

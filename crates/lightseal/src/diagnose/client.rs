@@ -94,7 +94,7 @@ impl EngineHost<Connection> for ClientHost {
             self.inbox.wake().notify_one();
         }
         let Some((at, agreed)) = self.connected.take() else { return false };
-        let cost = HandshakeCost::new(self.began, at, connection.stats());
+        let cost = HandshakeCost::new(self.began, at, &connection.stats());
         let summary = Box::new(Summary::new(self.server, &agreed, cost));
         match Exported::of(&self.exporters, connection) {
             Ok(exported) => self.inbox.put(ONLY, Happening::Connected(summary, exported)),
@@ -455,7 +455,7 @@ impl<'a> Session<'a> {
                 return match driver.call(|_, host, _| host.failure.take()) {
                     Some(failure) => Err(failure),
                     None => {
-                        let stats = driver.call(|connection, _, _| *connection.stats());
+                        let stats = driver.call(|connection, _, _| connection.stats());
                         Ok(Outcome::Unreachable(stats.received.datagrams > 0))
                     }
                 };
@@ -539,7 +539,7 @@ impl<'a> Session<'a> {
 
     /// Adds to the JSON object what the whole association took.
     fn count(&mut self, driver: &Client) {
-        let stats = driver.call(|connection, _, _| *connection.stats());
+        let stats = driver.call(|connection, _, _| connection.stats());
         self.json["total"] = json!({
             "sent": { "datagrams": stats.sent.datagrams, "bytes": stats.sent.bytes },
             "received": { "datagrams": stats.received.datagrams, "bytes": stats.received.bytes },

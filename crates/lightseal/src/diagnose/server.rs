@@ -115,7 +115,7 @@ impl ServerHost {
         for (at, handle, peer, agreed) in std::mem::take(&mut self.connected) {
             let Some(connection) = endpoint.connection(handle) else { continue };
             let (began, number) = (self.association(handle).began, self.association(handle).number);
-            let cost = HandshakeCost::new(began, at, connection.stats());
+            let cost = HandshakeCost::new(began, at, &connection.stats());
             let summary = Box::new(Summary::new(peer, &agreed, cost));
             match Exported::of(&self.exporters, &connection) {
                 Ok(exported) => {

@@ -201,7 +201,7 @@ impl ClientProxy {
             }
         }
         // The server proxy counts this association too, so it must not be missing here.
-        let stats = driver.call(|connection, _, _| *connection.stats());
+        let stats = driver.call(|connection, _, _| connection.stats());
         self.flows().lanes.add(&stats, &driver.counters());
         Ok(driver.call(|_, check, _| {
             if check.answered {

@@ -456,7 +456,7 @@ impl<'a> Pair<'a> {
 
     /// The counters of the receiver of `direction`.
     pub fn stats(&self, direction: Direction) -> Option<Stats> {
-        self.receiver(direction).map(|receiver| *receiver.stats())
+        self.receiver(direction).map(|receiver| receiver.stats())
     }
 
     /// The events of the receiver of `direction`.

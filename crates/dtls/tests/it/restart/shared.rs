@@ -16,7 +16,7 @@ fn exchange(kind: &str, pair: &mut Pair<'_>) {
     pair.run_for(Duration::from_secs(10));
     assert_eq!(pair.at_server.data[up..], [b"up again"], "{kind}");
     assert_eq!(pair.at_client.data[down..], [b"down again"], "{kind}");
-    let totals = [pair.server.totals(), *pair.client.stats()];
+    let totals = [pair.server.totals(), pair.client.stats()];
     let forged =
         totals.map(|of| of.received.forged + of.received.refuted + of.received.unauthentic);
     assert_eq!(forged, [0; 2], "{kind}");

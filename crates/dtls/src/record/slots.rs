@@ -1,0 +1,107 @@
+//! Reusable buffers for payloads.
+
+use alloc::vec::Vec;
+
+/// The index of a payload's buffer in [`ReceiveBuffer`](super::receive_buffer::ReceiveBuffer).
+pub type Slot = u16;
+
+/// The number of slots up to which memory for them is taken one by one: most associations never hold
+/// two payloads at once.
+const FEW: usize = 4;
+
+/// Slots with a buffer each, which they keep while they are free.
+#[derive(Debug)]
+pub(super) struct Slots {
+    buffers: Vec<Vec<u8>>,
+    /// A bit for each of the first 64 slots: whether it is free.
+    free: u64,
+    /// The other slots that are free.
+    free_beyond: Vec<Slot>,
+}
+
+impl Slots {
+    pub(super) const fn new() -> Self {
+        Self { buffers: Vec::new(), free: 0, free_beyond: Vec::new() }
+    }
+
+    /// A free slot, which is taken from now on; `None` if there is no number for another one.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<Slot> {
+        if self.free == 0 {
+            return self.free_beyond.pop().or_else(|| self.add());
+        }
+        let slot = self.free.trailing_zeros();
+        self.free &= self.free - 1;
+        Some(slot as Slot)
+    }
+
+    #[cold]
+    fn add(&mut self) -> Option<Slot> {
+        let slot = Slot::try_from(self.buffers.len()).ok()?;
+        if self.buffers.len() < FEW {
+            self.buffers.reserve_exact(1);
+        }
+        self.buffers.push(Vec::new());
+        Some(slot)
+    }
+
+    /// The buffer of a slot.
+    #[inline]
+    pub(super) fn get(&self, slot: Slot) -> Option<&Vec<u8>> {
+        self.buffers.get(usize::from(slot))
+    }
+
+    /// The buffer of a slot, to be changed.
+    #[inline]
+    pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut Vec<u8>> {
+        self.buffers.get_mut(usize::from(slot))
+    }
+
+    /// Makes a slot free that is taken.
+    #[inline]
+    pub(super) fn free(&mut self, slot: Slot) {
+        match 1_u64.checked_shl(slot.into()) {
+            Some(bit) => self.free |= bit,
+            None => self.free_beyond.push(slot),
+        }
+    }
+
+    /// The bytes of memory of all buffers.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.buffers.iter().map(Vec::capacity).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use lightseal_core::Random;
+
+    /// No slot is taken twice, and no more are made than are in use at once.
+    #[test]
+    fn slots_are_taken_once_and_used_again() {
+        let mut rng = Random::insecure(1);
+        let (mut slots, mut taken) = (Slots::new(), BTreeSet::new());
+        for most in [1, 3, 64, 65, 200] {
+            for _ in 0..2000 {
+                if taken.len() < most && rng.below(2) == 0 {
+                    assert!(taken.insert(slots.take().unwrap()));
+                } else if let Some(slot) = taken.pop_first() {
+                    slots.free(slot);
+                }
+            }
+            assert!(slots.buffers.len() <= most, "{} slots for {most}", slots.buffers.len());
+        }
+    }
+
+    #[test]
+    fn slots_end_with_their_numbers() {
+        let mut slots = Slots::new();
+        let count = core::iter::from_fn(|| slots.take()).count();
+        assert_eq!(count, usize::from(Slot::MAX) + 1);
+        slots.free(Slot::MAX);
+        assert_eq!((slots.take(), slots.take()), (Some(Slot::MAX), None));
+    }
+}
