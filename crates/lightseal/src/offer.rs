@@ -179,8 +179,7 @@ impl KeyLogFile {
         let mut options = OpenOptions::new();
         options.append(true).create(true);
         let name = path.display();
-        let file = lightseal_owner_only::file::private(&mut options)
-            .open(path)
+        let file = lightseal_owner_only::file::open_private(&mut options, path)
             .context(format_args!("key log {name}"))?;
         tracing::warn!("KEY LOG: whoever reads {name} reads EVERYTHING; for debugging only");
         Ok(Self(Mutex::new(file)))

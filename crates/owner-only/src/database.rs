@@ -6,7 +6,7 @@
 //!
 //! This module does not encrypt: only the file's owner can read it.
 
-use crate::file::{private, private_directory};
+use crate::file::{open_private, private_directory};
 use redb::{Database, DatabaseError};
 use std::fmt;
 use std::io;
@@ -70,7 +70,7 @@ pub fn open_with_cache(
     private_directory(directory).map_err(|error| StoreError::File(directory.into(), error))?;
     let mut options = std::fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
-    let mut file = private(&mut options).open(&path).map_err(at_path)?;
+    let mut file = open_private(&mut options, &path).map_err(at_path)?;
     if !has_sizes_of_a_database(&mut file).map_err(at_path)? {
         return Err(StoreError::Damaged("its first bytes"));
     }

@@ -3,22 +3,18 @@
 use crate::system;
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// A file of secrets that other users can read or write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exposed {
-    mode: u32,
-    path: PathBuf,
-}
+pub struct Exposed(String);
 
 impl fmt::Display for Exposed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { mode, path } = self;
-        write!(f, "open to other users (mode {mode:03o}): chmod 600 {}", path.display())
+        f.write_str(&self.0)
     }
 }
 
@@ -34,19 +30,16 @@ impl From<Exposed> for io::Error {
 ///
 /// A file from systemd (`LoadCredential=`) may be systemd's own file with an ACL for the service's
 /// user. The ACL's mask is then in place of the group's permissions. A path that is no regular
-/// file, such as a pipe, is accepted, and so is every file on a system whose files have no modes.
+/// file, such as a pipe, is accepted. On Windows the access list of the file at the path is checked: the
+/// file belongs to this user, the system or administrators, and nobody else can read or change it.
 ///
 /// # Errors
 /// Other users can read or write the file.
 pub fn refuse_exposed(path: &Path, metadata: &Metadata) -> Result<(), Exposed> {
-    let Some(mode) = system::mode(metadata) else { return Ok(()) };
-    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
-    let is_credential = credentials.is_some_and(|directory| path.starts_with(directory));
-    let forbidden = if is_credential { 0o037 } else { 0o077 };
-    if metadata.is_file() && mode & forbidden != 0 {
-        return Err(Exposed { mode, path: path.to_owned() });
+    match system::exposure(path, metadata).filter(|_| metadata.is_file()) {
+        Some(why) => Err(Exposed(why)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The mode of a file or directory that other users can write; `None` if they cannot, or if files have
@@ -56,15 +49,35 @@ pub fn writable_by_others(metadata: &Metadata) -> Option<u32> {
 }
 
 /// Device and inode of a file, which tell it from every other file that exists at the same time. On
-/// systems without inodes all files have the same.
+/// Windows, where metadata has neither, all files have the same; [`identity`] tells.
 pub fn inode(metadata: &Metadata) -> (u64, u64) {
-    system::identity(metadata)
+    system::inode(metadata)
 }
 
-/// Has a file that is created with `options` belong to this user alone.
-pub fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    system::set_mode(options, 0o600);
-    options
+/// What tells an open file from every other file that exists at the same time: device and inode, on
+/// Windows the number of the volume and of the file there.
+///
+/// # Errors
+/// Errors of the operating system.
+pub fn identity(file: &File) -> io::Result<(u64, u64)> {
+    system::identity(file)
+}
+
+/// Opens a file with `options`, which must not ask for a new one. If the file is created, it belongs to
+/// this user alone.
+///
+/// # Errors
+/// The file cannot be opened or created.
+pub fn open_private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    system::open_private(options, path)
+}
+
+/// Creates an empty file that belongs to this user alone.
+///
+/// # Errors
+/// The file cannot be created, or its name exists already, even as a dangling symbolic link.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    system::create_file(path, 0o600)
 }
 
 /// Identifies the state of a file. It changes when the file is written or replaced, even if its
@@ -85,7 +98,7 @@ impl Version {
         Self {
             modified: metadata.modified().ok(),
             len: metadata.len(),
-            inode: system::identity(metadata),
+            inode: system::inode(metadata),
             changed: system::changed(metadata),
         }
     }
@@ -97,7 +110,7 @@ impl Version {
 /// The file cannot be written, or its name exists already, even as a dangling symbolic link:
 /// overwriting a key would destroy it.
 pub fn create(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = fresh(path, 0o600)?;
+    let mut file = create_private(path)?;
     let written = file.write_all(content).and_then(|()| file.sync_all());
     if written.is_err() {
         // An incomplete secret is useless.
@@ -107,7 +120,8 @@ pub fn create(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Replaces a file as a whole or not at all, and writes it to the disk, with the mode `mode` less
-/// the umask. A symbolic link is replaced, not followed. `prepare` is called with the new file
+/// the umask. On Windows a mode without rights for others stands for an access list without them. A
+/// symbolic link is replaced, not followed. `prepare` is called with the new file
 /// before it takes the place of the old one. Returns the new file, open.
 ///
 /// # Errors
@@ -119,7 +133,7 @@ pub fn replace(
     prepare: impl FnOnce(&File) -> io::Result<()>,
 ) -> io::Result<File> {
     let beside = beside(path)?;
-    let mut file = fresh(&beside, mode)?;
+    let mut file = system::create_file(&beside, mode)?;
     let replaced = file
         .write_all(content)
         .and_then(|()| file.sync_all())
@@ -145,7 +159,7 @@ pub fn try_replace(path: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::IsADirectory.into());
     }
     let beside = beside(path)?;
-    fresh(&beside, 0o600)?;
+    create_private(&beside)?;
     std::fs::remove_file(&beside)
 }
 
@@ -164,7 +178,7 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
 /// # Errors
 /// The directory cannot be created.
 pub fn private_directory(directory: &Path) -> io::Result<()> {
-    private_directories().recursive(true).create(directory)
+    system::create_directory(directory, true)
 }
 
 /// Creates a directory that only its owner can access, and that does not exist yet.
@@ -172,21 +186,7 @@ pub fn private_directory(directory: &Path) -> io::Result<()> {
 /// # Errors
 /// The directory cannot be created, or its name exists already.
 pub fn new_private_directory(directory: &Path) -> io::Result<()> {
-    private_directories().create(directory)
-}
-
-fn private_directories() -> DirBuilder {
-    let mut builder = DirBuilder::new();
-    system::set_directory_mode(&mut builder, 0o700);
-    builder
-}
-
-/// Creates a file that does not exist yet: `O_EXCL` follows no symbolic link.
-fn fresh(path: &Path, mode: u32) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    system::set_mode(&mut options, mode);
-    options.open(path)
+    system::create_directory(directory, false)
 }
 
 #[cfg(all(test, unix))]
@@ -294,5 +294,83 @@ mod tests {
         let written = path.metadata().unwrap();
         assert_eq!((written.modified().unwrap(), written.len()), (modified, 3));
         assert_ne!(Version::of(&replaced), Version::of(&written), "another change time");
+    }
+}
+
+#[cfg(all(test, windows))]
+mod tests {
+    use super::*;
+
+    /// A directory of this user alone.
+    struct Dir(PathBuf);
+
+    impl Dir {
+        fn new(name: &str) -> Self {
+            let name = format!("lightseal-owner-only-{name}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            private_directory(&path.join("deep/deeper")).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn secrets_are_their_owners() {
+        let dir = Dir::new("secrets");
+        let path = dir.0.join("key");
+        create(&path, b"secret").unwrap();
+        assert_eq!(refuse_exposed(&path, &path.metadata().unwrap()), Ok(()));
+        assert_eq!(create(&path, b"other").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&path).unwrap(), b"secret");
+        let exposed = dir.0.join("exposed");
+        let everyone = crate::kernel::Descriptor::from_text("D:P(A;;FA;;;WD)").unwrap();
+        drop(crate::kernel::create_file(&exposed, &everyone).unwrap());
+        let said = refuse_exposed(&exposed, &exposed.metadata().unwrap()).unwrap_err().to_string();
+        assert!(said.starts_with("open to everyone: icacls \""), "{said}");
+        // A file of the user becomes one that nobody else reads.
+        replace(&exposed, 0o600, b"secret", |_| Ok(())).unwrap();
+        assert_eq!(refuse_exposed(&exposed, &exposed.metadata().unwrap()), Ok(()));
+        let mut options = OpenOptions::new();
+        let log = dir.0.join("log");
+        for _ in 0..2 {
+            let file = open_private(options.append(true).create(true), &log);
+            file.unwrap().write_all(b"line").unwrap();
+            assert_eq!(refuse_exposed(&log, &log.metadata().unwrap()), Ok(()));
+        }
+        assert_eq!(std::fs::read(&log).unwrap(), b"lineline");
+    }
+
+    #[test]
+    fn directories_are_their_owners_and_are_made_once() {
+        let dir = Dir::new("directories");
+        let check = |path: &Path| system::check(path, crate::access_list::Forbidden::Change);
+        assert_eq!(check(&dir.0.join("deep/deeper")).unwrap(), Ok(()));
+        let new = dir.0.join("new");
+        new_private_directory(&new).unwrap();
+        assert_eq!(new_private_directory(&new).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        private_directory(&new).unwrap();
+        assert!(check(&new).unwrap().is_ok() && check(&new.join("none")).is_err());
+    }
+
+    #[test]
+    fn a_file_that_takes_the_place_of_another_has_another_identity() {
+        let dir = Dir::new("identity");
+        let (path, copy) = (dir.0.join("a"), dir.0.join("b"));
+        let file = replace(&path, 0o600, b"one", |_| Ok(())).unwrap();
+        let first = identity(&file).unwrap().1;
+        let of = |path| identity(&File::open(path).unwrap()).unwrap().1;
+        assert_eq!(of(&path), first);
+        std::fs::copy(&path, &copy).unwrap();
+        assert_ne!(of(&copy), first);
+        drop(file);
+        // The other one is made while the first one is there, and has its number.
+        replace(&path, 0o600, b"two", |_| Ok(())).unwrap();
+        assert_ne!(of(&path), first);
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
     }
 }

@@ -8,13 +8,18 @@
 //!   created; on Windows a named pipe.
 //!
 //! This crate does not depend on what is in a file, or what is sent over a
-//! socket.
+//! socket. Its only unsafe code asks Windows for access lists (`kernel`).
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+
+#[cfg(any(windows, test))]
+mod access_list;
 
 #[cfg(feature = "database")]
 pub mod database;
 pub mod file;
+#[cfg(windows)]
+mod kernel;
 #[cfg(any(unix, windows))]
 pub mod socket;
 mod system;

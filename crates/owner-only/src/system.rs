@@ -1,9 +1,9 @@
-//! What differs between operating systems: modes of files, and what tells one file from another.
+//! What differs between operating systems: who can access files, and what tells one file from another.
 
-#[cfg(not(unix))]
-pub(crate) use elsewhere::*;
 #[cfg(unix)]
 pub(crate) use unix::*;
+#[cfg(windows)]
+pub(crate) use windows::*;
 
 #[cfg(unix)]
 mod unix {
@@ -12,21 +12,42 @@ mod unix {
     use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
     use std::path::Path;
 
-    pub(crate) fn set_mode(options: &mut OpenOptions, mode: u32) {
-        options.mode(mode);
+    /// Creates a file with this mode, whose name must not exist: `O_EXCL` follows no symbolic link.
+    pub(crate) fn create_file(path: &Path, mode: u32) -> io::Result<File> {
+        OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
     }
 
-    pub(crate) fn set_directory_mode(builder: &mut DirBuilder, mode: u32) {
-        builder.mode(mode);
+    /// Opens a file, which belongs to this user alone if it is created.
+    pub(crate) fn open_private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+        options.mode(0o600).open(path)
+    }
+
+    /// Creates a directory that only its owner can access, with `parents` also the ones above it.
+    pub(crate) fn create_directory(path: &Path, parents: bool) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).recursive(parents).create(path)
     }
 
     pub(crate) fn mode(metadata: &Metadata) -> Option<u32> {
         Some(metadata.mode() & 0o777)
     }
 
+    /// Why a file of secrets is refused; `None` if it is not.
+    pub(crate) fn exposure(path: &Path, metadata: &Metadata) -> Option<String> {
+        let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
+        let is_credential = credentials.is_some_and(|directory| path.starts_with(directory));
+        let forbidden = if is_credential { 0o037 } else { 0o077 };
+        let mode = mode(metadata).filter(|mode| mode & forbidden != 0)?;
+        Some(format!("open to other users (mode {mode:03o}): chmod 600 {}", path.display()))
+    }
+
     /// Device and inode.
-    pub(crate) fn identity(metadata: &Metadata) -> (u64, u64) {
+    pub(crate) fn inode(metadata: &Metadata) -> (u64, u64) {
         (metadata.dev(), metadata.ino())
+    }
+
+    /// Device and inode.
+    pub(crate) fn identity(file: &File) -> io::Result<(u64, u64)> {
+        Ok(inode(&file.metadata()?))
     }
 
     /// Seconds and nanoseconds of the last change of either content or metadata.
@@ -40,23 +61,91 @@ mod unix {
     }
 }
 
-/// Systems without modes: whoever can read a directory can read the files that are made in it. They
-/// also tell no inodes, and write a directory's names to the disk themselves.
-#[cfg(not(unix))]
-mod elsewhere {
-    use std::fs::{DirBuilder, Metadata, OpenOptions};
+/// There are access lists instead of modes, and metadata has no number of the file. Windows writes a
+/// directory's names to the disk itself.
+#[cfg(windows)]
+mod windows {
+    use crate::access_list::{self, Fault, Forbidden};
+    use crate::kernel::{self, Descriptor};
+    use std::fs::{File, Metadata, OpenOptions};
     use std::io;
     use std::path::Path;
 
-    pub(crate) fn set_mode(_: &mut OpenOptions, _: u32) {}
+    pub(crate) use crate::kernel::identity;
 
-    pub(crate) fn set_directory_mode(_: &mut DirBuilder, _: u32) {}
+    /// The descriptor of what belongs to this user: full access for the user, the system and
+    /// administrators, and none for others, whatever the directory above says. `flags` says whether what
+    /// is made in it has the same access list.
+    fn private(flags: &str) -> io::Result<Descriptor> {
+        let user = kernel::user()?;
+        let entry = |trustee: &str| format!("(A;{flags};FA;;;{trustee})");
+        let entries = [&*user, "SY", "BA"].map(entry).concat();
+        Descriptor::from_text(&format!("O:{user}D:P{entries}"))
+    }
+
+    /// Checks who can access a file or directory besides this user, the system and administrators.
+    pub(crate) fn check(path: &Path, forbidden: Forbidden) -> io::Result<Result<(), Fault>> {
+        let user = Descriptor::from_text(&format!("O:{}D:", kernel::user()?))?.text()?;
+        let user = access_list::owner(&user).unwrap_or_default();
+        Ok(access_list::check(&Descriptor::of(path)?.text()?, user, forbidden))
+    }
+
+    /// Creates a file whose name must not exist. One with mode 600 belongs to this user alone, and
+    /// others get the access list that the directory has for its files.
+    pub(crate) fn create_file(path: &Path, mode: u32) -> io::Result<File> {
+        match mode & 0o077 {
+            0 => kernel::create_file(path, &private("")?),
+            _ => OpenOptions::new().write(true).create_new(true).open(path),
+        }
+    }
+
+    /// Opens a file, which belongs to this user alone if it is created.
+    pub(crate) fn open_private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+        if !path.exists() {
+            match kernel::create_file(path, &private("")?) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        options.open(path)
+    }
+
+    /// Creates a directory that only its owner can access, and what is made in it, with `parents` also
+    /// the ones above it.
+    pub(crate) fn create_directory(path: &Path, parents: bool) -> io::Result<()> {
+        let descriptor = private("OICI")?;
+        let create = || kernel::create_directory(path, &descriptor);
+        match create() {
+            Err(error) if parents && error.kind() == io::ErrorKind::NotFound => {
+                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                create_directory(parent.ok_or(error)?, true)?;
+                create()
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match path.is_dir() {
+                true if parents => Ok(()),
+                _ => Err(error),
+            },
+            done => done,
+        }
+    }
 
     pub(crate) fn mode(_: &Metadata) -> Option<u32> {
         None
     }
 
-    pub(crate) fn identity(_: &Metadata) -> (u64, u64) {
+    /// Why a file of secrets is refused; `None` if it is not.
+    pub(crate) fn exposure(path: &Path, _: &Metadata) -> Option<String> {
+        let shown = path.display();
+        let cure = format!("icacls \"{shown}\" /inheritance:r /grant:r \"%USERNAME%:F\"");
+        match check(path, Forbidden::Access) {
+            Ok(Ok(())) => None,
+            Ok(Err(fault @ Fault::Open(_))) => Some(format!("{fault}: {cure}")),
+            Ok(Err(fault @ Fault::Owner(_))) => Some(format!("{fault}: {shown}")),
+            Err(error) => Some(format!("its access list cannot be read ({error}): {shown}")),
+        }
+    }
+
+    pub(crate) fn inode(_: &Metadata) -> (u64, u64) {
         (0, 0)
     }
 

@@ -45,6 +45,11 @@ impl TempDir {
     /// Writes a file in the directory that nobody else may read, and returns its path.
     pub fn file(&self, name: &str, content: &str) -> String {
         let path = self.path(name);
+        #[cfg(windows)]
+        {
+            let _ = std::fs::remove_file(&path);
+            drop(lightseal_owner_only::file::create_private(path.as_ref()).unwrap());
+        }
         std::fs::write(&path, content).unwrap();
         #[cfg(unix)]
         {

@@ -23,6 +23,7 @@ const MARKS: &[(&str, &str)] = &[
 const KERNELS: &[(&str, &str)] = &[
     ("lightmac", "crates/lightmac/src/kernel/"),
     ("lightseal-dtls-aws-lc", "crates/dtls-aws-lc/src/kernel/"),
+    ("lightseal-owner-only", "crates/owner-only/src/kernel/"),
     ("lightseal-present", "crates/present/src/kernel/"),
 ];
 /// How an exception is made. In two halves, so that this file does not find itself.

@@ -172,10 +172,7 @@ struct TokenFile<'a> {
 
 impl<'a> TokenFile<'a> {
     fn create(path: &'a Path) -> Result<Self, Failure> {
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create_new(true);
-        let file = lightseal_owner_only::file::private(&mut options)
-            .open(path)
+        let file = lightseal_owner_only::file::create_private(path)
             .context(format_args!("--out {}", path.display()))?;
         Ok(Self { path, file, is_written: false })
     }
@@ -387,7 +384,8 @@ mod tests {
             request(&["log", "--group", "g", "--last", "7"]),
             json!({ "log": { "most": 7, "group": "g", "device": null } })
         );
-        assert_eq!(request(&["backup", "/copy"]), json!({ "backup": { "directory": "/copy" } }));
+        let copy = std::path::absolute("/copy").unwrap();
+        assert_eq!(request(&["backup", "/copy"]), json!({ "backup": { "directory": copy } }));
     }
 
     #[test]

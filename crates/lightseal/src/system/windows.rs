@@ -63,13 +63,11 @@ pub(crate) fn file_name(name: String) -> String {
     name.replace(':', "_")
 }
 
-/// # Errors
-/// Always. A directory cannot be locked here, and what tells a stored association from a copy of it
-/// (an inode) is missing: a copy would use nonces twice.
-pub(crate) fn open_directory(_: &Path) -> io::Result<File> {
-    let what =
-        "on Windows associations cannot be stored, because a copy of them would go unnoticed";
-    Err(io::Error::new(io::ErrorKind::Unsupported, what))
+/// Opens what can be locked in place of a directory: a file in it.
+pub(crate) fn open_directory(directory: &Path) -> io::Result<File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    lightseal_owner_only::file::open_private(&mut options, &directory.join("lock"))
 }
 
 /// Whether a file may be run as a program: Windows says so when it is started.

@@ -57,7 +57,9 @@ mod proxy_overload;
 mod proxy_sessions;
 #[cfg(unix)]
 mod proxy_state;
+#[cfg(unix)]
 mod proxy_state_shared;
+mod proxy_state_systems;
 mod proxy_status;
 #[cfg(unix)]
 mod proxy_workers;

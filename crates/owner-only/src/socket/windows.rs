@@ -4,7 +4,8 @@
 //! that is random, so that no other program can have taken it. The pipe's access list lets its owner,
 //! administrators and the system connect, and nobody over the network.
 
-use crate::file;
+use crate::access_list::{Fault, Forbidden};
+use crate::{file, system};
 use interprocess::os::windows::named_pipe::pipe_mode::Bytes;
 use interprocess::os::windows::named_pipe::tokio::{DuplexPipeStream, PipeListener};
 use interprocess::os::windows::named_pipe::{self, PipeListenerOptions, PipeMode};
@@ -38,13 +39,24 @@ pub fn prepare_directory(directory: &Path) -> io::Result<()> {
     check_directory(directory)
 }
 
-/// Checks whether a directory may hold a socket: whether it is one. Its access list is not checked.
+/// Checks whether a directory may hold a socket: whether it is one, belongs to this user, the system or
+/// administrators, and can be changed by nobody else.
 ///
 /// # Errors
 /// Errors of the operating system, or a directory that fails the check.
 pub fn check_directory(directory: &Path) -> io::Result<()> {
-    let metadata = directory.metadata()?;
-    if metadata.is_dir() { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) }
+    if !directory.metadata()?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    let refused = |fault| {
+        let why = format!("the directory {fault}");
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+    };
+    match system::check(directory, Forbidden::Change)? {
+        Ok(()) => Ok(()),
+        Err(fault @ Fault::Owner(_)) => refused(fault.to_string()),
+        Err(fault @ Fault::Open(_)) => refused(format!("is {fault}")),
+    }
 }
 
 /// Opens a socket at `path`, which must not exist. Must be called within a tokio runtime.
@@ -94,8 +106,8 @@ pub fn try_connect(path: &Path) -> io::Result<()> {
     stream.map(drop).map_err(refused)
 }
 
-/// Checks who listens at the other end of a connection. Here the name of the pipe says so, as far as the
-/// folder is private: whoever can read the file with the name can listen there while nobody else does.
+/// Checks who listens at the other end of a connection. Here the random name of the pipe says so, which
+/// this user, administrators and the system alone can read.
 ///
 /// # Errors
 /// It never fails.

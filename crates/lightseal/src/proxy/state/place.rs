@@ -8,9 +8,9 @@
 //! into the files of that run.
 
 use crate::system;
-use lightseal_owner_only::file::{self, inode};
+use lightseal_owner_only::file::{self, identity};
 use sha2::{Digest, Sha256};
-use std::fs::{File, Metadata, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
@@ -49,24 +49,32 @@ fn machine() -> String {
     MACHINE.iter().find_map(read).unwrap_or_default()
 }
 
-fn place(database: &Metadata, run: &Metadata) -> Place {
+fn place(database: &File, run: &File) -> io::Result<Place> {
     let mut hash = Sha256::new();
     hash.update(machine().trim().as_bytes());
     for of in [database, run] {
+        let (device, inode) = identity(of)?;
         hash.update([0]);
-        hash.update(inode(of).1.to_be_bytes());
+        hash.update(inode.to_be_bytes());
+        // On Windows the volume stands in for the machine, and numbers of files are not used again. A
+        // file that takes the name of another may get its time of birth there.
+        if cfg!(windows) {
+            hash.update(device.to_be_bytes());
+            continue;
+        }
         // Inodes are used again; a file system that stores no time of birth leaves that in doubt.
-        let born = of.created().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let born = of.metadata()?.created().ok();
+        let born = born.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
         hash.update(born.unwrap_or_default().as_nanos().to_be_bytes());
     }
-    hash.finalize().into()
+    Ok(hash.finalize().into())
 }
 
 /// Where the store in `directory` is, as the last run has left it; `None` if its files are not all
 /// there.
 pub(super) fn found(directory: &Path, database: &str) -> Option<Place> {
-    let metadata = |name| std::fs::metadata(directory.join(name)).ok();
-    Some(place(&metadata(database)?, &metadata(RUN)?))
+    let open = |name| File::open(directory.join(name)).ok();
+    place(&open(database)?, &open(RUN)?).ok()
 }
 
 /// Begins a run. `record` is called with the place of the store in this run before that takes effect:
@@ -80,9 +88,7 @@ pub(super) fn begin_run(
     database: &str,
     record: impl FnOnce(Place) -> io::Result<()>,
 ) -> io::Result<()> {
-    let of_database = std::fs::metadata(directory.join(database))?;
-    file::replace(&directory.join(RUN), 0o600, &[], |run| {
-        record(place(&of_database, &run.metadata()?))
-    })?;
+    let database = File::open(directory.join(database))?;
+    file::replace(&directory.join(RUN), 0o600, &[], |run| record(place(&database, run)?))?;
     Ok(())
 }

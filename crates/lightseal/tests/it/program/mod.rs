@@ -32,6 +32,14 @@ pub(crate) fn fails(args: &[&str], expected: &[&str]) {
     testkit::program::fails(&mut lightseal(args), expected);
 }
 
+/// Whether tests can send signals to programs here.
+///
+/// # Errors
+/// This system has none.
+pub(crate) fn signals() -> Result<(), &'static str> {
+    if cfg!(unix) { Ok(()) } else { Err("this system has no signals") }
+}
+
 /// Calls `probe` until it returns an answer.
 pub(crate) fn eventually<T>(mut probe: impl FnMut() -> Option<T>) -> T {
     for _ in 0..3000 {
@@ -141,6 +149,12 @@ impl Running {
             other => panic!("{other} is not sent by any test"),
         };
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Kills the program and waits for its end.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Waits for the program's end and returns its exit code.
