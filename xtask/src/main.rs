@@ -1,6 +1,7 @@
 //! The commands of a maintainer: `cargo xtask lint`, `test`, `times`, `fresh`, `interop`, `bogo`,
 //! `interop-macsec`, `bench-gateway`, `firmware`, `footprint`, `documents`, `book`, `pictures`, `fuzz`,
-//! `lines`, `api`, `package`, `claim`, `measure`, `targets`, `processors` and `router`.
+//! `lines`, `api`, `package`, `claim`, `measure`, `targets`, `processors`, `wine` and
+//! `router`.
 //!
 //! The exit code is 0 if everything that was checked holds, 1 if something does not, and 2 if this
 //! machine cannot check it; then the last line says why.
@@ -12,6 +13,7 @@ mod book;
 mod claim;
 mod claims;
 mod crates;
+mod cross;
 mod documents;
 mod firmware;
 mod footprint;
@@ -36,6 +38,7 @@ mod test;
 mod times;
 mod toolchain;
 mod vectors;
+mod wine;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -80,6 +83,8 @@ enum Command {
     Targets(targets::Arguments),
     /// Run the tests of the engines on other processors, in emulators
     Processors(processors::Arguments),
+    /// Run the tests for Windows in Wine
+    Wine(wine::Arguments),
     /// Build the proxy alone, as static programs for routers
     Router(router::Arguments),
     /// Run the fuzz targets for some seconds each
@@ -123,6 +128,7 @@ fn main() -> ExitCode {
         Command::Lines => lines::run(),
         Command::Targets(arguments) => targets::run(&arguments),
         Command::Processors(arguments) => processors::run(&arguments),
+        Command::Wine(arguments) => wine::run(&arguments),
         Command::Router(arguments) => router::run_command(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Api(arguments) => api::run(&arguments),

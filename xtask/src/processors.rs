@@ -3,17 +3,13 @@
 //! A cross compiler's linker links them, and QEMU's emulation of programs runs them. Nothing of ours needs C.
 
 use crate::Failure;
-use crate::process::{cargo, command, target_dir, workspace};
+use crate::cross::{Machine, Outcome};
+use crate::process::{command, target_dir, workspace};
 use crate::system::on_path;
 use crate::targets;
-use crate::test::beside::run_by_line;
-use crate::test::output::Report;
-use crate::test::skipped::Skipped;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use serde_json::{Value, json};
-use std::io::{self, Write as _};
-use std::process::Command;
+use serde_json::Value;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -75,20 +71,21 @@ impl Processor {
         format!("{}-gcc", self.toolchain)
     }
 
-    fn runner(&self) -> String {
-        format!("{} -L /usr/{}", self.emulator, self.toolchain)
-    }
-
-    /// Has cargo link and run programs for this processor.
-    fn apply(&self, command: &mut Command) {
-        let target = self.target.replace('-', "_").to_uppercase();
-        command.env(format!("CARGO_TARGET_{target}_LINKER"), self.linker());
-        command.env(format!("CARGO_TARGET_{target}_RUNNER"), self.runner());
+    fn machine(&self) -> Machine {
+        let libraries = format!("/usr/{}", self.toolchain);
+        Machine {
+            target: self.target,
+            what: self.what,
+            linker: self.linker(),
+            runner: vec![self.emulator.into(), "-L".into(), libraries],
+            environment: Vec::new(),
+            folder: "processors",
+        }
     }
 }
 
 /// The packages without input and output.
-const ENGINES: [&str; 9] = [
+pub(crate) const ENGINES: [&str; 9] = [
     "lightmac",
     "lightseal-aes-table",
     "lightseal-aggregation",
@@ -99,32 +96,6 @@ const ENGINES: [&str; 9] = [
     "lightseal-macsec",
     "lightseal-present",
 ];
-
-/// What the tests on a processor have shown.
-pub(crate) struct Outcome {
-    target: &'static str,
-    what: &'static str,
-    pub(crate) passed: u64,
-    /// The tests that failed with their reasons, and errors of the build.
-    pub(crate) failed: Vec<String>,
-    /// Why tests were skipped, and which.
-    skipped: Vec<String>,
-}
-
-impl Outcome {
-    pub(crate) fn text(&self) -> String {
-        let Self { target, what, passed, failed, skipped } = self;
-        let mut lines =
-            vec![format!("{target} ({what}): {passed} passed, {} failed", failed.len())];
-        lines.extend(failed.iter().chain(skipped).cloned());
-        lines.join("\n")
-    }
-
-    fn json(&self) -> Value {
-        let Self { target, passed, failed, skipped, .. } = self;
-        json!({ "target": target, "passed": passed, "failed": failed, "skipped": skipped })
-    }
-}
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let only = &arguments.only;
@@ -162,7 +133,7 @@ pub(crate) fn targets() -> impl Iterator<Item = &'static str> {
 }
 
 /// A processor, if its programs can be built and run here.
-fn available(target: &str) -> Result<Processor, Failure> {
+fn available(target: &str) -> Result<Machine, Failure> {
     let processor = PROCESSORS.into_iter().find(|processor| processor.target == target);
     let Some(processor) = processor else {
         return Err(Failure::NotPossibleHere(format!("{target} is not among the processors")));
@@ -171,10 +142,10 @@ fn available(target: &str) -> Result<Processor, Failure> {
         return Err(Failure::NotPossibleHere(format!("apt install {}", processor.packages)));
     }
     targets::install(target).map_err(Failure::NotPossibleHere)?;
-    Ok(processor)
+    Ok(processor.machine())
 }
 
-/// Builds the proxy alone for a target, with the cryptography of RustCrypto, for a target. Returns
+/// Builds the proxy alone for a target, with the cryptography of RustCrypto. Returns
 /// the words that run it.
 ///
 /// # Errors
@@ -193,7 +164,7 @@ pub(crate) fn multicast(target: &str) -> Result<Vec<String>, Failure> {
     let mut line = built(target, &words, "lightseal")?;
     let source = workspace().join("xtask/src/processors/setsockopt.c");
     let library = target_dir().join("processors").join(target).join("setsockopt.so");
-    let mut compile = command(&available(target)?.linker(), &["-shared", "-fPIC", "-O", "-o"]);
+    let mut compile = command(&available(target)?.linker, &["-shared", "-fPIC", "-O", "-o"]);
     compile.arg(&library).arg(source);
     crate::process::run(compile).map_err(Failure::Failed)?;
     let program = line.len() - 1;
@@ -211,16 +182,7 @@ pub(crate) fn lab(target: &str) -> Result<Vec<String>, Failure> {
 }
 
 fn built(target: &str, words: &[&str], name: &str) -> Result<Vec<String>, Failure> {
-    let processor = available(target)?;
-    let folder = target_dir().join("processors");
-    let mut build = cargo(&["build", "--quiet", "--target", target, "--bin", name]);
-    build.args(words).arg("--target-dir").arg(&folder);
-    processor.apply(&mut build);
-    crate::process::run(build).map_err(Failure::Failed)?;
-    let program = folder.join(target).join("debug").join(name).to_string_lossy().into_owned();
-    let mut line: Vec<_> = processor.runner().split(' ').map(str::to_owned).collect();
-    line.push(program);
-    Ok(line)
+    available(target)?.built(&[&["--bin", name], words].concat(), name)
 }
 
 /// Runs the tests of these packages, of all engines if none is named, on a processor. `shows` says
@@ -229,39 +191,6 @@ fn built(target: &str, words: &[&str], name: &str) -> Result<Vec<String>, Failur
 /// # Errors
 /// If there is no cross compiler or emulator here, or cargo cannot be started.
 pub(crate) fn test(target: &str, packages: &[String], shows: bool) -> Result<Outcome, Failure> {
-    let processor = available(target)?;
-    let Processor { target, what, .. } = processor;
-    let broken = |error: io::Error| Failure::Failed(error.to_string());
-    let folder = target_dir().join("processors");
-    std::fs::create_dir_all(&folder).map_err(broken)?;
-    let skipped_path = folder.join(format!("skipped-{}", std::process::id()));
-    let mut tests = cargo(&["test", "--no-fail-fast", "--target", target]);
-    tests.arg("--target-dir").arg(&folder);
-    match packages {
-        [] => tests.args(ENGINES.iter().flat_map(|name| ["--package", *name])),
-        some => tests.args(some.iter().flat_map(|name| ["--package", &**name])),
-    };
-    processor.apply(&mut tests);
-    tests.env(skip::FILE, &skipped_path).env("RUST_BACKTRACE", "0");
-    let mut report = Report::default();
-    let success = run_by_line(tests, |line| match report.read(line) && shows {
-        true => writeln!(io::stdout(), "{line}"),
-        false => Ok(()),
-    });
-    let success = success.map_err(broken)?;
-    report.end();
-    let said = std::fs::read_to_string(&skipped_path).unwrap_or_default();
-    let _ = std::fs::remove_file(&skipped_path);
-    let mut skipped = Skipped::default();
-    let counted = skipped.read(&said);
-    for (name, reason) in &report.ignored {
-        skipped.add(name, reason);
-    }
-    let tests = report.failed.iter().map(|of| format!("{} {}: {}", of.program, of.test, of.reason));
-    let mut failed: Vec<String> = tests.chain(report.build_errors.iter().cloned()).collect();
-    if !success && failed.is_empty() {
-        failed.push("cargo test has failed".into());
-    }
-    let passed = report.passed.saturating_sub(counted);
-    Ok(Outcome { target, what, passed, failed, skipped: skipped.lines() })
+    let some: Vec<_> = packages.iter().map(String::as_str).collect();
+    available(target)?.test(if some.is_empty() { &ENGINES } else { &some }, shows)
 }

@@ -1,6 +1,6 @@
 //! Every failure of this program is one line on standard error and exit code 2.
 
-use std::fmt;
+use std::{fmt, io};
 
 /// Why a command could not do its work, in one line for the user who typed it.
 #[derive(Clone, PartialEq, Eq)]
@@ -34,13 +34,14 @@ impl fmt::Debug for Failure {
 impl Failure {
     /// Whether standard output was closed by its reader.
     pub fn is_closed_pipe(&self) -> bool {
-        let broken = std::io::Error::from_raw_os_error(EPIPE).to_string();
-        self.0.starts_with("standard output: ") && self.0.ends_with(&broken)
+        let is_it = |code: &i32| self.0.ends_with(&io::Error::from_raw_os_error(*code).to_string());
+        self.0.starts_with("standard output: ") && CLOSED.iter().any(is_it)
     }
 }
 
-/// The operating system's error number for writing to a pipe without a reader.
-const EPIPE: i32 = 32;
+/// The operating system's error numbers for writing to a pipe without a reader: EPIPE, and on Windows
+/// ERROR_BROKEN_PIPE and ERROR_NO_DATA.
+const CLOSED: &[i32] = if cfg!(windows) { &[109, 232] } else { &[32] };
 
 /// Adds to an error what was being done when it occurred.
 pub trait Context<T> {

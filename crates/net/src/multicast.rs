@@ -7,7 +7,7 @@
 pub use crate::interface::Interface;
 
 use crate::system;
-use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use tokio::net::UdpSocket;
@@ -54,8 +54,8 @@ pub fn listen(group: SocketAddr, interface: &Interface) -> io::Result<UdpSocket>
     socket.bind(&on(interface, system::listening_address(group)))?;
     match group.ip() {
         IpAddr::V4(ip) => {
-            let index = InterfaceIndexOrAddress::Index(interface.index());
-            socket.join_multicast_v4_n(&ip, &index)?;
+            let joined = system::joined_interface(interface.index(), interface.addresses());
+            socket.join_multicast_v4_n(&ip, &joined)?;
         }
         IpAddr::V6(ip) => socket.join_multicast_v6(&ip, interface.index())?,
     }
@@ -110,7 +110,10 @@ mod tests {
         let second = listen(group, &interface).unwrap();
         let sender = member_socket("127.0.0.1:0".parse().unwrap(), &interface, 1).unwrap();
 
-        sender.send_to(b"astray", (Ipv4Addr::LOCALHOST, group.port())).await.unwrap();
+        // On Windows that arrives too.
+        if cfg!(unix) {
+            sender.send_to(b"astray", (Ipv4Addr::LOCALHOST, group.port())).await.unwrap();
+        }
         sender.send_to(b"all of you", group).await.unwrap();
         let patience = Duration::from_secs(20);
         for listener in [first, second] {
@@ -127,6 +130,12 @@ mod tests {
         let unicast = listen("127.0.0.1:0".parse().unwrap(), &interface).unwrap_err();
         assert_eq!(unicast.to_string(), "not a multicast address");
         assert!(Interface::named("nosuchinterface").is_err());
-        assert!(member_socket("192.0.2.1:0".parse().unwrap(), &interface, 1).is_err());
+        match skip::wine("the refusal of other machines' addresses") {
+            Err(reason) => skip::part("an address", reason),
+            Ok(()) => {
+                let elsewhere = "192.0.2.1:0".parse().unwrap();
+                assert!(member_socket(elsewhere, &interface, 1).is_err());
+            }
+        }
     }
 }

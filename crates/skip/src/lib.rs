@@ -19,6 +19,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
+use std::sync::LazyLock;
 use std::thread;
 use std::time::Duration;
 
@@ -78,7 +79,7 @@ fn program() -> String {
 
 /// Whether this program can be found in the search path.
 ///
-/// The program is missing. The error names Debian's package with the program.
+/// # Errors
 /// The program is missing; the package that has it on Debian is named.
 pub fn program_there(program: &str, package: &str) -> Result<(), String> {
     let there = std::env::var_os("PATH").is_some_and(|paths| {
@@ -122,6 +123,22 @@ pub fn ipv6() -> Result<(), String> {
 /// It does not come back.
 pub fn multicast() -> Result<(), String> {
     heard().map_err(|error| format!("no multicast on the loopback interface ({error})"))
+}
+
+/// Whether this is another system than Wine, which lacks something that Windows has.
+///
+/// # Errors
+/// This is Wine. The error says what it `lacks`.
+pub fn wine(lacks: impl Display) -> Result<(), String> {
+    static IS_WINE: LazyLock<bool> = LazyLock::new(|| {
+        let windows = std::env::var_os("SystemRoot").filter(|_| cfg!(windows));
+        let library = windows.map(|folder| Path::new(&folder).join("system32/ntdll.dll"));
+        let library = library.and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
+        // Wine exports this function; to call it would take unsafe code.
+        let name = b"\0wine_get_version\0";
+        library.windows(name.len()).any(|bytes| bytes == name)
+    });
+    if *IS_WINE { Err(format!("Wine lacks {lacks}")) } else { Ok(()) }
 }
 
 fn heard() -> std::io::Result<()> {

@@ -49,6 +49,7 @@ mod reconnect;
 mod restart;
 mod router;
 mod sessions;
+mod systems;
 mod times;
 
 pub(crate) use claim::{Bar, Claim, Measure, Measured, show};
@@ -65,7 +66,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     ALL.iter()
 }
 
-fn topics() -> [Vec<Claim>; 42] {
+fn topics() -> [Vec<Claim>; 43] {
     [
         aggregation::claims(),
         arm::claims(),
@@ -109,6 +110,7 @@ fn topics() -> [Vec<Claim>; 42] {
         router::claims(),
         sessions::claims(),
         times::claims(),
+        systems::claims(),
     ]
 }
 

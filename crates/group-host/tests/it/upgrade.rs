@@ -479,6 +479,10 @@ fn members_stores_open_and_ask_for_a_join() {
 
 #[test]
 fn a_damaged_store_is_an_error_and_no_panic() {
+    // The database panics on some damage, and the panic is caught.
+    if let Err(reason) = skip::wine("panics that are caught in less than seconds") {
+        return skip::test(reason);
+    }
     let directory = Directory::with("listener-21b0b5d", "member.redb");
     let whole = bytes("listener-21b0b5d");
     let path = directory.0.join("member.redb");

@@ -115,10 +115,11 @@ pub(crate) fn unshared(
     ))
 }
 
-/// Logs once that this system has no calls for batches of datagrams, which costs processor time.
+/// Logs once that this system forbids the calls for batches of datagrams, which costs processor time.
+/// Windows never has these calls.
 fn log_batches(has_batches: bool) {
     static ONCE: std::sync::Once = std::sync::Once::new();
-    if !has_batches {
+    if !has_batches && !cfg!(windows) {
         ONCE.call_once(|| {
             tracing::info!(
                 "this system receives and sends datagrams one at a time, which is slower"

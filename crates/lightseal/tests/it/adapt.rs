@@ -98,6 +98,9 @@ fn each_end_keeps_to_its_family_for_what_it_receives() {
 
 #[test]
 fn the_status_tells_schemes_losses_goodput_and_bits() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let dir = TempDir::new();
     let stats = dir.path("client.json");
     let more = ["--aggregate", "r2d2:200", "--deliver", "progressive:64", "--status", "250ms"];

@@ -55,6 +55,9 @@ fn without_loss_every_message_arrives() {
 
 #[test]
 fn it_can_be_stopped_early_and_says_what_it_knows() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let mut demo = Running::start_quietly(&["demo", "--plain"]);
     demo.wait_for("one tag each");
     demo.signal("INT");

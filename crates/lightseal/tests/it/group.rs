@@ -133,6 +133,9 @@ pub(crate) fn all_answer(application: &UdpSocket, member: &str, expected: &[&str
 
 #[test]
 fn a_group_lives_from_its_making_to_its_restoration() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     if let Err(reason) = skip::multicast() {
         return skip::test(reason);
     }
@@ -239,6 +242,9 @@ fn a_group_lives_from_its_making_to_its_restoration() {
 /// A backup from before a device's first join does not know the key that the device has got since.
 #[test]
 fn a_device_comes_back_by_its_token_after_an_old_backup_is_restored() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     if let Err(reason) = skip::multicast() {
         return skip::test(reason);
     }
@@ -432,6 +438,9 @@ fn a_request_that_is_sent_once_after_all_crashed_is_answered_by_all() {
 
 #[test]
 fn mistakes_of_an_administrator_end_with_one_line() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let site = Site::new();
     let state = site.path("controller");
     let fail = |words: &[&str], expected: &[&str]| {

@@ -345,6 +345,9 @@ const SWITCH: [&str; 5] = ["--tun", "group0", "--as", "sender", "--keep-tun"];
 
 #[test]
 fn a_sender_speaks_to_one_member_through_the_interface() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     alone(|| {
         let pairwise = ["--responses", "pairwise"];
         let (site, [_controller, _lamp, switch], _service, application) =
@@ -384,6 +387,9 @@ fn without_keys_of_two_members_alone_who_sends_to_one_is_told() {
 
 #[test]
 fn applications_behind_an_interface_go_on_when_their_member_is_killed_and_started_again() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     alone(|| {
         let pairwise = ["--responses", "pairwise"];
         let (site, [_controller, lamp, switch], _service, application) =

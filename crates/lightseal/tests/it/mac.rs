@@ -101,7 +101,9 @@ fn the_second_implementations_vectors() {
             _ => continue,
         };
         let (s, t) = (group["counterBits"].to_string(), group["tagSize"].to_string());
-        for test in group["tests"].as_array().unwrap() {
+        // Wine takes a second to start a program.
+        let step = if cfg!(windows) { 10 } else { 1 };
+        for test in group["tests"].as_array().unwrap().iter().step_by(step) {
             let text = |name: &str| test[name].as_str().unwrap();
             let (key, expected) = (text("key"), text("tag"));
             let keys = key_file(&dir, "keys", key.split_at(key.len() / 2).into());
@@ -272,8 +274,11 @@ fn bad_keys_and_lengths_are_named() {
     fails(&["mac", "verify", "--key-file", &keys, &file], &["--tag"]);
     fails(&["mac", "tag", "--key-file", &keys, &missing], &["missing"]);
     let folder = dir.path("");
-    fails(&["mac", "tag", "--key-file", &keys, &folder], &["directory"]);
+    fails(&["mac", "tag", "--key-file", &keys, &folder], &[NO_FILE]);
 }
+
+/// What is said of a directory in place of a file.
+const NO_FILE: &str = if cfg!(windows) { "(os error 5)" } else { "directory" };
 
 #[cfg(unix)]
 #[test]

@@ -22,6 +22,9 @@ fn echoes(application: &UdpSocket, proxy: &str, message: &[u8]) {
 
 #[test]
 fn many_flows_each_with_its_own_association() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     for tags in ["off", "agg:8", "r2d2:100", "sliding:100", "agg:8+check"] {
         let dir = TempDir::new();
         let keys = dir.file("keys.psk", &format!("# test\nsensor:{KEY}\n"));
@@ -89,6 +92,9 @@ fn a_wrong_key_and_an_unknown_identity_end_the_client_with_one_line() {
 
 #[test]
 fn oversize_datagrams_are_refused_loudly_and_the_flow_goes_on() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let stats = dir.path("client.json");
@@ -110,6 +116,9 @@ fn oversize_datagrams_are_refused_loudly_and_the_flow_goes_on() {
 
 #[test]
 fn keys_are_read_again_without_a_restart_and_revoked_ones_lose_their_flows() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("old:{KEY}\n"));
     let (mut server, address) = start("server", &echo().to_string(), &keys, &[]);
@@ -134,6 +143,9 @@ fn keys_are_read_again_without_a_restart_and_revoked_ones_lose_their_flows() {
 
 #[test]
 fn idle_flows_end_and_keepalives_are_answered() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let stats = dir.path("server.json");
@@ -180,6 +192,9 @@ fn a_server_that_comes_back_is_found_again() {
 /// An application sends twice a second. Its server is killed, and another one starts soon.
 #[test]
 fn a_server_that_is_killed_is_named_once_and_so_is_its_return() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let stats = dir.path("client.json");
@@ -256,6 +271,9 @@ fn more_flows_than_allowed_are_refused() {
 /// The server sees from how many ports the flows come.
 #[test]
 fn flows_share_a_socket_unless_each_is_to_have_its_own() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     const FLOWS: usize = 12;
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
@@ -294,6 +312,9 @@ fn flows_share_a_socket_unless_each_is_to_have_its_own() {
 
 #[test]
 fn the_ports_of_a_host_share_a_flow_if_that_is_asked_for() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let path = dir.path("server.json");
@@ -349,7 +370,7 @@ fn a_whole_proxy_from_a_configuration_file() {
         "lightseal.toml",
         &format!(
             "[proxy.client]\nlisten = \"127.0.0.1:0\"\nconnect = \"{address}\"\n\
-             psk-file = \"{keys}\"\naggregate = [\"agg:8\"]\nno-check = true\n"
+             psk-file = '{keys}'\naggregate = [\"agg:8\"]\nno-check = true\n"
         ),
     );
     let mut client = Running::start(&["proxy", "client", "-v", "--config", &file]);
@@ -397,6 +418,9 @@ fn numbered(socket: &UdpSocket, proxy: &str, count: u32, pause: Duration) -> BTr
 
 #[test]
 fn through_a_bad_network_what_arrives_is_right_and_arrives_once() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     for tags in ["off", "agg:4", "r2d2:200"] {
         let dir = TempDir::new();
         let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
@@ -427,6 +451,9 @@ fn through_a_bad_network_what_arrives_is_right_and_arrives_once() {
 
 #[test]
 fn a_nat_that_changes_ports_costs_a_flow_nothing_but_what_was_on_its_way() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     for version in ["1.2", "1.3"] {
         let dir = TempDir::new();
         let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
@@ -472,6 +499,9 @@ fn without_connection_ids_it_costs_a_flow_some_keepalives() {
 
 #[test]
 fn a_thousand_flows_share_the_server_s_socket() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     const FLOWS: u32 = 1000;
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
@@ -507,7 +537,7 @@ fn what_other_peers_speak_can_be_asked_for_and_is_all_that_is_spoken() {
     let (mut server, address) = start("server", &echo().to_string(), &keys, &more);
     let settings = format!(
         "[proxy.client]\nlisten = \"127.0.0.1:0\"\nconnect = \"{address}\"\n\
-         psk-file = \"{keys}\"\npsk-mode = \"psk_ke\"\nhandshake-timeout = \"9s\"\n\
+         psk-file = '{keys}'\npsk-mode = \"psk_ke\"\nhandshake-timeout = \"9s\"\n\
          cipher-suite = [\"TLS_AES_128_GCM_SHA256\", \"TLS_AES_128_CCM_8_SHA256\"]\n"
     );
     let file = dir.file("lightseal.toml", &settings);
@@ -571,6 +601,9 @@ fn the_key_log_comes_with_a_warning() {
 
 #[test]
 fn proxies_go_on_when_nobody_reads_what_they_say() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let service = echo().to_string();
@@ -586,6 +619,9 @@ fn proxies_go_on_when_nobody_reads_what_they_say() {
 
 #[test]
 fn the_numbers_of_two_proxies_add_up() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let paths = [dir.path("server.json"), dir.path("client.json")];

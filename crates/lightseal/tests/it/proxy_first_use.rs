@@ -38,6 +38,9 @@ fn statistics_now(proxy: &Running, path: &str) -> Value {
 /// the proxies.
 #[test]
 fn a_loop_is_noticed_named_once_and_opens_few_flows() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     for (host, relayed) in [("127.0.0.1", false), ("127.0.0.1", true), ("[::1]", false)] {
         let dir = TempDir::new();
         let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
@@ -87,6 +90,9 @@ fn a_loop_is_noticed_named_once_and_opens_few_flows() {
 /// One datagram opens few flows, whatever its content is.
 #[test]
 fn one_datagram_in_a_loop_opens_few_flows() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let stats = dir.path("client.json");
@@ -103,6 +109,9 @@ fn one_datagram_in_a_loop_opens_few_flows() {
 /// A second pair of proxies behind the first pair is no loop.
 #[test]
 fn a_chain_of_proxies_is_no_loop() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let stats = dir.path("client.json");
@@ -142,6 +151,9 @@ fn tags_that_only_one_end_would_share_are_said_without_being_asked() {
 
 #[test]
 fn messages_that_waited_too_long_for_the_server_are_dropped_and_counted() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let stats = dir.path("client.json");
@@ -170,6 +182,9 @@ fn messages_that_waited_too_long_for_the_server_are_dropped_and_counted() {
 
 #[test]
 fn a_quiet_proxy_ends_without_a_word() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let listen = format!("127.0.0.1:{}", own_port());
@@ -210,6 +225,9 @@ fn the_limit_is_said_at_the_start_and_holds_from_the_first_message_on() {
 /// Messages of the usual EDNS size for DNS, and of the length that the proxy reports as its limit.
 #[test]
 fn by_default_messages_are_as_long_as_the_path_takes() {
+    if let Err(reason) = program::signals() {
+        return skip::test(reason);
+    }
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let stats = dir.path("client.json");

@@ -3,7 +3,9 @@
 use crate::program::{
     KEY, Running, TempDir, application, echo, eventually, fails, lightseal, own_port, start,
 };
+use lightseal_owner_only::file;
 use std::net::UdpSocket;
+use std::path::Path;
 use std::time::Duration;
 
 /// Sends a message until its answer comes: what is on its way while a server is killed is lost.
@@ -46,10 +48,11 @@ fn a_server_that_is_killed_goes_on_with_its_associations_and_takes_no_copy_of_th
     let held = args(&state);
     fails(&held, &["another"]);
     server.kill();
-    std::fs::create_dir(&copy).unwrap();
-    for file in std::fs::read_dir(&state).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), format!("{copy}/{}", file.file_name().display())).unwrap();
+    file::private_directory(copy.as_ref()).unwrap();
+    for found in std::fs::read_dir(&state).unwrap() {
+        let found = found.unwrap();
+        let to = Path::new(&copy).join(found.file_name());
+        file::create(&to, &std::fs::read(found.path()).unwrap()).unwrap();
     }
     fails(&args(&copy), &["it was copied or restored", "--forget"]);
     // A key that others can read is none.

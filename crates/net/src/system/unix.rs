@@ -3,7 +3,7 @@
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_indextoname, if_nametoindex};
 use nix::sys::socket::SockaddrStorage;
-use socket2::Socket;
+use socket2::{InterfaceIndexOrAddress, Socket};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -45,6 +45,11 @@ fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
 /// arrives.
 pub(crate) const fn listening_address(group: SocketAddr) -> SocketAddr {
     group
+}
+
+/// The interface with this index and these addresses, as one joins IPv4 groups on it.
+pub(crate) const fn joined_interface(index: u32, _: &[IpAddr]) -> InterfaceIndexOrAddress {
+    InterfaceIndexOrAddress::Index(index)
 }
 
 /// Makes IPv4 multicast leave by the interface with this index and these addresses, whatever the routing table says.

@@ -1,14 +1,15 @@
 //! Windows.
 
 use if_addrs::get_if_addrs;
-use socket2::Socket;
+use socket2::{InterfaceIndexOrAddress, Socket};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The index of the interface with this name, which is the one that Windows shows to people.
 pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
-    let found = get_if_addrs()?.into_iter().find(|found| found.name == name);
-    found.and_then(|found| found.index).ok_or_else(|| io::ErrorKind::NotFound.into())
+    let mut all = get_if_addrs()?.into_iter().filter(|found| found.name == name);
+    // Wine gives the index with IPv4 addresses alone.
+    all.find_map(|found| found.index).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// The name of the interface with this index. It is the number itself if the interface has no address
@@ -42,9 +43,28 @@ pub(crate) const fn listening_address(group: SocketAddr) -> SocketAddr {
     SocketAddr::new(any, group.port())
 }
 
-/// Makes IPv4 multicast leave by the interface with this index and these addresses. Windows takes its number in place of an address.
-pub(crate) fn set_multicast_interface(socket: &Socket, index: u32, _: &[IpAddr]) -> io::Result<()> {
-    socket.set_multicast_if_v4(&Ipv4Addr::from_bits(index))
+/// An IPv4 address by which Windows knows the interface with this index and these addresses: its own, or
+/// else the number itself in the last bytes, which Wine does not take.
+fn ipv4_of_interface(index: u32, addresses: &[IpAddr]) -> Ipv4Addr {
+    let own = addresses.iter().find_map(|address| match address {
+        IpAddr::V4(v4) => Some(*v4),
+        IpAddr::V6(_) => None,
+    });
+    own.unwrap_or(Ipv4Addr::from_bits(index))
+}
+
+/// The interface with this index and these addresses, as one joins IPv4 groups on it.
+pub(crate) fn joined_interface(index: u32, addresses: &[IpAddr]) -> InterfaceIndexOrAddress {
+    InterfaceIndexOrAddress::Address(ipv4_of_interface(index, addresses))
+}
+
+/// Makes IPv4 multicast leave by the interface with this index and these addresses.
+pub(crate) fn set_multicast_interface(
+    socket: &Socket,
+    index: u32,
+    addresses: &[IpAddr],
+) -> io::Result<()> {
+    socket.set_multicast_if_v4(&ipv4_of_interface(index, addresses))
 }
 
 /// Runs `prepare`. What it changes of the socket is not undone here.

@@ -72,6 +72,12 @@ async fn a_batch_arrives_as_its_datagrams() {
 #[tokio::test]
 async fn what_waits_is_received_at_once_with_its_addresses() {
     for listen in ["127.0.0.1:0", "0.0.0.0:0"] {
+        if listen.starts_with('0')
+            && let Err(reason) = skip::wine("local addresses of datagrams")
+        {
+            skip::part(listen, reason);
+            continue;
+        }
         let socket = AddressedSocket::new(socket::bind(listen.parse().unwrap()).unwrap());
         let to = SocketAddr::from(([127, 0, 0, 1], socket.get_ref().local_addr().unwrap().port()));
         let (peer, address) = peer();

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Most messages on the way at a time, which all buffers hold.
 const WINDOW: usize = 32;
 /// How long an answer may take: an emulated handshake takes seconds.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// The key of both ends.
 pub(crate) const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 
@@ -126,7 +126,12 @@ fn message(number: u32) -> Vec<u8> {
 
 /// A service that answers each datagram with the same.
 pub(crate) fn echo() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    echo_at(([127, 0, 0, 1], 0).into())
+}
+
+/// A service at this address that answers each datagram with the same. Returns its address.
+pub(crate) fn echo_at(address: SocketAddr) -> SocketAddr {
+    let socket = UdpSocket::bind(address).unwrap();
     let address = socket.local_addr().unwrap();
     std::thread::spawn(move || {
         let mut buf = [0; 2048];

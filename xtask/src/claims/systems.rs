@@ -1,0 +1,73 @@
+//! Claims on other systems: what runs on Windows, in Wine.
+
+use super::prelude::*;
+use super::processors::{about_pairs, wrong_in_pairs};
+use crate::process::{capture, command};
+use crate::wine;
+
+/// Sessions of the demo with their numbers of messages delivered.
+const DELIVERED: &str = "  delivered";
+/// Their numbers of messages delivered as they were sent.
+const IDENTICAL: &str = "  byte for byte as sent";
+
+pub(super) fn claims() -> Vec<Claim> {
+    vec![
+        "Tests for Windows that fail in Wine, AWS-LC included. Bar: our own target"
+            .claim("wine-tests", Exactly(0.0), Seconds(900))
+            .by(tests),
+        "Sessions of the demo, of three, in whose column of the table all messages that were delivered \
+            in Wine are as they were sent. Bar: all"
+            .claim("wine-demo", Exactly(3.0), Seconds(30))
+            .by(demo),
+        about_pairs("Windows, in Wine,")
+            .claim("wine-proxies", Exactly(0.0), Seconds(150))
+            .by(wrong_in_pairs(wine::lightseal)),
+    ]
+}
+
+fn tests() -> Result<Measured, Failure> {
+    let outcome = wine::test(&[], false)?;
+    Ok(Measured { figure: outcome.failures()?, detail: outcome.text() })
+}
+
+fn demo() -> Result<Measured, Failure> {
+    let line = wine::lightseal()?;
+    let words: Vec<_> = line[1..].iter().map(String::as_str).chain(["demo", "--plain"]).collect();
+    // Its exit code must be 0.
+    let said = capture(command(&line[0], &words)).map_err(Failure::Failed)?;
+    let (table, figure) = judged(&said);
+    Ok(Measured { figure, detail: table })
+}
+
+/// The table at the end of what the demo prints, and in how many of its columns the messages delivered
+/// are many, and all as they were sent.
+fn judged(said: &str) -> (String, f64) {
+    let begin = said.rfind("messages of 10 bytes in").unwrap_or(said.len());
+    let begin = said[..begin].rfind('\n').map_or(0, |at| at + 1);
+    let table = said[begin..].trim_end().to_owned();
+    let row = |name: &str| {
+        let row = table.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        row.split_whitespace().filter_map(|n| n.parse::<u32>().ok()).collect::<Vec<_>>()
+    };
+    let (delivered, identical) = (row(DELIVERED), row(IDENTICAL));
+    let good = delivered.iter().zip(&identical).filter(|(all, same)| all == same && **all > 10_000);
+    let figure = good.count() as f64;
+    (table, figure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_with_other_messages_do_not_count() {
+        let said = "8 s  one tag each 7\n20000 messages of 10 bytes in 3.5 s\n\n\
+                    \x20                 one tag each   agg:8  agg:16\n\
+                    \x20 delivered                   19944  19552   19104\n\
+                    \x20 byte for byte as sent       19944  19551   19104\n";
+        let (table, figure) = judged(said);
+        assert_eq!(figure, 2.0);
+        assert!(table.starts_with("20000 messages"), "{table}");
+        assert_eq!(judged("nothing").1, 0.0);
+    }
+}
