@@ -64,9 +64,13 @@ impl Link {
         let mut buf = [0; FRAME_BYTES];
         let mut heard: Option<Instant> = None;
         socket.set_read_timeout(Some(quiet.clamp(PAUSE, Duration::from_millis(100))))?;
-        while heard.is_none_or(|heard| heard.elapsed() < quiet) {
-            let Ok((len, from)) = socket.recv_from(&mut buf) else { continue };
-            heard = Some(Instant::now());
+        loop {
+            let Ok((len, from)) = socket.recv_from(&mut buf) else {
+                if heard.is_some_and(|heard| heard.elapsed() >= quiet) {
+                    return Ok(self.counters);
+                }
+                continue;
+            };
             self.counters.frames += 1;
             for frame in self.attack(&buf[..len]) {
                 self.counters.altered += 1;
@@ -74,8 +78,8 @@ impl Link {
                 std::thread::sleep(PAUSE);
             }
             self.send(socket, from, &buf[..len]);
+            heard = Some(Instant::now());
         }
-        Ok(self.counters)
     }
 
     /// Sends a frame to all boards except the one that sent it. A board that has ended loses it.

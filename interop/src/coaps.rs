@@ -6,10 +6,10 @@
 
 use crate::coap::put_and_get_by;
 use crate::peers::wire::{self, Tap};
-use crate::peers::{IDENTITY, Version, server_address};
-use crate::process::{Daemon, lightseal};
+use crate::peers::{IDENTITY, Version};
+use crate::process::{Daemon, free_address, lightseal};
 use std::fmt;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
@@ -83,11 +83,11 @@ pub fn meet(client: Side, server: Side, folder: &Path) -> Result<Option<u16>, St
         daemon
     };
 
-    let plain = two_addresses();
+    let plain = free_address();
     let _daemons: [Option<Daemon>; 2];
     let dtls = if server == Side::Lightseal {
         let behind = coap_server(server, plain, plain);
-        let exit = two_addresses();
+        let exit = free_address();
         _daemons = [Some(behind), Some(proxy("server", exit, plain))];
         exit
     } else {
@@ -100,7 +100,7 @@ pub fn meet(client: Side, server: Side, folder: &Path) -> Result<Option<u16>, St
     let (entrance, _daemon) = match &tap {
         Some(tap) => (tap.address(), None),
         None => {
-            let entrance = two_addresses();
+            let entrance = free_address();
             (entrance, Some(proxy("client", entrance, dtls)))
         }
     };
@@ -140,16 +140,4 @@ fn coap_server(side: Side, at: SocketAddr, ready: SocketAddr) -> Daemon {
     let mut daemon = Daemon::start(&mut command).expect("libcoap3-bin is installed");
     daemon.listens_at(ready);
     daemon
-}
-
-/// An address whose port and the next one were both free a moment ago. libcoap's server uses the
-/// next port for DTLS.
-fn two_addresses() -> SocketAddr {
-    loop {
-        let address = server_address();
-        let next = SocketAddr::new(address.ip(), address.port() + 1);
-        if UdpSocket::bind(next).is_ok() {
-            return address;
-        }
-    }
 }

@@ -70,22 +70,26 @@ impl Drop for Daemon {
     }
 }
 
-/// An address on the loopback interface that was free a moment ago. No socket that asks for any
-/// port gets it, so it stays free even if the program that it is for is slow to start.
+/// An address on the loopback interface whose port and the next one were free a moment ago; servers of
+/// CoAP use the next one for DTLS. No socket that asks for any port gets them, and no other call of
+/// this process tries them, so they stay free even if the program that they are for is slow to start.
 ///
 /// # Panics
-/// No such port is free.
+/// No such ports are free.
 pub fn free_address() -> SocketAddr {
     /// The first port, below those that systems assign (RFC 6335, section 6; Linux from 32768 on).
     const FIRST: u16 = 16_384;
-    const PORTS: u16 = 16_000;
+    const PAIRS: u16 = 8_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Several test programs may run at once.
     let own = std::process::id() as u16;
-    let mut tried = (0..PORTS).map(|_| {
+    let mut tried = (0..PAIRS).map(|_| {
         let number = own.wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        SocketAddr::from((Ipv4Addr::LOCALHOST, FIRST + number % PORTS))
+        FIRST + 2 * (number % PAIRS)
     });
-    tried.find(|address| UdpSocket::bind(address).is_ok()).expect("a port is free")
+    let is_free = |port: u16| UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    let port = tried.find(|port| is_free(*port) && is_free(port + 1)).expect("a port is free");
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
 /// Whether a UDP socket is bound to this port.
@@ -133,11 +137,10 @@ pub fn lightseal() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::server_address;
 
     #[test]
     fn a_port_is_bound_while_a_socket_has_it() {
-        let at = server_address();
+        let at = free_address();
         assert!(!is_bound(at.port()));
         let socket = UdpSocket::bind(at).expect("it is free");
         assert!(is_bound(at.port()));

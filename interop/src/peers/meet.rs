@@ -1,9 +1,8 @@
 //! A meeting of two peers: a handshake, a payload to the server, and a payload back.
 
-use super::running::server_address;
 use super::wire::{self, Tap, WireObservations};
 use super::{Again, Cell, Credential, Files, Network, Peer, Program, RECONNECT, Role, Running};
-use crate::process::is_bound;
+use crate::process::{free_address, is_bound};
 use lightseal_net::relay::{Relay, RelaySettings};
 use lightseal_net::{Impairments, Probability, socket};
 use std::net::SocketAddr;
@@ -81,7 +80,7 @@ pub fn meet(
 ) -> Result<Meeting, Failure> {
     let early = |reason: String| Failure { reason, trace: String::new() };
     let patience = MeetingTimeouts::of(cell);
-    let at = server_address();
+    let at = free_address();
     let mut serving = Running::start(server.serve(at, cell, files))
         .map_err(|error| early(format!("the server does not start: {error}")))?;
     wait_for_server(&mut serving, at, patience.start).map_err(|reason| Failure {

@@ -26,7 +26,7 @@ pub use files::Files;
 pub use meet::{Failure, Meeting, MeetingTimeouts, meet};
 pub use page::page;
 pub use plan::cells;
-pub use running::{Running, server_address};
+pub use running::Running;
 
 use crate::foreign::Foreign;
 use std::net::SocketAddr;

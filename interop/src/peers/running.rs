@@ -2,9 +2,7 @@
 
 use super::{Again, Program};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -114,27 +112,4 @@ fn collect(mut from: impl Read + Send + 'static, into: &Arc<Mutex<Vec<u8>>>) -> 
             output.extend_from_slice(&buffer[..length.min(room)]);
         }
     })
-}
-
-/// A free address of the loopback interface for a server.
-///
-/// The port is below those that systems assign by themselves, so that no socket of another meeting
-/// takes it before the server does.
-///
-/// # Panics
-/// No port is free.
-pub fn server_address() -> SocketAddr {
-    const FIRST: u16 = 20_000;
-    const COUNT: u16 = 12_000;
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Several test programs may run at once.
-    let start = (std::process::id() % u32::from(COUNT)) as u16;
-    for _ in 0..COUNT {
-        let offset = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(start) % COUNT;
-        let address = SocketAddr::from(([127, 0, 0, 1], FIRST + offset));
-        if UdpSocket::bind(address).is_ok() {
-            return address;
-        }
-    }
-    panic!("no port is free");
 }
