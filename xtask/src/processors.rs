@@ -1,6 +1,6 @@
 //! `cargo xtask processors`: the tests of the engines on other processors, in emulators.
 //!
-//! A cross compiler's linker links them, and QEMU's emulation of programs runs them. Nothing of ours needs C.
+//! A cross compiler's linker links them, and QEMU's emulation of programs runs them. The tests need no C.
 
 use crate::Failure;
 use crate::cross::{Machine, Outcome};

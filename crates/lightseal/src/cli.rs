@@ -83,6 +83,8 @@ pub(crate) enum Command {
 fn left_out() -> String {
     let commands = [
         ("proxy", cfg!(feature = "proxy")),
+        ("proxy server --state", cfg!(feature = "state")),
+        ("proxy server --store", cfg!(feature = "fleet")),
         ("s_client and s_server", cfg!(feature = "diagnose")),
         ("impair", cfg!(feature = "impair")),
         ("demo", cfg!(feature = "demo")),

@@ -8,7 +8,7 @@
 //!   created; on Windows a named pipe.
 //!
 //! This crate does not depend on what is in a file, or what is sent over a
-//! socket. Its only unsafe code asks Windows for access lists (`kernel`).
+//! socket. Its only unsafe code has Windows make files and tell who may use them (`kernel`).
 
 #![deny(unsafe_code)]
 

@@ -136,7 +136,10 @@ mod windows {
     /// Why a file of secrets is refused; `None` if it is not.
     pub(crate) fn exposure(path: &Path, _: &Metadata) -> Option<String> {
         let shown = path.display();
-        let cure = format!("icacls \"{shown}\" /inheritance:r /grant:r \"%USERNAME%:F\"");
+        let cure = format!(
+            "icacls \"{shown}\" /reset, then icacls \"{shown}\" /inheritance:r /grant:r YOU:F, where YOU \
+             is what whoami prints"
+        );
         match check(path, Forbidden::Access) {
             Ok(Ok(())) => None,
             Ok(Err(fault @ Fault::Open(_))) => Some(format!("{fault}: {cure}")),

@@ -1,12 +1,12 @@
-//! Claims on the lab's results on other processors and systems, which are emulated: they have the same
-//! bytes there as on this machine.
+//! Claims on the lab's results on other processors, which are emulated: they have the same bytes there as
+//! on this machine.
 
 use super::lab::{contents, directory};
 use super::prelude::*;
 use crate::process::{command, run_silently};
 use crate::processors;
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn claims() -> Vec<Claim> {
     let emulated = |target: &'static str| {
@@ -38,10 +38,9 @@ fn claim(
     .by(move || {
         let own = vec![LAB.built()?.to_string_lossy().into_owned()];
         let [ours, theirs] = [written("own", &own)?, written(target, &program()?)?];
-        let names: Vec<&String> = ours.keys().chain(theirs.keys()).collect();
-        let different = |name: &&&String| ours.get(**name) != theirs.get(**name);
-        let mut different: Vec<&str> = names.iter().filter(different).map(|name| &***name).collect();
-        different.dedup();
+        let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+        let different = |name: &&String| ours.get(*name) != theirs.get(*name);
+        let different: Vec<&String> = names.into_iter().filter(different).collect();
         let detail = format!(
             "{} files, SHA-256 of all {} here and {} there; different: {different:?}\n",
             ours.len(),

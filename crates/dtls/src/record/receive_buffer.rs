@@ -533,6 +533,40 @@ mod tests {
         assert_eq!(held.bytes(), 0);
     }
 
+    /// Against a queue: whatever is taken or dropped, the order stays.
+    #[test]
+    fn payloads_are_taken_in_their_order() {
+        let mut rng = lightseal_core::Random::insecure(1);
+        let (mut held, mut expected) = (ReceiveBuffer::new(100_000), VecDeque::new());
+        for number in 0..10_000_u32 {
+            match rng.below(5) {
+                0 | 1 => {
+                    let slot = held.hold(&number.to_be_bytes()).unwrap();
+                    held.deliver(slot);
+                    expected.push_back(number);
+                }
+                2 => assert_eq!(held.drop_ready(true), expected.pop_back().is_some()),
+                3 => assert_eq!(held.drop_ready(false), expected.pop_front().is_some()),
+                _ => {
+                    let taken = match rng.below(2) {
+                        0 => held.next_data(),
+                        _ => match held.next_ready() {
+                            Some(Received::Data(slot)) => Some(slot),
+                            other => {
+                                assert_eq!(other, None);
+                                None
+                            }
+                        },
+                    };
+                    let payload = taken.map(|slot| held.payload(slot).to_vec());
+                    assert_eq!(payload, expected.pop_front().map(|n| n.to_be_bytes().to_vec()));
+                    taken.into_iter().for_each(|slot| held.release(slot));
+                }
+            }
+            assert_eq!(held.ready_len(), expected.len());
+        }
+    }
+
     #[test]
     fn early_payloads_are_resolved_once() {
         let mut held = ReceiveBuffer::new(10_000);

@@ -85,14 +85,18 @@ mod tests {
         let mut rng = Random::insecure(1);
         let (mut slots, mut taken) = (Slots::new(), BTreeSet::new());
         for most in [1, 3, 64, 65, 200] {
-            for _ in 0..2000 {
-                if taken.len() < most && rng.below(2) == 0 {
+            for _ in 0..20 {
+                while taken.len() < most {
                     assert!(taken.insert(slots.take().unwrap()));
-                } else if let Some(slot) = taken.pop_first() {
+                }
+                for _ in 0..rng.below(most as u64 + 1) {
+                    let at = rng.below(taken.len() as u64) as usize;
+                    let slot = *taken.iter().nth(at).unwrap();
+                    taken.remove(&slot);
                     slots.free(slot);
                 }
             }
-            assert!(slots.buffers.len() <= most, "{} slots for {most}", slots.buffers.len());
+            assert_eq!(slots.buffers.len(), most);
         }
     }
 

@@ -106,8 +106,8 @@ pub fn try_connect(path: &Path) -> io::Result<()> {
     stream.map(drop).map_err(refused)
 }
 
-/// Checks who listens at the other end of a connection. Here the random name of the pipe says so, which
-/// this user, administrators and the system alone can read.
+/// Checks who listens at the other end of a connection. Here nothing is checked: the name of the pipe is
+/// random and new with each listener, but whoever saw it can listen there after a listener was killed.
 ///
 /// # Errors
 /// It never fails.

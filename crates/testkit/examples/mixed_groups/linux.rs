@@ -47,8 +47,8 @@ const CONTROLLER: &str = "fd00::1";
 const LAMP: &str = "fd00::b";
 const SWITCH: &str = "fd00::c";
 
-/// A row for each kind of group. Epochs are those more or fewer than controllers that started: one more
-/// begins when a member has lost its state.
+/// A row for each kind of group. `epochs` is the difference between the epochs that began and the
+/// controllers that started: one more begins when a member has lost its state.
 fn rows(own: &[String], other: &[String], messages: u32) -> Vec<Value> {
     let row = |(name, more): (&str, &[&str])| match Site::new(more).measure([own, other], messages)
     {
