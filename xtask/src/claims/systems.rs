@@ -17,7 +17,7 @@ pub(super) fn claims() -> Vec<Claim> {
             .by(tests),
         "Sessions of the demo, of three, in whose column of the table all messages that were delivered \
             in Wine are as they were sent. Bar: all"
-            .claim("wine-demo", Exactly(3.0), Seconds(30))
+            .claim("wine-demo", Exactly(3.0), Seconds(60))
             .by(demo),
         about_pairs("Windows, in Wine,")
             .claim("wine-proxies", Exactly(0.0), Seconds(150))
