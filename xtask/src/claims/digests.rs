@@ -5,6 +5,7 @@ use super::lab::{contents, directory};
 use super::prelude::*;
 use crate::process::{command, run_silently};
 use crate::processors;
+use crate::wine;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +17,7 @@ pub(super) fn claims() -> Vec<Claim> {
     vec![
         emulated("s390x-unknown-linux-gnu"),
         emulated("aarch64-unknown-linux-gnu"),
+        claim("windows", "x86_64-pc-windows-gnu", wine::lab),
         "Merged files of the lab with other bytes than the whole sweep: half of the work was done on \
             s390x, a big-endian processor that is emulated, the other half on this one, and each merges \
             both. Points are shared, or the runs of each. Bar: our own target"
@@ -30,9 +32,9 @@ fn claim(
     program: impl Fn() -> Result<Vec<String>, Failure> + Send + Sync + 'static,
 ) -> Claim {
     format!(
-        "Files of the lab with other bytes on {target}, emulated, than on this machine: a sweep, runs \
-         with their captures, and figures of the four papers whose figures the lab makes. Bar: our own \
-         target"
+        "Files of the lab with other bytes on {target}, in an emulator or Wine, than on this machine: a \
+         sweep, runs with their captures, and figures of the four papers whose figures the lab makes. \
+         Bar: our own target"
     )
     .claim(format!("digest-{short}"), Exactly(0.0), Seconds(240))
     .by(move || {

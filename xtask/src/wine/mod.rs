@@ -73,8 +73,21 @@ pub(crate) fn test(packages: &[String], shows: bool) -> Result<Outcome, Failure>
 /// # Errors
 /// If there is no Wine or no MinGW here, or cargo fails.
 pub(crate) fn lightseal() -> Result<Vec<String>, Failure> {
+    built(&["--package", "lightseal"], "lightseal.exe")
+}
+
+/// Builds the laboratory's program, with optimisation. Returns the words that run it.
+///
+/// # Errors
+/// As for [`lightseal`].
+pub(crate) fn lab() -> Result<Vec<String>, Failure> {
+    let words = ["--package", "lightseal-lab", "--bin", "lightseal-lab", "--profile", "test"];
+    built(&[&words[..], &["--no-default-features"]].concat(), "lightseal-lab.exe")
+}
+
+fn built(words: &[&str], program: &str) -> Result<Vec<String>, Failure> {
     let machine = machine()?;
-    let line = machine.built(&["--package", "lightseal"], "lightseal.exe")?;
+    let line = machine.built(words, program)?;
     let set = |(name, value): &(&str, OsString)| format!("{name}={}", value.to_string_lossy());
     let environment = machine.environment.iter().map(set);
     Ok(std::iter::once("env".into()).chain(environment).chain(line).collect())
