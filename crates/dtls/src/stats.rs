@@ -1,5 +1,8 @@
 //! Counters of one association, by which dropped records can be diagnosed.
 
+#[cfg(feature = "statistics")]
+mod sparse;
+
 use core::ops::AddAssign;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};
@@ -232,13 +235,10 @@ impl Counters {
 
 /// How a counter is used.
 #[cfg(feature = "statistics")]
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Use {
     /// By most datagrams.
     Often,
     /// By few associations or datagrams.
     Seldom,
 }
-
-#[cfg(feature = "statistics")]
-mod sparse;

@@ -192,31 +192,22 @@ pub fn new_private_directory(directory: &Path) -> io::Result<()> {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use crate::test_directory::Dir;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    struct Dir(PathBuf);
-
-    impl Dir {
-        fn new(name: &str) -> Self {
-            let name = format!("lightseal-owner-only-{name}-{}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            std::fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-
-        fn names(&self) -> Vec<String> {
-            let entries = std::fs::read_dir(&self.0).unwrap();
-            let mut names: Vec<_> =
-                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-            names.sort();
-            names
-        }
+    /// A directory that is there.
+    fn made(name: &str) -> Dir {
+        let dir = Dir::new(name);
+        std::fs::create_dir_all(&dir.0).unwrap();
+        dir
     }
 
-    impl Drop for Dir {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
+    fn names(dir: &Dir) -> Vec<String> {
+        let entries = std::fs::read_dir(&dir.0).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
     }
 
     fn mode(path: &Path) -> u32 {
@@ -225,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_file_is_replaced_whole_and_nothing_is_left_beside_it() {
-        let dir = Dir::new("replace");
+        let dir = made("replace");
         let path = dir.0.join("a");
         replace(&path, 0o600, b"one", |_| Ok(())).unwrap();
         replace(&path, 0o600, b"two", |_| Ok(())).unwrap();
@@ -233,14 +224,14 @@ mod tests {
         let refused = replace(&path, 0o600, b"three", |_| Err(io::ErrorKind::Other.into()));
         assert!(refused.is_err() && std::fs::read(&path).unwrap() == b"two");
         try_replace(&path).unwrap();
-        assert_eq!(dir.names(), ["a"]);
+        assert_eq!(names(&dir), ["a"]);
         assert!(try_replace(&dir.0).is_err());
         assert!(try_replace(&dir.0.join("no/such/a")).is_err());
     }
 
     #[test]
     fn symbolic_links_lead_nowhere() {
-        let dir = Dir::new("links");
+        let dir = made("links");
         let (victim, path) = (dir.0.join("victim"), dir.0.join("a"));
         std::fs::write(&victim, "kept").unwrap();
         // An attacker prepared a link under the name that temporary files once had.
@@ -257,7 +248,7 @@ mod tests {
 
     #[test]
     fn secrets_are_their_owners() {
-        let dir = Dir::new("secrets");
+        let dir = made("secrets");
         let path = dir.0.join("key");
         create(&path, b"secret").unwrap();
         assert_eq!(mode(&path), 0o600);
@@ -271,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_file_of_the_same_length_and_time_is_another_version() {
-        let dir = Dir::new("version");
+        let dir = made("version");
         let (path, other) = (dir.0.join("a"), dir.0.join("b"));
         std::fs::write(&path, "one").unwrap();
         let before = path.metadata().unwrap();
@@ -300,28 +291,18 @@ mod tests {
 #[cfg(all(test, windows))]
 mod tests {
     use super::*;
+    use crate::test_directory::Dir;
 
-    /// A directory of this user alone.
-    struct Dir(PathBuf);
-
-    impl Dir {
-        fn new(name: &str) -> Self {
-            let name = format!("lightseal-owner-only-{name}-{}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            private_directory(&path.join("deep/deeper")).unwrap();
-            Self(path)
-        }
-    }
-
-    impl Drop for Dir {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
+    /// A directory of this user alone, and others in it.
+    fn made(name: &str) -> Dir {
+        let dir = Dir::new(name);
+        private_directory(&dir.0.join("deep/deeper")).unwrap();
+        dir
     }
 
     #[test]
     fn secrets_are_their_owners() {
-        let dir = Dir::new("secrets");
+        let dir = made("secrets");
         let path = dir.0.join("key");
         create(&path, b"secret").unwrap();
         assert_eq!(refuse_exposed(&path, &path.metadata().unwrap()), Ok(()));
@@ -347,7 +328,7 @@ mod tests {
 
     #[test]
     fn directories_are_their_owners_and_are_made_once() {
-        let dir = Dir::new("directories");
+        let dir = made("directories");
         let check = |path: &Path| system::check(path, crate::access_list::Forbidden::Change);
         assert_eq!(check(&dir.0.join("deep/deeper")).unwrap(), Ok(()));
         let new = dir.0.join("new");
@@ -359,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_file_that_takes_the_place_of_another_has_another_identity() {
-        let dir = Dir::new("identity");
+        let dir = made("identity");
         let (path, copy) = (dir.0.join("a"), dir.0.join("b"));
         let file = replace(&path, 0o600, b"one", |_| Ok(())).unwrap();
         let first = identity(&file).unwrap().1;

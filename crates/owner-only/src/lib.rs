@@ -23,3 +23,5 @@ mod kernel;
 #[cfg(any(unix, windows))]
 pub mod socket;
 mod system;
+#[cfg(test)]
+mod test_directory;

@@ -478,7 +478,7 @@ impl ClientProxy {
                 true => Err(SendError::TooLong),
                 false => connection.send(now, payload, datagram),
             };
-            host.sent(now, (handle, &connection), port, sent.is_ok());
+            host.sent(now, (handle, &connection), port, sent.as_ref().ok());
             sent.map_err(|error| (error, connection.max_payload().min(self.longest)))
         });
         self.totals().count_outward(payload, sent)

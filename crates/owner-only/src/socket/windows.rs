@@ -146,29 +146,13 @@ fn refused(error: io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
+    use crate::test_directory::Dir;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    struct Dir(PathBuf);
-
-    impl Dir {
-        fn new(name: &str) -> Self {
-            let name = format!("lightseal-owner-pipe-{name}-{}", std::process::id());
-            let dir = std::env::temp_dir().join(name);
-            prepare_directory(&dir).unwrap();
-            Self(dir)
-        }
-    }
-
-    impl Drop for Dir {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
 
     #[tokio::test]
     async fn one_connects_by_the_path_while_somebody_listens() {
         let dir = Dir::new("connects");
+        prepare_directory(&dir.0).unwrap();
         let path = dir.0.join("s");
         assert_eq!(connect(&path).await.unwrap_err().kind(), io::ErrorKind::NotFound);
         let listener = listen(&path).unwrap();
@@ -185,6 +169,7 @@ mod tests {
     #[test]
     fn other_files_are_no_sockets() {
         let dir = Dir::new("others");
+        prepare_directory(&dir.0).unwrap();
         let long = format!("{PREFIX}{}", "0".repeat(33));
         for content in ["", "precious", r"\\server\pipe\lightseal-00", &long] {
             let path = dir.0.join("file");

@@ -25,6 +25,8 @@ pub(in crate::proxy) struct FlowHost {
     pub(super) hops: Option<u32>,
     /// Whether this flow is to replace another one.
     pub(super) succeeds: bool,
+    /// Whether messages may have waited since drops were last counted: no others are dropped.
+    pub(super) waits: bool,
     /// How many messages dropped for waiting too long have been logged so far.
     stale: u64,
     /// How many messages dropped as too long for the path have been logged so far.
@@ -62,6 +64,7 @@ impl FlowHost {
             tries: 0,
             hops: None,
             succeeds: false,
+            waits: false,
             stale: 0,
             too_long: 0,
             active_at: now,

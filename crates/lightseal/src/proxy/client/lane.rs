@@ -17,7 +17,7 @@ use lightseal_core::{AddressPair, Instant};
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::{
     CloseReason, Connection, ConnectionMut, ConnectionRef, Endpoint, EndpointEvent, Event, Fault,
-    Handle, Limit, Resolution,
+    Handle, Limit, Resolution, Sent,
 };
 use lightseal_net::address::Named;
 use lightseal_net::socket::AddressedSocket;
@@ -226,20 +226,23 @@ impl LaneHost {
         self.handshakes
     }
 
-    /// Notes that a flow was to send a message that came from this port, and whether it was taken.
+    /// Notes that a flow was to send a message that came from this port, and what became of it; `None`
+    /// if it was not taken.
     pub(super) fn sent(
         &mut self,
         now: Instant,
         (handle, by): (Handle, &Connection),
         port: u16,
-        taken: bool,
+        taken: Option<&Sent>,
     ) {
         let Some(flow) = self.flows.get_mut(&handle) else { return };
         flow.port = port;
-        flow.count_drops(by, self.server, &self.shared.totals);
-        if !taken {
-            return;
+        if flow.waits {
+            flow.count_drops(by, self.server, &self.shared.totals);
+            flow.waits = by.buffered_bytes() > 0;
         }
+        let Some(taken) = taken else { return };
+        flow.waits |= *taken == Sent::Queued;
         (flow.active_at, flow.sent_at) = (now, now);
     }
 
