@@ -83,8 +83,9 @@ pub(crate) enum Command {
 fn left_out() -> String {
     let commands = [
         ("proxy", cfg!(feature = "proxy")),
-        ("proxy server --state", cfg!(feature = "state")),
-        ("proxy server --store", cfg!(feature = "fleet")),
+        // Without the proxy it goes without saying.
+        ("proxy server --state", cfg!(any(feature = "state", not(feature = "proxy")))),
+        ("proxy server --store", cfg!(any(feature = "fleet", not(feature = "proxy")))),
         ("s_client and s_server", cfg!(feature = "diagnose")),
         ("impair", cfg!(feature = "impair")),
         ("demo", cfg!(feature = "demo")),
