@@ -4,6 +4,7 @@
 use exchange::group::{GroupMember, GroupOptions, PORT};
 use exchange::{Exchange, Lossy, Options, Request};
 use lightseal_core::{AddressPair, Engine, Instant, Output};
+use lightseal_group::policy::Responses;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -21,13 +22,16 @@ struct Link {
 impl Link {
     fn new(words: &str, loss: u32) -> Self {
         let (mut options, mut group) = (Options::default(), GroupOptions::default());
-        for word in words.split_whitespace() {
+        // Members of both kinds in turn.
+        let is_mixed = words.contains("mixed");
+        for word in words.split_whitespace().filter(|word| *word != "mixed") {
             let (name, value) = word.split_once('=').unwrap();
             let is_known = options.set(name, value).unwrap() || group.set(name, value).unwrap();
             assert!(is_known, "{word}");
         }
         let member = |number: u8| {
-            let group = GroupOptions { member: number, ..group.clone() };
+            let heap = if is_mixed { number % 2 == 1 } else { group.heap };
+            let group = GroupOptions { member: number, heap, ..group.clone() };
             let options = Options { seed: u64::from(number) + 1, ..options.clone() };
             let member = GroupMember::new(&options, &group, Instant::ZERO).unwrap();
             Lossy::new(member, loss, u64::from(number) + 100)
@@ -85,9 +89,12 @@ fn succeeds(words: &str, loss: u32) -> Vec<Lossy<GroupMember>> {
     link.members
 }
 
-const GROUPS: [&str; 5] = [
+const GROUPS: [&str; 8] = [
     "profile=axiom-1.2",
     "profile=compact",
+    "profile=axiom-1.2 heap=false",
+    "profile=compact heap=false",
+    "profile=compact mixed",
     "profile=compact responses=pairwise",
     "profile=compact authenticity=source",
     "profile=compact authenticity=source responses=pairwise",
@@ -134,6 +141,9 @@ fn loss_and_new_keys_change_nothing_but_the_number() {
 
 #[test]
 fn impossible_groups_are_refused() {
+    let pairwise =
+        GroupOptions { heap: false, responses: Responses::Pairwise, ..GroupOptions::default() };
+    assert!(GroupMember::new(&Options::default(), &pairwise, Instant::ZERO).is_none());
     for (members, senders, member) in [(65, 1, 0), (2, 0, 0), (2, 3, 0), (2, 1, 2)] {
         let group = GroupOptions { members, senders, member, ..GroupOptions::default() };
         assert!(GroupMember::new(&Options::default(), &group, Instant::ZERO).is_none());

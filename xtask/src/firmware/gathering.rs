@@ -14,6 +14,28 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// before.
 const QUIET_LINK: u32 = 3000;
 
+/// Where the members of a group keep what they know of each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// On the heap.
+    Heap,
+    /// In the member itself, whose memory has a fixed size.
+    Fixed,
+    /// On the heap at members of odd numbers, and else in the member itself.
+    Mixed,
+}
+
+impl Memory {
+    /// Whether a member uses the heap.
+    const fn is_heap(self, member: u8) -> bool {
+        match self {
+            Self::Heap => true,
+            Self::Fixed => false,
+            Self::Mixed => member % 2 == 1,
+        }
+    }
+}
+
 /// The boards of a group.
 #[derive(Clone, Debug)]
 pub(super) struct Gathering {
@@ -23,6 +45,7 @@ pub(super) struct Gathering {
     words: Vec<String>,
     /// How many of 1000 datagrams each member loses, in each direction.
     loss: u32,
+    memory: Memory,
     /// Datagrams that an attacker on the link sends ahead of each genuine one.
     copies: u32,
 }
@@ -40,12 +63,17 @@ impl Gathering {
         let group = format!("profile={profile} members={members} senders={senders}");
         let words = group.split_whitespace().chain(words.split_whitespace());
         let words = words.map(str::to_owned).collect();
-        Self { name, members, senders, words, loss: 0, copies: 0 }
+        Self { name, members, senders, words, loss: 0, memory: Memory::Heap, copies: 0 }
     }
 
     /// With loss at each member.
     pub(super) fn with_loss(self, permille: u32) -> Self {
         Self { loss: permille, ..self }
+    }
+
+    /// With members of this kind.
+    pub(super) fn with_memory(self, memory: Memory) -> Self {
+        Self { memory, ..self }
     }
 
     /// With an attacker on the link.
@@ -79,8 +107,9 @@ impl Gathering {
                  udp=127.0.0.1:{hub},localaddr=127.0.0.1:{own}"
             );
             let own = [format!("member={member}"), format!("seed={}", u32::from(member) + 10)];
-            let loss = [format!("loss={}", self.loss)];
-            let words = [&self.words[..], &own, &loss].concat();
+            let heap = self.memory.is_heap(member);
+            let further = [format!("loss={}", self.loss), format!("heap={heap}")];
+            let words = [&self.words[..], &own, &further].concat();
             boards.push(board(images, "group-member", &network, &words));
         }
         Ok((link, boards))

@@ -14,7 +14,7 @@ mod programs;
 
 use crate::Failure;
 use crate::toolchain::Toolchain;
-use gathering::Gathering;
+use gathering::{Gathering, Memory};
 use images::Images;
 use meeting::{Ends, Meeting};
 use serde_json::{Value, json};
@@ -173,6 +173,17 @@ fn gatherings() -> Vec<Gathering> {
             group((4, 1), ", new keys, 10 % loss", "rekey=50").with_loss(100),
             group((3, 1), ", under attack", "attacked=true timeout=50").with_attacker(4),
         ]);
+        let fixed = |count, condition: &str, words: &str| {
+            let condition = format!(", fixed memory{condition}");
+            group(count, &condition, words).with_memory(Memory::Fixed)
+        };
+        gatherings.extend([
+            fixed((4, 1), "", ""),
+            fixed((3, 3), ", all send", ""),
+            fixed((4, 1), ", new keys, 10 % loss", "rekey=50").with_loss(100),
+            fixed((3, 1), ", under attack", "attacked=true timeout=50").with_attacker(4),
+            group((3, 3), ", fixed memory and heap", "").with_memory(Memory::Mixed),
+        ]);
         if profile == "compact" {
             let slow = "timeout=100 payloads=40";
             gatherings.extend([
@@ -237,7 +248,7 @@ mod tests {
     fn sample() -> Result<Vec<Value>, Failure> {
         let images = Images::build(&Toolchain::unpacked()?, "fast")?;
         let plain = |encounter: &Encounter| {
-            let ends = ["1.3", "1.2", "LightMAC", "compact", "axiom-1.2"];
+            let ends = ["1.3", "1.2", "LightMAC", "compact", "axiom-1.2", "fixed memory"];
             ends.iter().any(|end| encounter.name().ends_with(end))
         };
         encounters().iter().filter(|one| plain(one)).map(|one| one.hold(&images)).collect()
@@ -249,7 +260,7 @@ mod tests {
             Ok(rows) => {
                 let failed: Vec<_> = rows.iter().filter(|row| row["met"] != true).collect();
                 assert!(failed.is_empty(), "{failed:?}");
-                assert_eq!(rows.len(), 11);
+                assert_eq!(rows.len(), 13);
             }
             Err(Failure::NotPossibleHere(reason)) => skip::test(&reason),
             Err(Failure::Failed(reason)) => panic!("{reason}"),

@@ -2,20 +2,21 @@
 //! seed, which would be nothing for a group in the field.
 
 use super::GroupOptions;
+use super::kind::{FixedMember, GroupEngine};
+use super::ledger::MemoryLedger;
 use crate::options::PROVIDER;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
-use lightseal_core::{Instant, Random};
+use lightseal_core::{Encode, Instant, Random, Writer};
 use lightseal_group::codepoints::GROUP_REKEY;
 use lightseal_group::directory::{DirectoryEntry, Lookup, Page};
 use lightseal_group::keys::{ControllerSecret, KeyPath, KeyServer, Leaf, Timing};
-use lightseal_group::member::{Member, Membership, Roles, SendError};
-use lightseal_group::numbers::{Ledger, LedgerFailed};
+use lightseal_group::member::{Member, Membership, Roles, SendError, Stats};
 use lightseal_group::rekey::Change;
-use lightseal_group::{GroupId, Identity, Policy, SenderId, SenderSet};
+use lightseal_group::symmetric::SymmetricMembership;
+use lightseal_group::{Identity, Policy, SenderId, SenderSet};
 
 /// The seed of all keys of the group.
 const SEED: u64 = 0x6c69_6768_7473;
@@ -23,30 +24,13 @@ const SEED: u64 = 0x6c69_6768_7473;
 /// The longest rekey message in bytes.
 const REKEY_BYTES: usize = 1200;
 
+/// The longest grant in bytes, in a tree of 64 members.
+const GRANT_BYTES: usize = 256;
+
 /// Senders use new keys this long after they are announced, and the old ones are received for this
 /// long afterwards.
 const ACTIVATION: Duration = Duration::from_millis(300);
 const RETENTION: Duration = Duration::from_secs(10);
-
-/// Record numbers that are reserved in memory. A device that starts again after it has sealed
-/// records needs storage instead.
-#[derive(Debug, Default)]
-struct MemoryLedger(BTreeMap<u64, u64>);
-
-impl Ledger for MemoryLedger {
-    fn newest(&self, _: &GroupId) -> Result<Option<u64>, LedgerFailed> {
-        Ok(self.0.last_key_value().map(|(epoch, _)| *epoch))
-    }
-
-    fn reserved(&self, _: &GroupId, epoch: u64) -> Result<Option<u64>, LedgerFailed> {
-        Ok(self.0.get(&epoch).copied())
-    }
-
-    fn reserve(&mut self, _: &GroupId, epoch: u64, below: u64) -> Result<(), LedgerFailed> {
-        self.0.insert(epoch, below);
-        Ok(())
-    }
-}
 
 /// What every member computes.
 pub(super) struct SharedKeys {
@@ -82,19 +66,47 @@ impl SharedKeys {
         &self.policy
     }
 
-    /// A member of the group.
-    pub(super) fn member(
+    /// A member of the group, of the kind that the options say.
+    pub(super) fn engine(
         &self,
         options: &GroupOptions,
         now: Instant,
-        rng: Random,
-    ) -> Option<Member> {
+        mut rng: Random,
+    ) -> Option<GroupEngine> {
         let number = options.member;
         let sender = (number < options.senders).then_some(SenderId(number));
         let roles = Roles { sender, listener: true };
         let senders = (0..options.senders).map(SenderId).collect();
         let address = options.address(number).into();
-        self.membership(Leaf::new(number.into())?, roles, address, senders, now, rng)
+        if options.heap {
+            let leaf = Leaf::new(number.into())?;
+            let member = self.membership(leaf, roles, address, senders, now, rng)?;
+            return Some(GroupEngine::Heap(Box::new(member)));
+        }
+        let (policy, grant) = (self.policy.clone(), self.grant(number)?);
+        let membership = SymmetricMembership { policy, roles, address, senders, grant: &grant };
+        let jitter = u32::from_be_bytes(rng.array());
+        let member = FixedMember::new(membership, MemoryLedger::default(), now, jitter).ok()?;
+        Some(GroupEngine::Fixed(Box::new(member), Stats::default()))
+    }
+
+    /// The keys of the newest epoch for a member, as the controller would send them.
+    fn grant(&self, number: u8) -> Option<Vec<u8>> {
+        let mut bytes = [0; GRANT_BYTES];
+        let mut writer = Writer::new(&mut bytes);
+        self.server.grant(Leaf::new(number.into())?, timing()?)?.write(&mut writer).ok()?;
+        let len = writer.len();
+        bytes.get(..len).map(<[u8]>::to_vec)
+    }
+
+    /// The keys of the epoch after `epoch` for a member. They are made if this end has not made them
+    /// yet: all ends make the same keys.
+    pub(super) fn grant_after(&mut self, epoch: u64, number: u8) -> Option<Vec<u8>> {
+        if self.server.epoch() <= epoch {
+            let Self { server, random, .. } = self;
+            server.rekey(&Change::default(), timing()?, REKEY_BYTES, random).ok()?;
+        }
+        self.grant(number)
     }
 
     /// A member that seals what the controller would announce.

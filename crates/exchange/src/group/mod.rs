@@ -2,12 +2,15 @@
 //!
 //! The first members send requests to the group, and every other member answers each. A payload
 //! names its writer, so that a receiver notices also a genuine payload under another name. There is
-//! no controller: all members compute the keys of the group from one seed ([`keys`]).
+//! no controller: all members compute the keys of the group from one seed ([`keys`]). A member keeps
+//! its peers on the heap, or has memory of a fixed size ([`kind`]).
 //!
 //! A sender begins when every other member has answered it once, so that members may start in any
 //! order. Only the requests after that are counted as such.
 
 mod keys;
+mod kind;
+mod ledger;
 mod options;
 
 pub use options::{GroupOptions, PORT};
@@ -21,9 +24,10 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use keys::SharedKeys;
+use kind::{GroupEngine, Wish};
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lightseal_group::directory::{Lookup, PAGE_SIZE};
-use lightseal_group::member::{Delivery, Event, Listener, Member, RequestKind, Stats};
+use lightseal_group::member::{Delivery, Listener, Member, RequestKind, Stats};
 use lightseal_group::policy::{Profile, Responses};
 use lightseal_group::{ListenerId, SenderId};
 
@@ -87,7 +91,7 @@ pub struct GroupCounters {
 
 /// A member of the group.
 pub struct GroupMember {
-    member: Member,
+    member: GroupEngine,
     keys: SharedKeys,
     /// The member that seals announcements, at the first member.
     announcer: Option<Member>,
@@ -114,7 +118,7 @@ pub struct GroupMember {
 }
 
 /// What was delivered, without a borrow of the datagram.
-enum Got {
+enum Received {
     Request { sender: u8, kind: RequestKind, content: Vec<u8> },
     Response { listener: Option<u8>, content: Vec<u8> },
 }
@@ -126,7 +130,7 @@ impl GroupMember {
     pub fn new(options: &Options, group: &GroupOptions, now: Instant) -> Option<Self> {
         let mut random = Random::insecure(options.seed);
         let keys = SharedKeys::new(group)?;
-        let member = keys.member(group, now, random.fork())?;
+        let member = keys.engine(group, now, random.fork())?;
         let own = IpAddr::V4(group.address(group.member));
         let announces = group.member == 0 && group.rekey > 0;
         let announcer =
@@ -160,7 +164,7 @@ impl GroupMember {
     }
 
     /// What the group's engine has counted.
-    pub const fn stats(&self) -> &Stats {
+    pub fn stats(&self) -> &Stats {
         self.member.stats()
     }
 
@@ -188,7 +192,7 @@ impl GroupMember {
     }
 
     /// Records that were dropped although they are of this group, epoch and member.
-    const fn refused(&self) -> u64 {
+    fn refused(&self) -> u64 {
         let Stats { malformed, unknown_senders, replayed, unauthentic, .. } = *self.member.stats();
         let Stats { not_fresh, forged, unknown_keys, .. } = *self.member.stats();
         let Stats { refused_rekeys, unchecked, .. } = *self.member.stats();
@@ -271,7 +275,7 @@ impl GroupMember {
             let to = self.keys.policy().address;
             self.queue(to, Some(&datagram));
             let from = SocketAddr::new(self.group.address(self.group.member).into(), PORT);
-            self.member.receive_multicast(self.now, from, &mut datagram, |_| {});
+            self.member.receive(self.now, (from, true), &mut datagram);
         }
     }
 
@@ -281,18 +285,15 @@ impl GroupMember {
 
     /// Takes a datagram to this member's own address or to the group's.
     fn received(&mut self, AddressPair { peer, local }: AddressPair, datagram: &mut [u8]) {
-        let mut got = Vec::new();
         let is_multicast = local.is_some_and(|local| local.is_multicast());
-        let deliver = |delivery: Delivery<'_>| got.extend(taken(delivery));
-        if is_multicast {
-            self.member.receive_multicast(self.now, peer, datagram, deliver);
-        } else {
-            self.member.receive_unicast(self.now, peer, datagram, deliver);
-        }
-        for got in got {
-            match got {
-                Got::Request { sender, kind, content } => self.requested(sender, kind, &content),
-                Got::Response { listener, content } => self.responded(listener, peer, &content),
+        for received in self.member.receive(self.now, (peer, is_multicast), datagram) {
+            match received {
+                Received::Request { sender, kind, content } => {
+                    self.requested(sender, kind, &content);
+                }
+                Received::Response { listener, content } => {
+                    self.responded(listener, peer, &content);
+                }
             }
         }
     }
@@ -319,7 +320,7 @@ impl GroupMember {
         let label = Label { serial, index: Kind::Response.index(self.group.member) };
         let answer = label.payload(self.options.bytes);
         let mut buf = [0; MOST_BYTES];
-        match self.member.respond(self.now, SenderId(sender), kind, &answer, &mut buf) {
+        match self.member.respond(self.now, (SenderId(sender), kind), &answer, &mut buf) {
             Ok((to, len)) => self.queue(to, buf.get(..len)),
             Err(_) => self.counters.unanswered += 1,
         }
@@ -364,23 +365,26 @@ impl GroupMember {
     }
 
     fn learn(&mut self, lookup: Lookup) {
-        let epoch = self.member.keys().epoch();
-        let page = self.keys.page(lookup, epoch, self.group.senders);
-        self.member.learn(self.now, &page);
+        let Self { member, keys, group, .. } = self;
+        member.learn(self.now, |epoch| keys.page(lookup, epoch, group.senders));
     }
 
     /// Takes the member's events, and what it wants to send on its own.
     fn act(&mut self) {
-        while let Some(event) = self.member.next_event() {
-            match event {
-                Event::Lookup(lookup) => self.learn(lookup),
-                Event::Rekeyed(_) => self.counters.rekeyed += 1,
-                // There is no controller to ask.
-                _ => {}
+        while let Some(wish) = self.member.next_wish(&mut self.counters.rekeyed) {
+            match wish {
+                Wish::Lookup(lookup) => self.learn(lookup),
+                Wish::Keys(epoch) if self.group.rekey > 0 => {
+                    if let Some(grant) = self.keys.grant_after(epoch, self.group.member) {
+                        self.member.take_grant(self.now, &grant);
+                    }
+                }
+                // The controller would have no other keys.
+                Wish::Keys(_) => {}
             }
         }
-        while let Some(transmit) = self.member.poll_transmit() {
-            self.waiting.push_back((transmit.to, transmit.datagram));
+        while let Some(transmit) = self.member.poll_transmit(self.now) {
+            self.waiting.push_back(transmit);
         }
     }
 
@@ -402,25 +406,27 @@ impl GroupMember {
     }
 }
 
-/// A delivery without a borrow. The crate has no other members than those of one byte.
-fn taken(delivery: Delivery<'_>) -> Option<Got> {
-    let number = |listener: Listener| match listener {
-        Listener::Id(id) => u8::try_from(id.get()).ok(),
-        Listener::Address(_) => None,
-    };
-    Some(match delivery {
-        Delivery::Request { sender, content, .. } => {
-            let kind = RequestKind::Group;
-            Got::Request { sender: sender.0, kind, content: content.to_vec() }
+impl From<Delivery<'_>> for Received {
+    fn from(delivery: Delivery<'_>) -> Self {
+        // The crate has no other members than those of one byte.
+        let number = |listener: Listener| match listener {
+            Listener::Id(id) => u8::try_from(id.get()).ok(),
+            Listener::Address(_) => None,
+        };
+        match delivery {
+            Delivery::Request { sender, content, .. } => {
+                let kind = RequestKind::Group;
+                Self::Request { sender: sender.0, kind, content: content.to_vec() }
+            }
+            Delivery::DirectRequest { sender, content, .. } => {
+                let kind = RequestKind::Direct;
+                Self::Request { sender: sender.0, kind, content: content.to_vec() }
+            }
+            Delivery::Response { listener, content, .. } => {
+                Self::Response { listener: number(listener), content: content.to_vec() }
+            }
         }
-        Delivery::DirectRequest { sender, content, .. } => {
-            let kind = RequestKind::Direct;
-            Got::Request { sender: sender.0, kind, content: content.to_vec() }
-        }
-        Delivery::Response { listener, content, .. } => {
-            Got::Response { listener: number(listener), content: content.to_vec() }
-        }
-    })
+    }
 }
 
 impl Engine for GroupMember {

@@ -29,6 +29,9 @@ pub struct GroupOptions {
     pub senders: u8,
     /// The number of this member: `member=0`.
     pub member: u8,
+    /// Whether the member keeps its peers on the heap: `heap=true`. Otherwise it keeps all of its
+    /// state in itself, and the group can have neither signatures nor pairwise keys.
+    pub heap: bool,
     /// The number of payloads after which the first member announces new keys, zero for never:
     /// `rekey=0`.
     pub rekey: u32,
@@ -43,6 +46,7 @@ impl Default for GroupOptions {
             members: 2,
             senders: 1,
             member: 0,
+            heap: true,
             rekey: 0,
         }
     }
@@ -61,6 +65,7 @@ impl GroupOptions {
             "members" => self.members = parse(value)?,
             "senders" => self.senders = parse(value)?,
             "member" => self.member = parse(value)?,
+            "heap" => self.heap = parse(value)?,
             "rekey" => self.rekey = parse(value)?,
             _ => return Ok(false),
         }
