@@ -24,6 +24,7 @@ mod interop;
 mod layers;
 mod lines;
 mod lint;
+mod mac;
 mod measure;
 mod package;
 mod pictures;

@@ -5,6 +5,7 @@
 //! needs a C compiler, and each needs only Rust's standard library, which `rustup` installs.
 
 use crate::Failure;
+use crate::mac;
 use crate::process::{cargo, command, succeeds, target_dir};
 use clap::Args;
 use serde_json::json;
@@ -17,6 +18,9 @@ pub(crate) struct Arguments {
     /// Only these targets (all of them if none is named)
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(TARGETS.iter().map(|t| t.name)))]
     only: Vec<String>,
+    /// Link the command for macOS, AWS-LC included, with a linker from PyPI, and check nothing else
+    #[arg(long, conflicts_with_all = ["only", "json"])]
+    link: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -107,6 +111,12 @@ impl fmt::Display for Outcome {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.link {
+        for processor in mac::PROCESSORS {
+            println!("{}", mac::linked(processor)?.text());
+        }
+        return Ok(());
+    }
     let is_wanted =
         |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|n| n == name);
     let (mut outcomes, mut faulty) = (Vec::new(), Vec::new());

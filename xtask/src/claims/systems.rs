@@ -1,9 +1,9 @@
-//! Claims on other systems: what runs on Windows, in Wine.
+//! Claims on other systems: what runs on Windows, in Wine, and programs for macOS.
 
 use super::prelude::*;
 use super::processors::{about_pairs, wrong_in_pairs};
 use crate::process::{capture, command};
-use crate::wine;
+use crate::{mac, wine};
 
 /// Sessions of the demo with their numbers of messages delivered.
 const DELIVERED: &str = "  delivered";
@@ -22,7 +22,19 @@ pub(super) fn claims() -> Vec<Claim> {
         about_pairs("Windows, in Wine,")
             .claim("wine-proxies", Exactly(0.0), Seconds(150))
             .by(wrong_in_pairs(wine::lightseal)),
+        "Programs for macOS, of one for each of its two processors, that are linked here with all commands \
+            that macOS has and with AWS-LC, and whose headers are those of such programs. They are not \
+            run. Bar: both"
+            .claim("macos-linked", Exactly(2.0), Seconds(900))
+            .by(linked),
     ]
+}
+
+fn linked() -> Result<Measured, Failure> {
+    let programs = mac::PROCESSORS.map(mac::linked);
+    let programs = programs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let detail = programs.iter().map(mac::Program::text).collect::<Vec<_>>().join("\n");
+    Ok(Measured { figure: programs.len() as f64, detail })
 }
 
 fn tests() -> Result<Measured, Failure> {
