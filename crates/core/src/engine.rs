@@ -99,6 +99,20 @@ pub trait Engine {
         self.handle_datagram(now, way.peer, datagram);
     }
 
+    /// [`Self::handle_datagram_on`] for a host with several sockets, which passes the number of the socket
+    /// at which the datagram arrived. The numbers are the host's; an engine that knows of one socket only
+    /// ignores them.
+    fn handle_datagram_at(
+        &mut self,
+        now: Instant,
+        socket: u32,
+        way: AddressPair,
+        datagram: &mut [u8],
+    ) {
+        let _ = socket;
+        self.handle_datagram_on(now, way, datagram);
+    }
+
     /// Acts on the timers that have expired at `now`. Calling it early is harmless.
     fn handle_timeout(&mut self, now: Instant);
 
@@ -115,5 +129,12 @@ pub trait Engine {
         buf: &'a mut [u8],
     ) -> (Output<'a, Self::Event<'a>>, Option<IpAddr>) {
         (self.poll_output(buf), None)
+    }
+
+    /// The number of the host's socket through which the datagram is to be sent that
+    /// [`Self::poll_output_on`], or a call to send a payload, has just returned. A host with one socket
+    /// need not ask.
+    fn sends_through(&self) -> u32 {
+        0
     }
 }

@@ -50,6 +50,19 @@ impl<A: Engine, B: Engine> Engine for Either<A, B> {
         }
     }
 
+    fn handle_datagram_at(
+        &mut self,
+        now: Instant,
+        socket: u32,
+        way: AddressPair,
+        datagram: &mut [u8],
+    ) {
+        match self {
+            Self::Left(engine) => engine.handle_datagram_at(now, socket, way, datagram),
+            Self::Right(engine) => engine.handle_datagram_at(now, socket, way, datagram),
+        }
+    }
+
     fn handle_timeout(&mut self, now: Instant) {
         match self {
             Self::Left(engine) => engine.handle_timeout(now),
@@ -77,6 +90,13 @@ impl<A: Engine, B: Engine> Engine for Either<A, B> {
                 let (output, local) = engine.poll_output_on(buf);
                 (wrap(output, Either::Right), local)
             }
+        }
+    }
+
+    fn sends_through(&self) -> u32 {
+        match self {
+            Self::Left(engine) => engine.sends_through(),
+            Self::Right(engine) => engine.sends_through(),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The longest datagram that an interface carries, and sockets whose datagrams
 //! may not be fragmented.
 
+use crate::socket::NonBlocking;
 use crate::{socket, system};
 use std::io;
 use std::net::SocketAddr;
-use tokio::net::UdpSocket;
 
 /// The MTU in bytes that is assumed if the system does not tell: that of Ethernet.
 const USUAL_MTU: usize = 1500;
@@ -37,14 +37,15 @@ pub fn max_payload_at(local: SocketAddr) -> usize {
 ///
 /// # Errors
 /// Errors of the operating system.
-pub fn forbid_fragments(socket: &UdpSocket) -> io::Result<()> {
-    system::forbid_fragments(socket)
+pub fn forbid_fragments(socket: &impl NonBlocking) -> io::Result<()> {
+    system::forbid_fragments(&socket.raw())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
+    use tokio::net::UdpSocket;
 
     #[tokio::test]
     async fn headers_are_taken_off_and_nothing_longer_than_the_interface_takes_leaves() {

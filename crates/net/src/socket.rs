@@ -53,7 +53,16 @@ pub fn receive_batch<A>(
 ///
 /// Errors of the operating system, for example that the address is in use.
 pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
-    UdpSocket::from_std(bound(open(address)?, address)?)
+    UdpSocket::from_std(bind_outside(address)?)
+}
+
+/// A socket as of [`bind`] that is in no runtime.
+///
+/// # Errors
+///
+/// Those of [`bind`].
+pub fn bind_outside(address: SocketAddr) -> io::Result<StdSocket> {
+    bound(open(address)?, address)
 }
 
 /// A UDP socket with large buffers that does not block, and is not bound yet.
@@ -140,8 +149,8 @@ pub fn connect_from_address(
 /// # Errors
 ///
 /// Errors of the operating system. On systems other than Linux this has no effect.
-pub fn report_unreachable(socket: &UdpSocket) -> io::Result<()> {
-    system::report_unreachable(socket)
+pub fn report_unreachable(socket: &impl NonBlocking) -> io::Result<()> {
+    system::report_unreachable(&socket.raw())
 }
 
 /// Whether an error is a report from the network that [`blocking`](crate::blocking) does not know:
@@ -251,6 +260,12 @@ pub struct BatchSent {
 }
 
 impl<S: NonBlocking> AddressedSocket<S> {
+    /// Reads the network's reports about datagrams that did not arrive, if [`report_unreachable`]
+    /// has turned them on. Returns their number. Anybody can forge such reports.
+    pub fn take_reports(&self) -> usize {
+        system::take_reports(&self.socket)
+    }
+
     /// Wraps a bound socket.
     pub fn new(socket: S) -> Self {
         let local = socket.raw().local_addr().ok().and_then(|local| local.as_socket());
@@ -507,12 +522,6 @@ impl AddressedSocket {
     /// Errors of the socket.
     pub async fn readable(&self) -> io::Result<bool> {
         system::readable(&self.socket).await
-    }
-
-    /// Reads the network's reports about datagrams that did not arrive, if [`report_unreachable`]
-    /// has turned them on. Returns their number. Anybody can forge such reports.
-    pub fn take_reports(&self) -> usize {
-        system::take_reports(&self.socket)
     }
 }
 

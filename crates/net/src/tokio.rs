@@ -8,11 +8,14 @@
 //!
 //! Datagrams are received in batches, and the lock is taken once for each batch. What the engine
 //! sends meanwhile leaves when the batch ends: datagrams of one length to one peer as one message.
+//!
+//! An engine that tells sockets apart may have more of them than the driver's: they are its host's
+//! ([`EngineHost::socket`]), and what arrives there comes by [`Batch::receive_at`].
 
 use crate::Clock;
 use crate::batch::{ReceiveBatch, SendBatch};
 use crate::blocking::is_loss;
-use crate::socket::{AddressedSocket, is_report};
+use crate::socket::{AddressedSocket, BatchSent, NonBlocking, is_report};
 use ::tokio::net::UdpSocket;
 use ::tokio::sync::Notify;
 use ::tokio::time::{Instant as TokioInstant, sleep_until};
@@ -22,6 +25,7 @@ use core::time::Duration;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Sent};
 use std::collections::VecDeque;
 use std::io;
+use std::net::UdpSocket as StdSocket;
 use std::sync::{Mutex, MutexGuard};
 
 /// The shortest room that an engine is lent for a datagram before the others of a batch are sent: the
@@ -30,6 +34,9 @@ const LEAST_ROOM: usize = 16_384;
 
 /// How long what results from a datagram waits for others of its batch to be handled.
 const MOST_HELD: Duration = Duration::from_millis(1);
+
+/// How long a datagram waits for room in a socket of the host before it is sent again.
+const ROOM_GAP: Duration = Duration::from_millis(1);
 
 /// How far in the future a timer lies that is not set.
 const NEVER: Duration = Duration::from_secs(86_400);
@@ -54,6 +61,13 @@ pub trait EngineHost<E: Engine>: Send {
     fn drained(&mut self, now: Instant, engine: &mut E) -> bool {
         let _ = (now, engine);
         false
+    }
+
+    /// The host's socket with this number, which is not 0: that is the driver's. What cannot be sent
+    /// because there is none with this number counts as refused.
+    fn socket(&self, number: u32) -> Option<&AddressedSocket<StdSocket>> {
+        let _ = number;
+        None
     }
 
     /// Called when a batch of datagrams has been handled: what the host has kept in order to send it
@@ -108,12 +122,21 @@ struct Inner<E, H> {
     host: H,
     /// The datagrams of the batch that is being handled.
     sending: SendBatch,
-    /// Datagrams for which the socket had no room, oldest first.
-    blocked: VecDeque<(AddressPair, Vec<u8>)>,
+    /// The number of the socket through which they leave.
+    through: u32,
+    /// Datagrams for which their socket had no room, oldest first.
+    blocked: VecDeque<(Route, Vec<u8>)>,
     wake: Option<Instant>,
     /// The time until which the running task sleeps.
     sleeps_until: Option<Instant>,
     counters: SocketCounters,
+}
+
+/// The way of a datagram: its addresses, and the number of the socket through which it leaves.
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    addresses: AddressPair,
+    through: u32,
 }
 
 impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
@@ -124,6 +147,7 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
             engine,
             host,
             sending: SendBatch::new(),
+            through: 0,
             blocked: VecDeque::new(),
             wake: None,
             sleeps_until: None,
@@ -225,7 +249,10 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
                 }
                 // If a deadline moved to a later time, this is noticed when the old one passes.
                 // Deadlines move with every record, and waking up early is harmless.
-                if let Some(wake) = inner.wake
+                let blocked = inner.blocked.front().map(|(route, _)| route.through);
+                // Nothing tells when a socket of the host has room.
+                let retry = blocked.filter(|through| *through != 0).map(|_| now + ROOM_GAP);
+                if let Some(wake) = retry.into_iter().chain(inner.wake).min()
                     && armed.is_none_or(|armed| wake < armed)
                 {
                     armed = Some(wake);
@@ -234,7 +261,7 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
                     timer.as_mut().reset(at);
                 }
                 inner.sleeps_until = armed;
-                !inner.blocked.is_empty()
+                blocked == Some(0)
             };
             ::tokio::select! {
                 reports = self.socket.readable() => {
@@ -330,6 +357,25 @@ impl<E: Engine, H: EngineHost<E>> Batch<'_, E, H> {
         inner.drain(socket, *now);
     }
 
+    /// Has the engine handle a datagram that the host's socket with this number has received. As
+    /// [`handle_datagram`](Self::handle_datagram), and it counts among the datagrams received.
+    pub fn receive_at(&mut self, number: u32, addresses: AddressPair, datagram: &mut [u8]) {
+        let Self { inner, socket, now } = self;
+        inner.counters.received += 1;
+        inner.counters.received_bytes += datagram.len() as u64;
+        inner.engine.handle_datagram_at(*now, number, addresses, datagram);
+        inner.drain(socket, *now);
+    }
+
+    /// Calls the engine and its host; what results from it is sent with the batch.
+    pub fn call<R>(&mut self, call: impl FnOnce(&mut E, &mut H, Instant) -> R) -> R {
+        let Self { inner, socket, now } = self;
+        let Inner { engine, host, .. } = &mut **inner;
+        let result = call(engine, host, *now);
+        inner.drain(socket, *now);
+        result
+    }
+
     /// Does what [`Driver::send`] does; what results from it is sent with the batch.
     ///
     /// # Errors
@@ -347,7 +393,10 @@ impl<E: Engine, H: EngineHost<E>> Batch<'_, E, H> {
         let room = if blocked.is_empty() { sending.room() } else { &mut [] };
         let sent = seal(engine, host, *now, room)?;
         match sent {
-            Sent::Datagram { len, to } => inner.add(socket, 0, len, to),
+            Sent::Datagram { len, to: addresses } => {
+                let through = inner.engine.sends_through();
+                inner.add(socket, 0, len, Route { addresses, through });
+            }
             // The engine sends what waits before it sends more.
             Sent::Queued => inner.drain(socket, *now),
         }
@@ -392,7 +441,10 @@ impl<E: Engine, H: EngineHost<E>> Inner<E, H> {
                 (Output::Idle, _) => Next::Wake(None),
             };
             match next {
-                Next::Datagram { at, len, addresses } => self.add(socket, at, len, addresses),
+                Next::Datagram { at, len, addresses } => {
+                    let through = self.engine.sends_through();
+                    self.add(socket, at, len, Route { addresses, through });
+                }
                 Next::Room(needed) => {
                     self.transmit(socket);
                     self.sending.grow(needed);
@@ -419,12 +471,16 @@ impl<E: Engine, H: EngineHost<E>> Inner<E, H> {
 
     /// Adds a datagram of `len` bytes to the batch, which lies in its room at the offset `at`. If it
     /// does not go the way of the datagrams of the batch, they are sent before.
-    fn add(&mut self, socket: &AddressedSocket, at: usize, len: usize, addresses: AddressPair) {
-        if at == 0 && self.sending.takes(len, addresses) {
+    fn add(&mut self, socket: &AddressedSocket, at: usize, len: usize, route: Route) {
+        let Route { addresses, through } = route;
+        let goes_along = self.sending.is_empty() || self.through == through;
+        if at == 0 && goes_along && self.sending.takes(len, addresses) {
+            self.through = through;
             self.sending.add(len, addresses);
             return;
         }
         self.send_batch(socket);
+        self.through = through;
         self.sending.begin_with(at, len, addresses);
     }
 
@@ -439,7 +495,14 @@ impl<E: Engine, H: EngineHost<E>> Inner<E, H> {
         let (mut done, count) = (0, self.sending.count());
         let mut tried_again = None;
         while done < count && self.unblock(socket) {
-            let result = socket.try_send_batch(&self.sending, done);
+            let closed = || BatchSent { sent: 0, error: Some(io::ErrorKind::NotConnected.into()) };
+            let result = match self.through {
+                0 => socket.try_send_batch(&self.sending, done),
+                number => self
+                    .host
+                    .socket(number)
+                    .map_or_else(closed, |own| own.try_send_batch(&self.sending, done)),
+            };
             self.counters.count(&self.sending, done, result.sent);
             done += result.sent;
             let Some(error) = result.error else { break };
@@ -462,18 +525,33 @@ impl<E: Engine, H: EngineHost<E>> Inner<E, H> {
     /// Keeps a copy of the datagrams of the batch from number `done` on.
     fn block(&mut self, done: usize) {
         let Some(addresses) = self.sending.addresses() else { return };
-        let rest = self.sending.datagrams(done);
-        self.blocked.extend(rest.map(|datagram| (addresses, datagram.to_vec())));
+        let (rest, route) =
+            (self.sending.datagrams(done), Route { addresses, through: self.through });
+        self.blocked.extend(rest.map(|datagram| (route, datagram.to_vec())));
     }
 
     /// Sends what is kept. Returns whether nothing is kept any more.
     fn unblock(&mut self, socket: &AddressedSocket) -> bool {
-        while let Some((addresses, payload)) = self.blocked.front() {
-            if !self.counters.send(socket, payload, *addresses) {
+        if self.blocked.is_empty() {
+            return true;
+        }
+        while let Some((Route { addresses, through }, payload)) = self.blocked.front() {
+            let counters = &mut self.counters;
+            let has_room = match *through {
+                0 => counters.send(socket, payload, *addresses),
+                // If there is none, it has been closed meanwhile.
+                number => self
+                    .host
+                    .socket(number)
+                    .is_none_or(|own| counters.send(own, payload, *addresses)),
+            };
+            if !has_room {
                 return false;
             }
             self.blocked.pop_front();
         }
+        // Usually it is needed once, when the runtime has not looked at a new socket yet.
+        self.blocked = VecDeque::new();
         true
     }
 }
@@ -497,7 +575,12 @@ impl SocketCounters {
     }
 
     /// Sends a datagram and counts it. Returns `false` if the socket has no room.
-    fn send(&mut self, socket: &AddressedSocket, payload: &[u8], addresses: AddressPair) -> bool {
+    fn send<S: NonBlocking>(
+        &mut self,
+        socket: &AddressedSocket<S>,
+        payload: &[u8],
+        addresses: AddressPair,
+    ) -> bool {
         let mut sent = socket.try_send_to(payload, addresses);
         if sent.as_ref().is_err_and(|error| is_loss(error) || is_report(error)) {
             // The error may belong to an earlier datagram; then this one has not been sent yet.

@@ -6,6 +6,7 @@
 
 use super::association::Association;
 use super::hello::Hellos;
+use super::index::Place;
 use super::slots::ClientProof;
 use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::config::{ClientConfig, ServerConfig, Settings};
@@ -21,7 +22,7 @@ use lightseal_core::{Instant, Random};
 
 /// Handshakes that wait until the one before them with the same server has ended, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Queues(BTreeMap<SocketAddr, VecDeque<Handle>>);
+pub(super) struct Queues(BTreeMap<Place, VecDeque<Handle>>);
 
 /// Whether a handshake can begin at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,12 +85,32 @@ impl Endpoint {
         config: Arc<ClientConfig>,
         peer: SocketAddr,
     ) -> Result<Handle, ConnectError> {
+        self.connect_through(now, 0, config, peer)
+    }
+
+    /// [`Self::connect`] through another socket of the host, by the number that the host has given
+    /// it. Datagrams that arrive there are for
+    /// [`handle_datagram_at`](lightseal_core::Engine::handle_datagram_at), and
+    /// [`sends_through`](lightseal_core::Engine::sends_through) tells what is to leave there. What is said of associations
+    /// with one server holds for each socket by itself: an association with a socket of its own needs no
+    /// connection IDs.
+    ///
+    /// # Errors
+    /// Those of [`Self::connect`].
+    pub fn connect_through(
+        &mut self,
+        now: Instant,
+        socket: u32,
+        config: Arc<ClientConfig>,
+        peer: SocketAddr,
+    ) -> Result<Handle, ConnectError> {
         self.now = self.now.max(now);
+        let place = Place { peer, socket };
         let len: usize = config.settings.connection_ids.own_bytes().into();
         if len > 0 && len != self.id_len() {
             return Err(ConnectError::ConnectionIdLength);
         }
-        if self.place(peer) == AddressUse::Taken {
+        if self.use_of(place) == AddressUse::Taken {
             return Err(ConnectError::AddressInUse);
         }
         let connection = Box::new(self.client_connection(config, peer)?);
@@ -113,10 +134,11 @@ impl Endpoint {
             look: Instant::MAX,
             deadline: None,
             ready: false,
+            socket,
         };
         self.entries.insert(handle, entry);
-        self.queues.0.entry(peer).or_default().push_back(handle);
-        self.begin_next(peer);
+        self.queues.0.entry(place).or_default().push_back(handle);
+        self.begin_next(place);
         Ok(handle)
     }
 
@@ -139,12 +161,13 @@ impl Endpoint {
     /// Whether a handshake with the server at this address would begin at once, rather than wait for
     /// others.
     pub fn may_begin_with(&self, peer: SocketAddr) -> bool {
-        self.place(peer) == AddressUse::Free
-            && self.queues.0.get(&peer).is_none_or(VecDeque::is_empty)
+        let place = peer.into();
+        self.use_of(place) == AddressUse::Free
+            && self.queues.0.get(&place).is_none_or(VecDeque::is_empty)
     }
 
-    fn place(&self, peer: SocketAddr) -> AddressUse {
-        let there = self.by_peer.get(&peer).and_then(|handle| self.entries.get(&handle));
+    fn use_of(&self, place: Place) -> AddressUse {
+        let there = self.at(place).and_then(|handle| self.entries.get(&handle));
         match there {
             None => AddressUse::Free,
             Some(Entry { connection, .. }) if !connection.is_connected() => AddressUse::Busy,
@@ -159,28 +182,28 @@ impl Endpoint {
         }
     }
 
-    /// Begins the next handshake that waits for this address, if it is free now.
-    pub(super) fn begin_next(&mut self, peer: SocketAddr) {
-        while let Some(queue) = self.queues.0.get_mut(&peer) {
+    /// Begins the next handshake that waits for this place, if it is free now.
+    pub(super) fn begin_next(&mut self, place: Place) {
+        while let Some(queue) = self.queues.0.get_mut(&place) {
             let Some(handle) = queue.front().copied() else {
-                self.queues.0.remove(&peer);
+                self.queues.0.remove(&place);
                 if self.queues.0.is_empty() {
                     // An empty map keeps the memory of its first node.
                     self.queues = Queues::default();
                 }
                 return;
             };
-            let place = self.place(peer);
-            if place == AddressUse::Busy {
+            let found = self.use_of(place);
+            if found == AddressUse::Busy {
                 return;
             }
-            if let Some(queue) = self.queues.0.get_mut(&peer) {
+            if let Some(queue) = self.queues.0.get_mut(&place) {
                 queue.pop_front();
             }
             let now = self.now;
             let waiting = |entry: &&mut Entry| entry.part == AssociationRole::Waiting;
             let Some(entry) = self.entries.get_mut(&handle).filter(waiting) else { continue };
-            if place == AddressUse::Taken {
+            if found == AddressUse::Taken {
                 let fault = Fault::Limit(Limit::AddressInUse);
                 entry.connection.wake().abandon(CloseReason::Fault(fault));
                 self.touch(handle);
@@ -189,26 +212,26 @@ impl Endpoint {
             entry.part = AssociationRole::Client;
             (entry.began, entry.heard, entry.used) = (now, now, now);
             entry.connection.wake().begin_handshake(now);
-            self.by_peer.insert(peer, handle);
+            self.by_peer.insert(place, handle);
             self.touch(handle);
         }
     }
 
-    /// An association has changed: begins the handshake that waits for its address, if there is one.
+    /// An association has changed: begins the handshake that waits for its place, if there is one.
     pub(super) fn begin_after(&mut self, handle: Handle) {
         if self.queues.0.is_empty() {
             return;
         }
-        if let Some(peer) = self.entries.get(&handle).map(|entry| entry.connection.view().peer()) {
-            self.begin_next(peer);
+        if let Some(place) = self.entries.get(&handle).map(Entry::place) {
+            self.begin_next(place);
         }
     }
 
-    /// An association at this address has ended.
-    pub(super) fn ended_at(&mut self, peer: SocketAddr, handle: Handle) {
-        if let Some(queue) = self.queues.0.get_mut(&peer) {
+    /// An association at this place has ended.
+    pub(super) fn ended_at(&mut self, place: Place, handle: Handle) {
+        if let Some(queue) = self.queues.0.get_mut(&place) {
             queue.retain(|waiting| *waiting != handle);
-            self.begin_next(peer);
+            self.begin_next(place);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Handle;
 use super::association::Association;
+use super::index::Place;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -44,9 +45,16 @@ pub(super) struct Entry {
     pub(super) look: Instant,
     pub(super) deadline: Option<Instant>,
     pub(super) ready: bool,
+    /// The host's socket that the peer sends to.
+    pub(super) socket: u32,
 }
 
 impl Entry {
+    /// Where the association is.
+    pub(super) fn place(&self) -> Place {
+        Place { peer: self.connection.view().peer(), socket: self.socket }
+    }
+
     /// Whether both associations are complete, have the same authenticated peer, and its address.
     pub(super) fn is_same_client(&self, other: &Self) -> bool {
         self.connection.view().peer() == other.connection.view().peer() && self.has_same_peer(other)

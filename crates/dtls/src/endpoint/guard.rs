@@ -40,6 +40,9 @@ impl ConnectionMut<'_> {
         payload: &[u8],
         datagram: &mut [u8],
     ) -> Result<Sent, SendError> {
+        if let Some(entry) = self.endpoint.entries.get(&self.handle) {
+            self.endpoint.sends_through = entry.socket;
+        }
         self.connection().send(now, payload, datagram)
     }
 

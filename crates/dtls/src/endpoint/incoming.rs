@@ -149,7 +149,7 @@ impl Endpoint {
         self.now = self.now.max(now);
         let Incoming { from: AddressPair { peer, local }, hello, fingerprint, .. } = incoming;
         self.local = local;
-        let known = self.by_peer.get(&peer).and_then(|handle| self.entries.get(&handle));
+        let known = self.at(peer.into()).and_then(|handle| self.entries.get(&handle));
         if known.is_some_and(|entry| entry.hello == fingerprint)
             || self.is_of_older(known, &fingerprint)
             || self.past.contains(&fingerprint)

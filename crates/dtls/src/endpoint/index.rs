@@ -15,8 +15,22 @@ use lightseal_core::Random;
 
 /// The number of words that are hashed: the longest connection ID and its length.
 const WORDS: usize = ConnectionId::MAX_LEN.div_ceil(4) + 1;
-/// The words of an address: those of an IPv6 address, its scope, and the port.
-const ADDRESS_WORDS: usize = 6;
+/// The words of a place: those of an IPv6 address, its scope, the port, and the socket.
+const PLACE_WORDS: usize = 7;
+
+/// Where an association is: the address of its peer, and the host's socket that the peer sends to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) peer: SocketAddr,
+    pub(super) socket: u32,
+}
+
+impl From<SocketAddr> for Place {
+    /// The peer sends to the first socket, where clients are accepted.
+    fn from(peer: SocketAddr) -> Self {
+        Self { peer, socket: 0 }
+    }
+}
 
 /// What associations are found by.
 pub(super) trait Key: Copy + PartialEq {
@@ -24,14 +38,14 @@ pub(super) trait Key: Copy + PartialEq {
     fn sum(&self, random: &[u64; KEYS]) -> u64;
 }
 
-impl Key for SocketAddr {
+impl Key for Place {
     #[inline]
-    fn sum(&self, [a, b, c, d, e, f, ..]: &[u64; KEYS]) -> u64 {
+    fn sum(&self, [a, b, c, d, e, f, g, ..]: &[u64; KEYS]) -> u64 {
         let product = |random: &u64, word: u32| random.wrapping_mul(word.into());
-        let port = product(a, self.port().into());
-        match self {
-            Self::V4(address) => port.wrapping_add(product(b, address.ip().to_bits())),
-            Self::V6(address) => {
+        let port = product(a, self.peer.port().into()).wrapping_add(product(g, self.socket));
+        match self.peer {
+            SocketAddr::V4(address) => port.wrapping_add(product(b, address.ip().to_bits())),
+            SocketAddr::V6(address) => {
                 let ip = address.ip().to_bits();
                 [(b, 0), (c, 32), (d, 64), (e, 96)]
                     .into_iter()
@@ -59,7 +73,7 @@ struct HashKeys {
     of_words: [u64; KEYS],
 }
 
-const KEYS: usize = if WORDS > ADDRESS_WORDS { WORDS } else { ADDRESS_WORDS };
+const KEYS: usize = if WORDS > PLACE_WORDS { WORDS } else { PLACE_WORDS };
 
 impl HashKeys {
     #[inline]
@@ -140,12 +154,13 @@ mod tests {
     use alloc::collections::BTreeMap;
     use alloc::vec::Vec;
 
-    fn address(number: u64) -> SocketAddr {
-        let port = (number % 5) as u16;
-        match number % 2 {
-            0 => ([10, 0, 0, (number / 10) as u8], port).into(),
-            _ => ([0x2001, 0xdb8, 0, 0, 0, 0, 0, (number / 10) as u16], port).into(),
-        }
+    fn place(number: u64) -> Place {
+        let (socket, port) = ((number % 3) as u32, (number % 5) as u16);
+        let peer = match number % 2 {
+            0 => ([10, 0, 0, (number / 30) as u8], port).into(),
+            _ => ([0x2001, 0xdb8, 0, 0, 0, 0, 0, (number / 30) as u16], port).into(),
+        };
+        Place { peer, socket }
     }
 
     /// Against a map, with keys that often meet again.
@@ -155,7 +170,7 @@ mod tests {
         let mut index = Index::new(&rng);
         let mut map = BTreeMap::new();
         for at in 0..20_000 {
-            let (key, handle) = (address(rng.below(400)), Handle(at));
+            let (key, handle) = (place(rng.below(400)), Handle(at));
             match rng.below(4) {
                 0 => {
                     index.insert(key, handle);
@@ -181,13 +196,13 @@ mod tests {
     /// Keys that follow each other are spread as evenly as random ones would be.
     #[test]
     fn similar_keys_have_different_hashes() {
-        let index = Index::<SocketAddr>::new(&Random::insecure(4));
+        let index = Index::<Place>::new(&Random::insecure(4));
         let ids = Index::<ConnectionId>::new(&Random::insecure(4));
-        let of_addresses = (0..1000).map(|number: u32| index.hash.hash(&address(number.into())));
+        let of_places = (0..1000).map(|number: u32| index.hash.hash(&place(number.into())));
         let of_ids = (0..1000u32).map(|number| {
             ids.hash.hash(&ConnectionId::new(&number.to_be_bytes()).expect("a short ID"))
         });
-        for hashes in [of_addresses.collect::<Vec<_>>(), of_ids.collect()] {
+        for hashes in [of_places.collect::<Vec<_>>(), of_ids.collect()] {
             let mut places: Vec<_> = hashes.iter().map(|hash| hash % 4096).collect();
             places.sort_unstable();
             places.dedup();

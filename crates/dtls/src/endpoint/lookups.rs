@@ -80,7 +80,7 @@ impl Endpoint {
         self.now = self.now.max(now);
         for Waiting { from, local, hello, fingerprint } in core::mem::take(&mut self.lookups.hellos)
         {
-            let known = self.by_peer.get(&from).and_then(|handle| self.entries.get(&handle));
+            let known = self.at(from.into()).and_then(|handle| self.entries.get(&handle));
             // The store may have answered the client's retransmission of the hello already.
             if known.is_some_and(|entry| entry.hello == fingerprint)
                 || self.is_of_older(known, &fingerprint)

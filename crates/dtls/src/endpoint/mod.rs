@@ -49,7 +49,7 @@ use hints::Hints;
 pub use ids::{ConnectionIdGenerator, ProcessOutOfRange, TicketSecrets};
 pub use incoming::Incoming;
 use incoming::Waiting;
-use index::Index;
+use index::{Index, Place};
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lookups::Lookups;
 use output::Next;
@@ -111,7 +111,7 @@ pub struct Endpoint {
     sessions: Sessions,
     next_handle: u64,
     entries: Entries,
-    by_peer: Index<SocketAddr>,
+    by_peer: Index<Place>,
     by_id: Index<ConnectionId>,
     deadlines: BTreeSet<(Instant, Handle)>,
     slots: Slots,
@@ -119,6 +119,8 @@ pub struct Endpoint {
     ready: VecDeque<Handle>,
     /// The local address at which the datagram being processed arrived.
     local: Option<IpAddr>,
+    /// The host's socket through which the datagram is to be sent that was polled last.
+    sends_through: u32,
     answers: VecDeque<(AddressPair, Vec<u8>)>,
     /// `None` if the endpoint accepts no clients.
     hellos: Option<Hellos>,
@@ -161,6 +163,7 @@ impl Endpoint {
             slots: Slots::default(),
             ready: VecDeque::new(),
             local: None,
+            sends_through: 0,
             answers: VecDeque::new(),
             hellos: Some(Hellos::default()),
             hints: Hints::default(),
@@ -283,7 +286,7 @@ impl Endpoint {
         fingerprint: [u8; 32],
         gate: Admission,
     ) -> Option<Handle> {
-        let there = self.by_peer.get(&from).and_then(|handle| self.entries.get(&handle));
+        let there = self.at(from.into()).and_then(|handle| self.entries.get(&handle));
         if there.is_some_and(|entry| entry.part != AssociationRole::Server) {
             // The peer is a server for this endpoint.
             self.stats.ignored += 1;
@@ -374,7 +377,7 @@ impl Endpoint {
         let Some(entry) = self.entries.get_mut(&handle) else { return false };
         entry.used = self.now;
         let connection = entry.connection.wake();
-        let old = connection.peer();
+        let (old, socket) = (connection.peer(), entry.socket);
         let was_connected = connection.negotiated().is_some();
         let way = AddressPair { peer: from, local: self.local };
         let arrival = connection.receive_from(self.now, way, datagram);
@@ -384,7 +387,8 @@ impl Endpoint {
             entry.heard = self.now;
         }
         if new != old {
-            if self.by_peer.get(&old) == Some(handle) {
+            let [old, new] = [old, new].map(|peer| Place { peer, socket });
+            if self.at(old) == Some(handle) {
                 self.by_peer.remove(&old);
             } else {
                 // A handshake at the old address was to replace this association and take over its
@@ -425,7 +429,7 @@ impl Endpoint {
     ) -> Handle {
         connection.set_local(self.local);
         self.stats.accepted += 1;
-        let old = self.by_peer.get(&from);
+        let old = self.at(from.into());
         let replaces = old.and_then(|old| self.superseded_by_hello(old));
         let handle = Handle(self.next_handle);
         self.next_handle += 1;
@@ -450,22 +454,23 @@ impl Endpoint {
             look,
             deadline,
             ready,
+            socket: 0,
         };
         self.entries.insert(handle, entry);
-        self.by_peer.insert(from, handle);
+        self.by_peer.insert(from.into(), handle);
         self.touch(handle);
         handle
     }
 
     /// Removes an association that has ended.
     fn remove(&mut self, handle: Handle) {
-        if let Some(peer) = self.take_out(handle) {
-            self.ended_at(peer, handle);
+        if let Some(place) = self.take_out(handle) {
+            self.ended_at(place, handle);
         }
     }
 
-    /// Takes out an association; returns its address.
-    fn take_out(&mut self, handle: Handle) -> Option<SocketAddr> {
+    /// Takes out an association; returns where it was.
+    fn take_out(&mut self, handle: Handle) -> Option<Place> {
         let entry = self.entries.get_mut(&handle)?;
         entry.set_deadline(handle, None, &mut self.deadlines);
         self.slots.release(handle);
@@ -481,19 +486,24 @@ impl Endpoint {
         if self.by_id.get(&offered) == Some(handle) {
             self.by_id.remove(&offered);
         }
-        let peer = connection.peer();
-        if self.by_peer.get(&peer) != Some(handle) {
-            self.adopt_slot(peer, handle);
-            return Some(peer);
+        let place = entry.place();
+        if self.at(place) != Some(handle) {
+            self.adopt_slot(place, handle);
+            return Some(place);
         }
-        self.by_peer.remove(&peer);
+        self.by_peer.remove(&place);
         // A handshake failed that was to replace an older association at this address: datagrams
         // from the address go to the older association again.
         let older = entry.replaces.and_then(|old| Some((old, self.entries.get(&old)?)));
-        if let Some((old, _)) = older.filter(|(_, old)| old.connection.view().peer() == peer) {
-            self.by_peer.insert(peer, old);
+        if let Some((old, _)) = older.filter(|(_, old)| old.place() == place) {
+            self.by_peer.insert(place, old);
         }
-        Some(peer)
+        Some(place)
+    }
+
+    /// The association that is found at a place.
+    fn at(&self, place: Place) -> Option<Handle> {
+        self.by_peer.get(&place)
     }
 }
 
@@ -505,14 +515,26 @@ impl Engine for Endpoint {
     }
 
     fn handle_datagram_on(&mut self, now: Instant, way: AddressPair, datagram: &mut [u8]) {
+        self.handle_datagram_at(now, 0, way, datagram);
+    }
+
+    /// Clients are accepted at the socket 0 alone.
+    fn handle_datagram_at(
+        &mut self,
+        now: Instant,
+        socket: u32,
+        way: AddressPair,
+        datagram: &mut [u8],
+    ) {
         self.now = self.now.max(now);
         let AddressPair { peer: from, local } = way;
         self.local = local;
         let looks_like_hello = datagram.first() == Some(&ContentType::HANDSHAKE.0);
         let id = cid::of_datagram(datagram, self.id_len()).map(ConnectionId::new);
         let by_address = looks_like_hello || id.is_none();
-        let known = if by_address { self.by_peer.get(&from) } else { None };
+        let known = if by_address { self.at(Place { peer: from, socket }) } else { None };
         if looks_like_hello
+            && socket == 0
             && let Some(hellos) = &mut self.hellos
             && let Some(hello) = hellos.take(from, datagram, &mut self.rng)
         {
@@ -541,7 +563,9 @@ impl Engine for Endpoint {
             None if looks_like_hello => {}
             None => {
                 self.stats.ignored += 1;
-                self.hint_at(from, datagram);
+                if socket == 0 {
+                    self.hint_at(from, datagram);
+                }
             }
         }
     }
@@ -579,6 +603,7 @@ impl Engine for Endpoint {
             let needed = answer.len().max(self.config.settings.longest_datagram());
             return (Output::BufferTooSmall { needed }, None);
         }
+        self.sends_through = 0;
         if let Some((to, answer)) = self.answers.pop_front() {
             let payload = &mut buf[..answer.len()];
             payload.copy_from_slice(&answer);
@@ -602,6 +627,7 @@ impl Engine for Endpoint {
                     }
                     Next::Step(Step::Datagram { len, to }) => {
                         let payload = buf.get(..len).unwrap_or_default();
+                        self.sends_through = entry.socket;
                         return (Output::Datagram { to: to.peer, payload }, to.local);
                     }
                     Next::Step(Step::BufferTooSmall(needed)) => Output::BufferTooSmall { needed },
@@ -612,5 +638,9 @@ impl Engine for Endpoint {
             }
         };
         (output, None)
+    }
+
+    fn sends_through(&self) -> u32 {
+        self.sends_through
     }
 }

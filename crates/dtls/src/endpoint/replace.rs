@@ -2,6 +2,7 @@
 //! handshake beside it is complete, because anybody on the path may have recorded the hello of that
 //! handshake, or delayed it.
 
+use super::index::Place;
 use super::slots::ClientProof;
 use super::{Endpoint, Entry, Handle};
 use crate::codepoints::ContentType;
@@ -23,7 +24,7 @@ impl Endpoint {
     /// association at its address, whose client has proved its key. It is then a recording, or was
     /// delayed.
     pub(super) fn has_newer_at(&self, from: SocketAddr, cookie: Option<Instant>) -> bool {
-        let entry = self.by_peer.get(&from).and_then(|handle| self.entries.get(&handle));
+        let entry = self.at(from.into()).and_then(|handle| self.entries.get(&handle));
         entry.is_some_and(|entry| {
             entry.connection.awake().is_none_or(Connection::has_proved_key)
                 && entry.connection.is_open()
@@ -121,10 +122,10 @@ impl Endpoint {
         self.deliver(old, from, &mut datagram.to_vec())
     }
 
-    /// The association `ended` is no longer at `peer`, where a handshake was to take over its slot.
+    /// The association `ended` is no longer at `place`, where a handshake was to take over its slot.
     /// That handshake gets a slot of its own, or ends if there is none.
-    pub(super) fn adopt_slot(&mut self, peer: SocketAddr, ended: Handle) {
-        let Some(handle) = self.by_peer.get(&peer) else { return };
+    pub(super) fn adopt_slot(&mut self, place: Place, ended: Handle) {
+        let Some(handle) = self.at(place) else { return };
         let Some(entry) = self.entries.get_mut(&handle) else { return };
         if entry.replaces != Some(ended) {
             return;

@@ -64,7 +64,7 @@ impl Endpoint {
             return Err(RestoreError::ConnectionIdLength);
         }
         let taken = ids.iter().any(|id| self.by_id.contains(id));
-        if taken || ids.is_empty() && self.by_peer.contains(&peer) {
+        if taken || ids.is_empty() && self.at(peer.into()).is_some() {
             return Err(RestoreError::InUse);
         }
         let room = self.room_for_restored().ok_or(RestoreError::Full)?;
@@ -84,6 +84,7 @@ impl Endpoint {
             look: Instant::MAX,
             deadline: None,
             ready: false,
+            socket: 0,
         };
         self.entries.insert(handle, entry);
         if !self.take_slot(handle) {
@@ -92,7 +93,7 @@ impl Endpoint {
         }
         ids.into_iter().for_each(|id| self.by_id.insert(id, handle));
         // One without connection IDs is found by its address alone.
-        self.by_peer.insert_if_absent(peer, handle);
+        self.by_peer.insert_if_absent(peer.into(), handle);
         self.touch(handle);
         Ok(handle)
     }

@@ -1,17 +1,21 @@
 //! The proxy in front of applications.
 //!
 //! - [`lane`]: a socket towards the server and the flows that it carries;
+//! - [`own_sockets`]: the sockets of flows that have one each;
 //! - [`lanes`]: which socket a new flow gets;
 //! - [`flow`]: what is known of a flow besides its association;
 //! - [`check`]: the first handshake;
+//! - [`hints`]: signs that the server may have lost associations or be back;
 //! - [`reconnect`]: new handshakes for flows whose server does not answer;
 //! - [`server_state`]: what is known of the server from all flows together;
 //! - [`successors`]: flows that replace others.
 
 mod check;
 mod flow;
+mod hints;
 mod lane;
 mod lanes;
+mod own_sockets;
 mod reconnect;
 mod server_state;
 mod successors;
@@ -185,7 +189,7 @@ impl ClientProxy {
         settings.handshake_deadline = patience.min(settings.handshake_deadline);
         let finds_path_mtu = settings.path_mtu.is_some();
         let config = config.with_settings(settings).map_err(io::Error::other)?;
-        let socket = outer_socket(server, finds_path_mtu)?;
+        let socket = UdpSocket::from_std(outer_socket(server, finds_path_mtu)?)?;
         let rng = Random::from_os().map_err(io::Error::other)?;
         let connection = Connection::client(Arc::new(config), server, self.clock.now(), rng);
         let driver = Driver::new(socket, self.clock, connection, Check::default());
@@ -308,7 +312,7 @@ impl ClientProxy {
     /// All counters, without what is known of each flow.
     fn counted(&self) -> Value {
         let (stats, socket) = self.counters();
-        let outer = self.flows().lanes.iter().map(|lane| overruns(lane.driver.socket())).sum();
+        let outer = self.flows().lanes.iter().map(|lane| lane.overruns()).sum();
         let overruns = (overruns(self.local()), outer);
         self.totals().json("client", self.open_flows(), socket, overruns, &stats)
     }
@@ -633,7 +637,7 @@ impl ClientProxy {
 /// Runs a lane until it has no flows.
 async fn serve(lane: Arc<Lane>, flows: Arc<Mutex<Flows>>, shared: Arc<Shared>) {
     loop {
-        if let Err(error) = lane.driver.run().await {
+        if let Err(error) = lane.run().await {
             tracing::warn!("a socket towards {}: {error}", Named(lane.server));
             lane.driver.call(|_, host, _| host.fail());
         }

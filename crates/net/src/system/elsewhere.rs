@@ -1,6 +1,7 @@
 //! In place of what Linux alone has.
 
 use super::WorkerByte;
+use crate::socket::NonBlocking;
 use socket2::Socket;
 use std::io;
 use std::net::{SocketAddr, UdpSocket as StdSocket};
@@ -20,7 +21,7 @@ pub(crate) fn largest_mtu() -> Option<usize> {
 }
 
 /// Fragments are not forbidden.
-pub(crate) fn forbid_fragments(_: &UdpSocket) -> io::Result<()> {
+pub(crate) fn forbid_fragments(_: &Socket) -> io::Result<()> {
     Ok(())
 }
 
@@ -30,7 +31,7 @@ pub(crate) fn allow_foreign_address(_: &Socket, _: SocketAddr) -> io::Result<()>
 }
 
 /// Reports are not kept.
-pub(crate) fn report_unreachable(_: &UdpSocket) -> io::Result<()> {
+pub(crate) fn report_unreachable(_: &Socket) -> io::Result<()> {
     Ok(())
 }
 
@@ -40,7 +41,7 @@ pub(crate) async fn readable(socket: &UdpSocket) -> io::Result<bool> {
 }
 
 /// There are no reports.
-pub(crate) fn take_reports(_: &UdpSocket) -> usize {
+pub(crate) fn take_reports(_: &impl NonBlocking) -> usize {
     0
 }
 

@@ -1,6 +1,7 @@
 //! What Linux alone has.
 
 use super::WorkerByte;
+use crate::socket::NonBlocking;
 use nix::libc::{self, sock_filter, sock_fprog};
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::sockopt::{
@@ -40,7 +41,7 @@ pub(crate) fn largest_mtu() -> Option<usize> {
 
 /// Has datagrams refused or dropped on their path that are longer than an interface's MTU. The kernel's
 /// own path MTU discovery would fragment datagrams that it believes to be too long.
-pub(crate) fn forbid_fragments(socket: &UdpSocket) -> io::Result<()> {
+pub(crate) fn forbid_fragments(socket: &Socket) -> io::Result<()> {
     if socket.local_addr()?.is_ipv6() {
         set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::PROBE)?;
     }
@@ -78,10 +79,10 @@ pub(crate) fn allow_foreign_address(socket: &Socket, address: SocketAddr) -> io:
 }
 
 /// Has the system keep reports about datagrams that did not arrive.
-pub(crate) fn report_unreachable(socket: &UdpSocket) -> io::Result<()> {
-    match socket.local_addr()? {
-        SocketAddr::V4(_) => setsockopt(socket, sockopt::Ipv4RecvErr, &true)?,
-        SocketAddr::V6(_) => setsockopt(socket, sockopt::Ipv6RecvErr, &true)?,
+pub(crate) fn report_unreachable(socket: &Socket) -> io::Result<()> {
+    match socket.local_addr()?.is_ipv6() {
+        false => setsockopt(socket, sockopt::Ipv4RecvErr, &true)?,
+        true => setsockopt(socket, sockopt::Ipv6RecvErr, &true)?,
     }
     Ok(())
 }
@@ -92,7 +93,7 @@ pub(crate) async fn readable(socket: &UdpSocket) -> io::Result<bool> {
 }
 
 /// Reads the reports and returns their number.
-pub(crate) fn take_reports(socket: &UdpSocket) -> usize {
+pub(crate) fn take_reports(socket: &impl NonBlocking) -> usize {
     let mut count = 0;
     // The content of a report is not needed, nor its sender.
     let mut control = RecvAncillaryBuffer::default();
@@ -101,7 +102,7 @@ pub(crate) fn take_reports(socket: &UdpSocket) -> usize {
         // Each call reads one report. The error that says that there are no more ends the readiness.
         // The limit keeps a flood of reports from holding us here.
         while count < MOST_REPORTS {
-            recvmsg(socket, &mut [IoSliceMut::new(&mut [0])], &mut control, flags)?;
+            recvmsg(&*socket.raw(), &mut [IoSliceMut::new(&mut [0])], &mut control, flags)?;
             count += 1;
         }
         Ok(())

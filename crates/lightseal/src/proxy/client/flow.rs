@@ -6,6 +6,7 @@ use lightseal_core::{AddressPair, Instant};
 use lightseal_dtls::{ClientConfig, Connection};
 use lightseal_net::address::Named;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// A flow.
@@ -15,6 +16,8 @@ pub(in crate::proxy) struct FlowHost {
     pub(super) application: AddressPair,
     /// The port of the application that sent last, to which answers go.
     pub(super) port: u16,
+    /// The number of the flow's own socket; `None` if it shares its lane's.
+    pub(super) socket: Option<NonZeroU32>,
     pub(super) config: Arc<ClientConfig>,
     /// The identity that both ends agreed on, for the log; `None` before the handshake is complete.
     pub(super) identity: Option<Box<str>>,
@@ -59,6 +62,7 @@ impl FlowHost {
         Self {
             application,
             port: application.peer.port(),
+            socket: None,
             config,
             identity: None,
             tries: 0,

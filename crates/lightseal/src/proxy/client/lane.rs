@@ -2,9 +2,11 @@
 //!
 //! Each flow is an association of one endpoint. Flows with one server share a socket if both ends
 //! tell associations apart by connection IDs and the server is known to keep several of one client
-//! ([`Sharing`]); else each flow has a lane of its own.
+//! ([`Sharing`]); else each flow has a socket of its own, at one lane for all of them.
 
 use super::flow::FlowHost;
+use super::hints::Signs;
+use super::own_sockets::OwnSockets;
 use super::server_state::{Answering, Attention, Server};
 use crate::credential;
 use crate::credential::allow::AccessList;
@@ -21,18 +23,15 @@ use lightseal_dtls::{
 };
 use lightseal_net::address::Named;
 use lightseal_net::socket::AddressedSocket;
+use lightseal_net::socket_set::SocketSet;
 use lightseal_net::tokio::{Driver, EngineHost};
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// How many flows that sent last are asked when the network reports that the server is not there.
 const MOST_ASKED: usize = 16;
-
-/// The shortest time between two hints that are heeded: each may have to look at all flows.
-const HINT_GAP: Duration = Duration::from_millis(50);
 
 /// What all flows of a proxy share.
 #[derive(Debug)]
@@ -115,11 +114,13 @@ impl Sharing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowId(u64, Handle);
 
-/// A socket towards one address of the server.
+/// A socket towards one address of the server, or the sockets of flows that have one each.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) driver: Driver<Endpoint, LaneHost>,
     pub(super) server: SocketAddr,
+    /// The sockets, if each flow has its own. The driver's is then not used.
+    pub(super) own: Option<Arc<SocketSet>>,
     /// No two lanes of a proxy have the same number.
     pub(super) number: u64,
 }
@@ -177,8 +178,8 @@ impl Flow {
 /// The host of a lane's endpoint: it connects its associations with their applications.
 #[derive(Debug)]
 pub(super) struct LaneHost {
-    shared: Arc<Shared>,
-    server: SocketAddr,
+    pub(super) shared: Arc<Shared>,
+    pub(super) server: SocketAddr,
     number: u64,
     /// They are in boxes because most maps have one flow where flows share no sockets.
     pub(super) flows: HashMap<Handle, Box<FlowHost>>,
@@ -186,12 +187,10 @@ pub(super) struct LaneHost {
     deliveries: Deliveries,
     /// Associations that are to be looked at when the engine has no more events.
     touched: Vec<Handle>,
-    /// Whether a hint or an ICMP error came, and when the last one was heeded.
-    hinted: bool,
-    hinted_at: Option<Instant>,
-    /// Whether a hint was among them. A hint says that the server is there, and an ICMP error that it
-    /// is not.
-    is_back: bool,
+    /// What came to the lane's socket.
+    signs: Signs,
+    /// The sockets of flows, if each has its own.
+    pub(super) own: Option<OwnSockets>,
     /// The number of flows whose handshake is not complete.
     handshakes: usize,
     /// The number of flows whose server is silent.
@@ -199,7 +198,12 @@ pub(super) struct LaneHost {
 }
 
 impl LaneHost {
-    pub(super) fn new(shared: Arc<Shared>, server: SocketAddr, number: u64) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        server: SocketAddr,
+        number: u64,
+        own: Option<OwnSockets>,
+    ) -> Self {
         Self {
             shared,
             server,
@@ -207,9 +211,8 @@ impl LaneHost {
             flows: HashMap::new(),
             deliveries: Deliveries::new(|application| Named::from(application).to_string()),
             touched: Vec::new(),
-            hinted: false,
-            hinted_at: None,
-            is_back: false,
+            signs: Signs::default(),
+            own,
             handshakes: 0,
             silent: 0,
         }
@@ -248,23 +251,18 @@ impl LaneHost {
 
     /// A sign came that the server may have lost associations or be back. It does not say which
     /// association it is about, and anybody can forge it: the flows that sent last since the sign before
-    /// ask the server. Returns `false` if it is heeded later.
+    /// ask the server. Returns whether there was one to be heeded now.
     fn take_hint(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
-        if self.hinted_at.is_some_and(|last| now.saturating_since(last) < HINT_GAP) {
-            return false;
-        }
-        self.hinted = false;
-        let is_back = std::mem::take(&mut self.is_back);
-        let before = self.hinted_at.replace(now).unwrap_or(Instant::ZERO);
+        let Some(sign) = self.signs.take(now) else { return false };
         let sent = self.flows.iter().map(|(handle, flow)| (flow.sent_at, *handle));
-        let mut senders: Vec<_> = sent.filter(|(at, _)| *at >= before).collect();
+        let mut senders: Vec<_> = sent.filter(|(at, _)| *at >= sign.before).collect();
         senders.sort_unstable_by_key(|(at, _)| Reverse(*at));
         for (_, handle) in senders.into_iter().take(MOST_ASKED) {
             if let Some(mut connection) = endpoint.connection_mut(handle) {
                 connection.suspect(now);
             }
         }
-        if is_back && self.silent > 0 {
+        if sign.is_back && self.silent > 0 {
             self.flows.values_mut().for_each(|flow| flow.hinted |= flow.silent);
             self.shared.attention.call();
         }
@@ -273,7 +271,8 @@ impl LaneHost {
 
     /// The socket has failed: all flows end.
     pub(super) fn fail(&mut self) {
-        let Self { flows, shared, number, .. } = self;
+        let Self { flows, shared, number, own, .. } = self;
+        own.iter_mut().for_each(|own| own.leave_all(&shared.totals));
         let mut ended = shared.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.extend(
             flows.drain().map(|(handle, flow)| (flow.application, FlowId(*number, handle))),
@@ -328,7 +327,7 @@ impl LaneHost {
 impl EngineHost<Endpoint> for LaneHost {
     fn diverts(&mut self, _: Instant, _: AddressPair, datagram: &mut [u8]) -> bool {
         if datagram.first() == Some(&ContentType::UNKNOWN_ASSOCIATION.0) {
-            (self.hinted, self.is_back) = (true, true);
+            self.signs.note(true);
         }
         false
     }
@@ -339,6 +338,9 @@ impl EngineHost<Endpoint> for LaneHost {
             let Some(flow) = self.flows.remove(&handle) else { return };
             self.silent -= usize::from(flow.silent);
             self.handshakes -= usize::from(!flow.is_connected());
+            if let (Some(own), Some(socket)) = (&mut self.own, flow.socket) {
+                own.leave(socket.get(), &self.shared.totals);
+            }
             self.closed(now, &flow, reason);
             let mut ended = self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner);
             ended.push((flow.application, FlowId(self.number, handle)));
@@ -428,7 +430,7 @@ impl EngineHost<Endpoint> for LaneHost {
     }
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
-        let hinted = self.hinted && self.take_hint(now, endpoint);
+        let hinted = self.take_hint(now, endpoint) | self.heed_own_signs(now, endpoint);
         for handle in self.touched.drain(..) {
             let Some(flow) = self.flows.get_mut(&handle) else { continue };
             let Some(connection) = endpoint.connection(handle) else { continue };
@@ -452,10 +454,17 @@ impl EngineHost<Endpoint> for LaneHost {
 
     fn flush(&mut self, _: Instant) {
         self.deliveries.flush(&self.shared.totals);
+        if let Some(own) = &mut self.own {
+            own.close_left(&self.shared.totals);
+        }
     }
 
     fn unreachable(&mut self, _: Instant, _: &mut Endpoint) {
-        self.hinted = true;
+        self.signs.note(false);
+    }
+
+    fn socket(&self, number: u32) -> Option<&AddressedSocket<UdpSocket>> {
+        self.own.as_ref()?.get(number)
     }
 
     fn is_finished(&self, _: &Endpoint) -> bool {
@@ -466,6 +475,7 @@ impl EngineHost<Endpoint> for LaneHost {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::client::hints::HINT_GAP;
     use lightseal_core::Random;
     use lightseal_dtls::{ClientConfig, Psk};
     use std::net::Ipv4Addr;
@@ -479,7 +489,7 @@ mod tests {
         let server = local.local_addr().unwrap();
         let local = Arc::new(AddressedSocket::new(local));
         let shared = Arc::new(Shared::new(local, Arc::new(Destination::at(server)), None));
-        let mut host = LaneHost::new(shared, server, 1);
+        let mut host = LaneHost::new(shared, server, 1, None);
         let config = Arc::new(ClientConfig::new(Psk::external(b"sensor", &[7; 32]).unwrap()));
         let rng = Random::insecure(1);
         let mut endpoint = Endpoint::client(config.settings().clone(), rng).unwrap();

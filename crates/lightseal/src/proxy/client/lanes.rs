@@ -2,14 +2,17 @@
 
 use super::flow::FlowHost;
 use super::lane::{Flow, Lane, LaneHost, Shared};
+use super::own_sockets::OwnSockets;
 use crate::proxy::counters::add_socket;
-use crate::proxy::{overruns, unread};
+use crate::proxy::unread;
 use lightseal_core::{AddressPair, Random};
-use lightseal_dtls::{ClientConfig, ConnectError, Endpoint, Stats, Watch};
+use lightseal_dtls::{ClientConfig, Endpoint, Stats, Watch};
+use lightseal_net::socket_set::SocketSet;
 use lightseal_net::tokio::{Driver, SocketCounters};
 use lightseal_net::{Clock, path_mtu, socket};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket as StdSocket};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use tokio::net::UdpSocket;
 
@@ -59,7 +62,7 @@ impl Lanes {
         self.all.iter()
     }
 
-    /// Begins a flow. If its socket is new, the second value is its lane, which is to be run.
+    /// Begins a flow. If its lane is new, the second value is the lane, which is to be run.
     ///
     /// # Errors
     ///
@@ -72,26 +75,52 @@ impl Lanes {
         flow: &FlowBeginning<'_>,
     ) -> io::Result<(Flow, Option<Arc<Lane>>)> {
         // Without a watch nobody would notice a flow that the server has ended for another one.
-        if shares
-            && flow.watch.is_some()
-            && shared.sharing.with(flow.server)
-            && let Some(lane) = self.shared_lane(flow)
-            // It may turn out that its last association has no connection ID.
-            && let Ok(begun) = begin_at(&lane, flow)
-        {
-            return Ok((begun, None));
+        if !shares || flow.watch.is_none() || !shared.sharing.with(flow.server) {
+            return self.begin_apart(clock, shared, flow);
         }
-        let lane = self.open(clock, shared, flow)?;
-        let begun = begin_at(&lane, flow).map_err(io::Error::other)?;
-        self.all.push(Arc::clone(&lane));
-        Ok((begun, Some(lane)))
+        let Some(lane) = self.shared_lane(flow) else {
+            let lane = self.open(clock, shared, flow, None)?;
+            let begun = begin_at(&lane, flow, None)?;
+            self.all.push(Arc::clone(&lane));
+            return Ok((begun, Some(lane)));
+        };
+        match begin_at(&lane, flow, None) {
+            Ok(begun) => Ok((begun, None)),
+            // It has turned out that its last association has no connection ID.
+            Err(_) => self.begin_apart(clock, shared, flow),
+        }
+    }
+
+    /// Begins a flow with a socket of its own.
+    fn begin_apart(
+        &mut self,
+        clock: Clock,
+        shared: &Arc<Shared>,
+        flow: &FlowBeginning<'_>,
+    ) -> io::Result<(Flow, Option<Arc<Lane>>)> {
+        let avoided = flow.avoids.map(|former| former.lane.number);
+        let fits = |lane: &&Arc<Lane>| {
+            lane.own.is_some() && lane.server == flow.server && Some(lane.number) != avoided
+        };
+        let known = self.all.iter().find(fits).cloned();
+        let is_new = known.is_none();
+        let lane = match known {
+            Some(lane) => lane,
+            None => self.open(clock, shared, flow, Some(Arc::new(SocketSet::new()?)))?,
+        };
+        let begun = begin_at(&lane, flow, Some(socket_for(flow)?))?;
+        if is_new {
+            self.all.push(Arc::clone(&lane));
+        }
+        Ok((begun, is_new.then_some(lane)))
     }
 
     /// The lane that a flow shares with others; `None` if it is to have a new one. Flows of a lane
     /// whose server is silent are replaced at other lanes: the network may have forgotten the port.
     fn shared_lane(&self, flow: &FlowBeginning<'_>) -> Option<Arc<Lane>> {
         let avoided = flow.avoids.map(|former| former.lane.number);
-        let lanes = self.all.iter().filter(|lane| lane.server == flow.server);
+        let sharing = |lane: &&Arc<Lane>| lane.own.is_none() && lane.server == flow.server;
+        let lanes = self.all.iter().filter(sharing);
         let loads = lanes.filter(|lane| Some(lane.number) != avoided).filter_map(|lane| {
             let load = |endpoint: &mut Endpoint, host: &mut LaneHost, _| {
                 let busy = !endpoint.may_begin_with(flow.server);
@@ -112,11 +141,10 @@ impl Lanes {
         clock: Clock,
         shared: &Arc<Shared>,
         flow: &FlowBeginning<'_>,
+        own: Option<Arc<SocketSet>>,
     ) -> io::Result<Arc<Lane>> {
         let settings = flow.config.settings();
-        let socket = outer_socket(flow.server, settings.path_mtu.is_some())?;
-        // On systems without such reports, only the early notice of an unreachable server is lost.
-        let _ = socket::report_unreachable(&socket);
+        let socket = UdpSocket::from_std(socket_for(flow)?)?;
         let rng = Random::from_os().map_err(io::Error::other)?;
         let endpoint = match &self.model {
             Some(model) => model.another_client(rng),
@@ -128,9 +156,10 @@ impl Lanes {
         };
         let number = self.next;
         self.next += 1;
-        let host = LaneHost::new(Arc::clone(shared), flow.server, number);
+        let sockets = own.as_ref().map(|set| OwnSockets::new(Arc::clone(set)));
+        let host = LaneHost::new(Arc::clone(shared), flow.server, number, sockets);
         let driver = Driver::new(socket, clock, endpoint, host);
-        Ok(Arc::new(Lane { driver, server: flow.server, number }))
+        Ok(Arc::new(Lane { driver, server: flow.server, own, number }))
     }
 
     /// Removes a lane without flows. Returns `false` if it has some again.
@@ -141,7 +170,7 @@ impl Lanes {
         let Some(stats) = stats else { return false };
         self.all.retain(|other| other.number != lane.number);
         self.add(&stats, &driver.counters());
-        shared.totals.overruns_outer.add(overruns(driver.socket()));
+        shared.totals.overruns_outer.add(lane.overruns());
         shared.totals.unread.add(unread(driver.socket()));
         true
     }
@@ -163,10 +192,19 @@ impl Lanes {
     }
 }
 
-/// Begins a flow at a lane.
-fn begin_at(lane: &Arc<Lane>, flow: &FlowBeginning<'_>) -> Result<Flow, ConnectError> {
+/// Begins a flow at a lane, with a socket of its own or the lane's.
+fn begin_at(
+    lane: &Arc<Lane>,
+    flow: &FlowBeginning<'_>,
+    own: Option<StdSocket>,
+) -> io::Result<Flow> {
     let handle = lane.driver.call(|endpoint, host, now| {
-        let handle = endpoint.connect(now, Arc::clone(&flow.config), flow.server)?;
+        let mut connect =
+            |number| endpoint.connect_through(now, number, Arc::clone(&flow.config), flow.server);
+        let (number, handle) = match (&mut host.own, own) {
+            (Some(sockets), Some(socket)) => sockets.begin(socket, connect)?,
+            _ => (0, connect(0).map_err(io::Error::other)?),
+        };
         if let Some(mut connection) = endpoint.connection_mut(handle) {
             if let Some(watch) = flow.watch {
                 connection.watch(now, watch);
@@ -177,19 +215,28 @@ fn begin_at(lane: &Arc<Lane>, flow: &FlowBeginning<'_>) -> Result<Flow, ConnectE
         }
         let mut known = FlowHost::new(flow.application, Arc::clone(&flow.config), now);
         (known.hops, known.succeeds) = (Some(flow.hops), flow.succeeds);
+        known.socket = NonZeroU32::new(number);
         host.insert(handle, known);
-        Ok(handle)
+        Ok::<_, io::Error>(handle)
     })?;
     Ok(Flow { lane: Arc::clone(lane), handle })
 }
 
-/// A socket towards a server.
-pub(super) fn outer_socket(server: SocketAddr, finds_path_mtu: bool) -> io::Result<UdpSocket> {
+/// A socket for flows, with reports about datagrams that do not arrive.
+fn socket_for(flow: &FlowBeginning<'_>) -> io::Result<StdSocket> {
+    let socket = outer_socket(flow.server, flow.config.settings().path_mtu.is_some())?;
+    // On systems without such reports, only the early notice of an unreachable server is lost.
+    let _ = socket::report_unreachable(&socket);
+    Ok(socket)
+}
+
+/// A socket towards a server, in no runtime.
+pub(super) fn outer_socket(server: SocketAddr, finds_path_mtu: bool) -> io::Result<StdSocket> {
     let any: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let socket = socket::bind((any, 0).into())?;
+    let socket = socket::bind_outside((any, 0).into())?;
     if finds_path_mtu {
         path_mtu::forbid_fragments(&socket)?;
     }
