@@ -44,6 +44,7 @@ mod resumption;
 mod resumption13;
 mod schemes;
 mod several_endpoints;
+mod several_sockets;
 mod shared_socket;
 mod signatures;
 mod sleep;
