@@ -175,18 +175,21 @@ fn a_server_that_comes_back_is_found_again() {
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let service = echo().to_string();
-    let (server, address) = start("server", &service, &keys, &[]);
-    let (mut client, local) = start("client", &address, &keys, &["--keepalive", "100ms"]);
-    let socket = application();
-    echoes(&socket, &local, b"one");
-    drop(server);
-    let args = ["proxy", "server", "--listen", &address, "--connect", &service];
-    let mut server = Running::start(&[&args[..], &["--psk-file", &keys]].concat());
-    server.wait_for("carrying");
-    // The application keeps sending, and this must not look like a sign of life from the server.
-    knock(&socket, &local);
-    client.wait_for("starting a new handshake");
-    echoes(&socket, &local, b"two");
+    for own in [&[][..], &["--socket-per-flow"]] {
+        let (server, address) = start("server", &service, &keys, &[]);
+        let more = [&["--keepalive", "100ms"], own].concat();
+        let (mut client, local) = start("client", &address, &keys, &more);
+        let sockets = [application(), application()];
+        sockets.iter().for_each(|socket| echoes(socket, &local, b"one"));
+        drop(server);
+        let args = ["proxy", "server", "--listen", &address, "--connect", &service];
+        let mut server = Running::start(&[&args[..], &["--psk-file", &keys]].concat());
+        server.wait_for("carrying");
+        // The application keeps sending, and this must not look like a sign of life from the server.
+        sockets.iter().for_each(|socket| knock(socket, &local));
+        client.wait_for("starting a new handshake");
+        sockets.iter().for_each(|socket| echoes(socket, &local, b"two"));
+    }
 }
 
 /// An application sends twice a second. Its server is killed, and another one starts soon.

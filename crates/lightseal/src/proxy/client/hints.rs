@@ -27,9 +27,10 @@ pub(super) struct Sign {
 }
 
 impl Signs {
-    pub(super) const fn note(&mut self, is_hint: bool) {
-        self.came = true;
+    /// Notes a sign. Returns whether none was waiting.
+    pub(super) const fn note(&mut self, is_hint: bool) -> bool {
         self.is_back |= is_hint;
+        !std::mem::replace(&mut self.came, true)
     }
 
     /// The sign that is to be heeded; `None` if none came, or if it is heeded later.
@@ -53,10 +54,9 @@ mod tests {
     fn a_sign_that_comes_too_soon_is_heeded_later() {
         let (mut signs, now) = (Signs::default(), Instant::from_micros(1));
         assert_eq!(signs.take(now), None);
-        signs.note(false);
+        assert!(signs.note(false));
         assert_eq!(signs.take(now), Some(Sign { is_back: false, before: Instant::ZERO }));
-        signs.note(true);
-        signs.note(false);
+        assert!(signs.note(true) && !signs.note(false));
         assert_eq!(signs.take(now + (HINT_GAP - Duration::from_micros(1))), None);
         assert_eq!(signs.take(now + HINT_GAP), Some(Sign { is_back: true, before: now }));
         assert_eq!(signs.take(now + 2 * HINT_GAP), None);

@@ -327,7 +327,7 @@ impl LaneHost {
 impl EngineHost<Endpoint> for LaneHost {
     fn diverts(&mut self, _: Instant, _: AddressPair, datagram: &mut [u8]) -> bool {
         if datagram.first() == Some(&ContentType::UNKNOWN_ASSOCIATION.0) {
-            self.signs.note(true);
+            let _ = self.signs.note(true);
         }
         false
     }
@@ -460,7 +460,7 @@ impl EngineHost<Endpoint> for LaneHost {
     }
 
     fn unreachable(&mut self, _: Instant, _: &mut Endpoint) {
-        self.signs.note(false);
+        let _ = self.signs.note(false);
     }
 
     fn socket(&self, number: u32) -> Option<&AddressedSocket<UdpSocket>> {

@@ -9,6 +9,7 @@ use crate::proxy::{overruns, unread};
 use lightseal_core::Instant;
 use lightseal_dtls::codepoints::ContentType;
 use lightseal_dtls::{ConnectError, Endpoint, Handle};
+use lightseal_net::address::Named;
 use lightseal_net::batch::ReceiveBatch;
 use lightseal_net::blocking::is_loss;
 use lightseal_net::socket::AddressedSocket;
@@ -120,11 +121,11 @@ impl LaneHost {
     fn own_sign(&mut self, number: u32, is_hint: bool, now: Instant, endpoint: &mut Endpoint) {
         let Some(own) = &mut self.own else { return };
         let Some(socket) = own.all.get_mut(&number) else { return };
-        socket.signs.note(is_hint);
+        let is_first = socket.signs.note(is_hint);
         let (flow, sign) = (socket.flow, socket.signs.take(now));
         if let Some(sign) = sign {
             self.heed(flow, sign, now, endpoint);
-        } else if !own.signed.contains(&number) {
+        } else if is_first {
             if own.signed.is_empty() {
                 own.look_at = now + HINT_GAP;
             }
@@ -222,7 +223,7 @@ fn receive_at(
         sending.call(|endpoint, host, now| match &received {
             // What an earlier datagram has caused counts as a loss.
             Err(error) if !is_loss(error) && reports == 0 => {
-                tracing::warn!("a socket towards {}: {error}", host.server);
+                tracing::warn!("a socket towards {}: {error}", Named(host.server));
                 if let Some(mut connection) = endpoint.connection_mut(flow) {
                     connection.close(now);
                 }
@@ -241,4 +242,79 @@ fn receive_at(
         sending.receive_at(number, addresses, datagram);
     }
     batch.more_may_wait()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::client::lane::Shared;
+    use crate::proxy::destination::Destination;
+    use lightseal_core::{AddressPair, Random};
+    use lightseal_dtls::{ClientConfig, Psk};
+    use lightseal_net::socket;
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    const START: Instant = Instant::from_micros(1);
+
+    /// A lane with two flows, and the numbers of their sockets.
+    async fn two_flows() -> (LaneHost, Endpoint, [(u32, Handle); 2]) {
+        let local = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let server = local.local_addr().unwrap();
+        let local = Arc::new(AddressedSocket::new(local));
+        let shared = Arc::new(Shared::new(local, Arc::new(Destination::at(server)), None));
+        let own = OwnSockets::new(Arc::new(SocketSet::new().unwrap()));
+        let mut host = LaneHost::new(shared, server, 1, Some(own));
+        let config = Arc::new(ClientConfig::new(Psk::external(b"sensor", &[7; 32]).unwrap()));
+        let mut endpoint =
+            Endpoint::client(config.settings().clone(), Random::insecure(1)).unwrap();
+        let flows = [0, 1].map(|_| {
+            let socket = socket::bind_outside((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+            let begun = host.own.as_mut().unwrap().begin(socket, |number| {
+                endpoint.connect_through(START, number, Arc::clone(&config), server)
+            });
+            let (number, handle) = begun.unwrap();
+            let mut flow = FlowHost::new(AddressPair::to(server), Arc::clone(&config), START);
+            (flow.socket, flow.silent) = (std::num::NonZeroU32::new(number), true);
+            host.insert(handle, flow);
+            (number, handle)
+        });
+        (host, endpoint, flows)
+    }
+
+    #[tokio::test]
+    async fn a_sign_concerns_the_flow_of_its_socket_and_one_that_comes_too_soon_counts_later() {
+        let (mut host, mut endpoint, [(number, flow), (_, other)]) = two_flows().await;
+        let hinted = |host: &LaneHost| [flow, other].map(|flow| host.flows[&flow].hinted);
+        host.own_sign(number, false, START, &mut endpoint);
+        assert_eq!(hinted(&host), [false, false], "an ICMP error does not say that it is back");
+        let soon = START + Duration::from_millis(1);
+        host.own_sign(number, true, soon, &mut endpoint);
+        host.own_sign(number, true, soon, &mut endpoint);
+        assert!(!host.heed_own_signs(soon, &mut endpoint));
+        assert_eq!(hinted(&host), [false, false]);
+        assert!(host.heed_own_signs(soon + HINT_GAP, &mut endpoint));
+        assert_eq!(hinted(&host), [true, false]);
+        assert!(!host.heed_own_signs(soon + 2 * HINT_GAP, &mut endpoint));
+        host.own_sign(99, true, soon, &mut endpoint);
+    }
+
+    #[tokio::test]
+    async fn a_socket_closes_when_the_last_datagrams_of_its_flow_have_left() {
+        let (mut host, _, [(number, _), (other, _)]) = two_flows().await;
+        assert!(number != 0 && other != 0 && number != other);
+        let totals = Totals::default();
+        let own = host.own.as_mut().unwrap();
+        let address = own.get(number).unwrap().get_ref().local_addr().unwrap();
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        peer.send_to(b"late", address).unwrap();
+        own.leave(number, &totals);
+        assert!(own.get(number).is_some(), "its flow's close_notify waits");
+        own.close_left(&totals);
+        assert!(own.get(number).is_none() && own.get(other).is_some());
+        assert_eq!(totals.unread.get(), 1);
+        own.leave_all(&totals);
+        own.close_left(&totals);
+        assert!(own.all.is_empty());
+    }
 }
