@@ -65,6 +65,8 @@ pub mod multicast;
 #[cfg(feature = "tokio")]
 pub mod names;
 #[cfg(feature = "tokio")]
+mod non_blocking;
+#[cfg(feature = "tokio")]
 pub mod path_mtu;
 mod rate_limited_log;
 #[cfg(feature = "tokio")]

@@ -1,7 +1,7 @@
 //! The longest datagram that an interface carries, and sockets whose datagrams
 //! may not be fragmented.
 
-use crate::socket::NonBlocking;
+use crate::non_blocking::NonBlocking;
 use crate::{socket, system};
 use std::io;
 use std::net::SocketAddr;

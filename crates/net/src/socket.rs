@@ -2,10 +2,11 @@
 
 use crate::batch::{ReceiveBatch, SendBatch};
 use crate::blocking::is_loss;
+pub use crate::non_blocking::NonBlocking;
 use crate::system;
 use lightseal_core::AddressPair;
-use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
-use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
+use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
+use socket2::{Domain, Protocol, Socket as RawSocket, Type};
 use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket as StdSocket};
@@ -60,7 +61,7 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 ///
 /// # Errors
 ///
-/// Those of [`bind`].
+/// The errors of [`bind`].
 pub fn bind_outside(address: SocketAddr) -> io::Result<StdSocket> {
     bound(open(address)?, address)
 }
@@ -188,66 +189,6 @@ pub struct AddressedSocket<S = UdpSocket> {
     connected: bool,
     /// Whether the system has a call that receives several datagrams, as far as is known.
     receives_batches: AtomicBool,
-}
-
-/// A UDP socket that does not block: one of the runtime, for which a task can wait, or one of the
-/// standard library, of which a [`SocketSet`](crate::socket_set::SocketSet) tells when it can be read.
-pub trait NonBlocking: std::fmt::Debug + Send + Sync {
-    /// The socket for other options than those of the standard library.
-    fn raw(&self) -> SockRef<'_>;
-
-    /// The socket for calls with batches.
-    fn udp(&self) -> UdpSockRef<'_>;
-
-    /// Receives a datagram and its source.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the socket, above all [`io::ErrorKind::WouldBlock`].
-    fn receive_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)>;
-
-    /// Has `call` use the socket, unless it is known that it would have to wait.
-    ///
-    /// # Errors
-    ///
-    /// Errors of `call`, or that it would have to wait.
-    fn try_io<R>(&self, interest: Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R>;
-}
-
-impl NonBlocking for UdpSocket {
-    fn raw(&self) -> SockRef<'_> {
-        self.into()
-    }
-
-    fn udp(&self) -> UdpSockRef<'_> {
-        self.into()
-    }
-
-    fn receive_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.try_recv_from(buf)
-    }
-
-    fn try_io<R>(&self, interest: Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-        Self::try_io(self, interest, call)
-    }
-}
-
-impl NonBlocking for StdSocket {
-    fn raw(&self) -> SockRef<'_> {
-        self.into()
-    }
-
-    fn udp(&self) -> UdpSockRef<'_> {
-        self.into()
-    }
-
-    fn receive_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.recv_from(buf)
-    }
-
-    fn try_io<R>(&self, _: Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-        call()
-    }
 }
 
 /// What became of a [`SendBatch`].

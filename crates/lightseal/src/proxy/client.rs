@@ -1,6 +1,7 @@
 //! The proxy in front of applications.
 //!
 //! - [`lane`]: a socket towards the server and the flows that it carries;
+//! - [`lane_run`]: the task of a lane;
 //! - [`own_sockets`]: the sockets of flows that have one each;
 //! - [`lanes`]: which socket a new flow gets;
 //! - [`flow`]: what is known of a flow besides its association;
@@ -14,6 +15,7 @@ mod check;
 mod flow;
 mod hints;
 mod lane;
+mod lane_run;
 mod lanes;
 mod own_sockets;
 mod reconnect;

@@ -1,7 +1,7 @@
 //! In place of what Linux alone has.
 
 use super::WorkerByte;
-use crate::socket::NonBlocking;
+use crate::non_blocking::NonBlocking;
 use socket2::Socket;
 use std::io;
 use std::net::{SocketAddr, UdpSocket as StdSocket};

@@ -1,7 +1,7 @@
 //! What Linux alone has.
 
 use super::WorkerByte;
-use crate::socket::NonBlocking;
+use crate::non_blocking::NonBlocking;
 use nix::libc::{self, sock_filter, sock_fprog};
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::sockopt::{

@@ -5,7 +5,7 @@
 //! ([`Sharing`]); else each flow has a socket of its own, at one lane for all of them.
 
 use super::flow::FlowHost;
-use super::hints::Signs;
+use super::hints::{Sign, Signs};
 use super::own_sockets::OwnSockets;
 use super::server_state::{Answering, Attention, Server};
 use crate::credential;
@@ -178,7 +178,7 @@ impl Flow {
 /// The host of a lane's endpoint: it connects its associations with their applications.
 #[derive(Debug)]
 pub(super) struct LaneHost {
-    pub(super) shared: Arc<Shared>,
+    shared: Arc<Shared>,
     pub(super) server: SocketAddr,
     number: u64,
     /// They are in boxes because most maps have one flow where flows share no sockets.
@@ -267,6 +267,42 @@ impl LaneHost {
             self.shared.attention.call();
         }
         true
+    }
+
+    /// A sign came to the socket of a flow, which asks the server.
+    pub(super) fn own_sign(
+        &mut self,
+        number: u32,
+        is_hint: bool,
+        now: Instant,
+        endpoint: &mut Endpoint,
+    ) {
+        let sign = self.own.as_mut().and_then(|own| own.sign(number, is_hint, now));
+        if let Some((flow, sign)) = sign {
+            self.heed(flow, sign, now, endpoint);
+        }
+    }
+
+    /// Heeds the signs that came too soon to sockets of flows. Returns whether there were any.
+    fn heed_late_signs(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
+        let late = self.own.as_mut().map(|own| own.late_signs(now)).unwrap_or_default();
+        for (flow, sign) in &late {
+            self.heed(*flow, *sign, now, endpoint);
+        }
+        !late.is_empty()
+    }
+
+    fn heed(&mut self, flow: Handle, sign: Sign, now: Instant, endpoint: &mut Endpoint) {
+        if let Some(mut connection) = endpoint.connection_mut(flow) {
+            connection.suspect(now);
+        }
+        let silent = |flow: &&mut Box<FlowHost>| flow.silent;
+        if sign.is_back
+            && let Some(flow) = self.flows.get_mut(&flow).filter(silent)
+        {
+            flow.hinted = true;
+            self.shared.attention.call();
+        }
     }
 
     /// The socket has failed: all flows end.
@@ -430,7 +466,7 @@ impl EngineHost<Endpoint> for LaneHost {
     }
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
-        let hinted = self.take_hint(now, endpoint) | self.heed_own_signs(now, endpoint);
+        let hinted = self.take_hint(now, endpoint) | self.heed_late_signs(now, endpoint);
         for handle in self.touched.drain(..) {
             let Some(flow) = self.flows.get_mut(&handle) else { continue };
             let Some(connection) = endpoint.connection(handle) else { continue };
@@ -464,7 +500,7 @@ impl EngineHost<Endpoint> for LaneHost {
     }
 
     fn socket(&self, number: u32) -> Option<&AddressedSocket<UdpSocket>> {
-        self.own.as_ref()?.get(number)
+        self.own.as_ref()?.get(number).map(|(socket, _)| socket)
     }
 
     fn is_finished(&self, _: &Endpoint) -> bool {

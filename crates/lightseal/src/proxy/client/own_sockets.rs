@@ -1,22 +1,14 @@
 //! Sockets of flows that have one each, because the server could not tell their associations apart at
 //! one. They are in one set, for which the task of their lane waits.
 
-use super::flow::FlowHost;
 use super::hints::{HINT_GAP, Sign, Signs};
-use super::lane::{Lane, LaneHost};
 use crate::proxy::counters::Totals;
 use crate::proxy::{overruns, unread};
 use lightseal_core::Instant;
-use lightseal_dtls::codepoints::ContentType;
-use lightseal_dtls::{ConnectError, Endpoint, Handle};
-use lightseal_net::address::Named;
-use lightseal_net::batch::ReceiveBatch;
-use lightseal_net::blocking::is_loss;
+use lightseal_dtls::{ConnectError, Handle};
 use lightseal_net::socket::AddressedSocket;
 use lightseal_net::socket_set::SocketSet;
-use lightseal_net::tokio::Batch;
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -82,8 +74,46 @@ impl OwnSockets {
         }
     }
 
-    pub(super) fn get(&self, number: u32) -> Option<&AddressedSocket<UdpSocket>> {
-        self.all.get(&number).map(|own| &own.socket)
+    /// A socket, and its flow.
+    pub(super) fn get(&self, number: u32) -> Option<(&AddressedSocket<UdpSocket>, Handle)> {
+        self.all.get(&number).map(|own| (&own.socket, own.flow))
+    }
+
+    /// A sign came to a socket. Returns it with the flow that is to heed it now; `None` if it is too
+    /// soon after another one.
+    pub(super) fn sign(
+        &mut self,
+        number: u32,
+        is_hint: bool,
+        now: Instant,
+    ) -> Option<(Handle, Sign)> {
+        let own = self.all.get_mut(&number)?;
+        let is_first = own.signs.note(is_hint);
+        let sign = own.signs.take(now);
+        if sign.is_none() && is_first {
+            if self.signed.is_empty() {
+                self.look_at = now + HINT_GAP;
+            }
+            self.signed.push(number);
+        }
+        Some((own.flow, sign?))
+    }
+
+    /// The signs that came too soon and are to be heeded now.
+    pub(super) fn late_signs(&mut self, now: Instant) -> Vec<(Handle, Sign)> {
+        let mut due = Vec::new();
+        if self.signed.is_empty() || now < self.look_at {
+            return due;
+        }
+        self.look_at = now + HINT_GAP;
+        let Self { all, signed, .. } = self;
+        signed.retain(|number| {
+            let Some(own) = all.get_mut(number) else { return false };
+            let Some(sign) = own.signs.take(now) else { return true };
+            due.push((own.flow, sign));
+            false
+        });
+        due
     }
 
     /// The flow of a socket has ended. What waits there is counted now: what comes later answers the
@@ -116,196 +146,54 @@ impl OwnSockets {
     }
 }
 
-impl LaneHost {
-    /// A sign came to the socket of a flow.
-    fn own_sign(&mut self, number: u32, is_hint: bool, now: Instant, endpoint: &mut Endpoint) {
-        let Some(own) = &mut self.own else { return };
-        let Some(socket) = own.all.get_mut(&number) else { return };
-        let is_first = socket.signs.note(is_hint);
-        let (flow, sign) = (socket.flow, socket.signs.take(now));
-        if let Some(sign) = sign {
-            self.heed(flow, sign, now, endpoint);
-        } else if is_first {
-            if own.signed.is_empty() {
-                own.look_at = now + HINT_GAP;
-            }
-            own.signed.push(number);
-        }
-    }
-
-    /// Heeds the signs that came too soon. Returns whether the engine was called.
-    pub(super) fn heed_own_signs(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
-        let Some(own) = &mut self.own else { return false };
-        if own.signed.is_empty() || now < own.look_at {
-            return false;
-        }
-        own.look_at = now + HINT_GAP;
-        let mut heeded = Vec::new();
-        own.signed.retain(|number| {
-            let Some(socket) = own.all.get_mut(number) else { return false };
-            let Some(sign) = socket.signs.take(now) else { return true };
-            heeded.push((socket.flow, sign));
-            false
-        });
-        for (flow, sign) in &heeded {
-            self.heed(*flow, *sign, now, endpoint);
-        }
-        !heeded.is_empty()
-    }
-
-    /// The flow asks the server.
-    fn heed(&mut self, flow: Handle, sign: Sign, now: Instant, endpoint: &mut Endpoint) {
-        if let Some(mut connection) = endpoint.connection_mut(flow) {
-            connection.suspect(now);
-        }
-        let silent = |flow: &&mut Box<FlowHost>| flow.silent;
-        if sign.is_back
-            && let Some(flow) = self.flows.get_mut(&flow).filter(silent)
-        {
-            flow.hinted = true;
-            self.shared.attention.call();
-        }
-    }
-}
-
-impl Lane {
-    /// Carries datagrams until there are no flows.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the sockets.
-    pub(super) async fn run(&self) -> io::Result<()> {
-        let Some(set) = &self.own else { return self.driver.run().await };
-        tokio::select! {
-            ran = self.driver.run() => ran,
-            failed = self.receive(set) => match failed? {},
-        }
-    }
-
-    /// How many datagrams the kernel has dropped for want of room in the lane's sockets.
-    pub(super) fn overruns(&self) -> u64 {
-        let own = self.driver.call(|_, host, _| host.own.as_ref().map_or(0, OwnSockets::overruns));
-        overruns(self.driver.socket()) + own
-    }
-
-    /// Receives what arrives at the sockets of flows until the future is dropped.
-    async fn receive(&self, set: &SocketSet) -> io::Result<Infallible> {
-        let mut numbers = Vec::new();
-        loop {
-            set.ready(&mut numbers).await?;
-            ReceiveBatch::with(|batch| {
-                self.driver.batch(|sending| {
-                    // Only numbers of 32 bits were added.
-                    for number in numbers.drain(..).filter_map(|number| number.try_into().ok()) {
-                        if receive_at(sending, number, batch) {
-                            set.again(number.into());
-                        }
-                    }
-                });
-            });
-            // Messages of applications have their turn, too.
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-/// Receives what waits at the socket of a flow. Returns whether more may wait.
-fn receive_at(
-    sending: &mut Batch<'_, Endpoint, LaneHost>,
-    number: u32,
-    batch: &mut ReceiveBatch,
-) -> bool {
-    let own = sending.host().own.as_ref().and_then(|own| own.all.get(&number));
-    let Some(OwnSocket { socket, flow, .. }) = own.map(|own| &**own) else { return false };
-    let (flow, received) = (*flow, socket.try_receive(batch));
-    if received.is_err() || batch.is_empty() {
-        let reports = socket.take_reports();
-        sending.call(|endpoint, host, now| match &received {
-            // What an earlier datagram has caused counts as a loss.
-            Err(error) if !is_loss(error) && reports == 0 => {
-                tracing::warn!("a socket towards {}: {error}", Named(host.server));
-                if let Some(mut connection) = endpoint.connection_mut(flow) {
-                    connection.close(now);
-                }
-            }
-            _ if reports > 0 => host.own_sign(number, false, now, endpoint),
-            _ => {}
-        });
-        return received.is_err();
-    }
-    for at in 0..batch.len() {
-        let Some(addresses) = batch.addresses(at) else { break };
-        let datagram = batch.payload(at);
-        if datagram.first() == Some(&ContentType::UNKNOWN_ASSOCIATION.0) {
-            sending.call(|endpoint, host, now| host.own_sign(number, true, now, endpoint));
-        }
-        sending.receive_at(number, addresses, datagram);
-    }
-    batch.more_may_wait()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proxy::client::lane::Shared;
-    use crate::proxy::destination::Destination;
-    use lightseal_core::{AddressPair, Random};
-    use lightseal_dtls::{ClientConfig, Psk};
+    use lightseal_core::Random;
+    use lightseal_dtls::{ClientConfig, Endpoint, Psk};
     use lightseal_net::socket;
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, SocketAddr};
     use std::time::Duration;
 
     const START: Instant = Instant::from_micros(1);
 
-    /// A lane with two flows, and the numbers of their sockets.
-    async fn two_flows() -> (LaneHost, Endpoint, [(u32, Handle); 2]) {
-        let local = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let server = local.local_addr().unwrap();
-        let local = Arc::new(AddressedSocket::new(local));
-        let shared = Arc::new(Shared::new(local, Arc::new(Destination::at(server)), None));
-        let own = OwnSockets::new(Arc::new(SocketSet::new().unwrap()));
-        let mut host = LaneHost::new(shared, server, 1, Some(own));
+    /// The sockets of two flows.
+    fn two_flows() -> (OwnSockets, [(u32, Handle); 2]) {
+        let mut own = OwnSockets::new(Arc::new(SocketSet::new().unwrap()));
         let config = Arc::new(ClientConfig::new(Psk::external(b"sensor", &[7; 32]).unwrap()));
-        let mut endpoint =
-            Endpoint::client(config.settings().clone(), Random::insecure(1)).unwrap();
+        let settings = config.settings().clone();
+        let mut endpoint = Endpoint::client(settings, Random::insecure(1)).unwrap();
+        let server = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
         let flows = [0, 1].map(|_| {
             let socket = socket::bind_outside((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-            let begun = host.own.as_mut().unwrap().begin(socket, |number| {
-                endpoint.connect_through(START, number, Arc::clone(&config), server)
-            });
-            let (number, handle) = begun.unwrap();
-            let mut flow = FlowHost::new(AddressPair::to(server), Arc::clone(&config), START);
-            (flow.socket, flow.silent) = (std::num::NonZeroU32::new(number), true);
-            host.insert(handle, flow);
-            (number, handle)
+            let connect =
+                |number| endpoint.connect_through(START, number, Arc::clone(&config), server);
+            own.begin(socket, connect).unwrap()
         });
-        (host, endpoint, flows)
+        (own, flows)
     }
 
     #[tokio::test]
     async fn a_sign_concerns_the_flow_of_its_socket_and_one_that_comes_too_soon_counts_later() {
-        let (mut host, mut endpoint, [(number, flow), (_, other)]) = two_flows().await;
-        let hinted = |host: &LaneHost| [flow, other].map(|flow| host.flows[&flow].hinted);
-        host.own_sign(number, false, START, &mut endpoint);
-        assert_eq!(hinted(&host), [false, false], "an ICMP error does not say that it is back");
+        let (mut own, [(number, flow), (other, _)]) = two_flows();
+        let sign = |is_back, before| (flow, Sign { is_back, before });
+        assert_eq!(own.sign(number, false, START), Some(sign(false, Instant::ZERO)));
         let soon = START + Duration::from_millis(1);
-        host.own_sign(number, true, soon, &mut endpoint);
-        host.own_sign(number, true, soon, &mut endpoint);
-        assert!(!host.heed_own_signs(soon, &mut endpoint));
-        assert_eq!(hinted(&host), [false, false]);
-        assert!(host.heed_own_signs(soon + HINT_GAP, &mut endpoint));
-        assert_eq!(hinted(&host), [true, false]);
-        assert!(!host.heed_own_signs(soon + 2 * HINT_GAP, &mut endpoint));
-        host.own_sign(99, true, soon, &mut endpoint);
+        assert_eq!(own.sign(number, true, soon), None);
+        assert_eq!(own.sign(number, false, soon), None);
+        assert!(own.sign(other, true, soon).is_some());
+        assert_eq!(own.late_signs(soon), []);
+        assert_eq!(own.late_signs(soon + HINT_GAP), [sign(true, START)]);
+        assert_eq!(own.late_signs(soon + 3 * HINT_GAP), []);
+        assert_eq!(own.sign(99, true, soon), None);
     }
 
     #[tokio::test]
     async fn a_socket_closes_when_the_last_datagrams_of_its_flow_have_left() {
-        let (mut host, _, [(number, _), (other, _)]) = two_flows().await;
+        let (mut own, [(number, _), (other, _)]) = two_flows();
         assert!(number != 0 && other != 0 && number != other);
         let totals = Totals::default();
-        let own = host.own.as_mut().unwrap();
-        let address = own.get(number).unwrap().get_ref().local_addr().unwrap();
+        let address = own.get(number).unwrap().0.get_ref().local_addr().unwrap();
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
         peer.send_to(b"late", address).unwrap();
         own.leave(number, &totals);
