@@ -1,14 +1,14 @@
 //! Tests of programs for another target, run by an emulator of its processor or its system.
 
 use crate::Failure;
-use crate::process::{cargo, target_dir};
+use crate::process::{cargo, command, succeeds, target_dir};
 use crate::test::beside::run_by_line;
 use crate::test::output::Report;
 use crate::test::skipped::Skipped;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What links and runs the programs of a target.
@@ -129,4 +129,21 @@ impl Outcome {
         }
         Ok(self.failed.len() as f64)
     }
+}
+
+/// Has Rust's standard library for a target installed.
+///
+/// # Errors
+/// Why it is not there.
+pub(crate) fn install(target: &str) -> Result<(), String> {
+    let found = command("rustc", &["--print", "target-libdir", "--target", target]).output();
+    let folder = found.map(|output| output.stdout).unwrap_or_default();
+    let folder = String::from_utf8_lossy(&folder).trim().to_owned();
+    if !folder.is_empty() && Path::new(&folder).is_dir() {
+        return Ok(());
+    }
+    if succeeds(command("rustup", &["target", "add", target])) {
+        return Ok(());
+    }
+    Err(format!("`rustup target add {target}` has not installed Rust's standard library"))
 }

@@ -5,9 +5,9 @@
 //! linked without a Mac and without Apple's files. Whether the program runs is not tested.
 
 use crate::Failure;
+use crate::cross;
 use crate::process::{cargo, command, run, target_dir};
 use crate::registry::pip;
-use crate::targets;
 use std::path::{Path, PathBuf};
 
 /// The processors of Macs: the target, and the number of the processor in `<mach/machine.h>`.
@@ -36,7 +36,7 @@ pub(crate) fn linked((target, processor): (&str, u32)) -> Result<Program, Failur
 }
 
 fn build(target: &str) -> Result<PathBuf, Failure> {
-    targets::install(target).map_err(Failure::NotPossibleHere)?;
+    cross::install(target).map_err(Failure::NotPossibleHere)?;
     let tools = target_dir().join("tools").join(PACKAGES.join("-").replace("==", "-"));
     let (zig, zigbuild) = (tools.join("ziglang/zig"), tools.join("bin/cargo-zigbuild"));
     if !zig.is_file() || !zigbuild.is_file() {

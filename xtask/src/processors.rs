@@ -3,10 +3,9 @@
 //! A cross compiler's linker links them, and QEMU's emulation of programs runs them. The tests need no C.
 
 use crate::Failure;
-use crate::cross::{Machine, Outcome};
+use crate::cross::{self, Machine, Outcome};
 use crate::process::{command, target_dir, workspace};
 use crate::system::on_path;
-use crate::targets;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::Value;
@@ -141,7 +140,7 @@ fn available(target: &str) -> Result<Machine, Failure> {
     if !on_path(&processor.linker()) || !on_path(processor.emulator) {
         return Err(Failure::NotPossibleHere(format!("apt install {}", processor.packages)));
     }
-    targets::install(target).map_err(Failure::NotPossibleHere)?;
+    cross::install(target).map_err(Failure::NotPossibleHere)?;
     Ok(processor.machine())
 }
 

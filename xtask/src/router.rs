@@ -4,8 +4,8 @@
 //! and Rust's own linker and its musl link it.
 
 use crate::Failure;
+use crate::cross;
 use crate::process::{cargo, run, target_dir};
-use crate::targets;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ const LINKER_SCRIPT: &str = "SECTIONS { /DISCARD/ : { *(.eh_frame) *(.eh_frame_h
 
 /// Builds the proxy for a target with these features more, and returns the program's path.
 pub(crate) fn build(target: &str, features: &str) -> Result<PathBuf, Failure> {
-    targets::install(target).map_err(Failure::NotPossibleHere)?;
+    cross::install(target).map_err(Failure::NotPossibleHere)?;
     let folder = target_dir().join("router");
     let script = folder.join("no-unwinding.ld");
     let written = std::fs::create_dir_all(&folder).and_then(|()| {

@@ -5,8 +5,8 @@
 //! needs a C compiler, and each needs only Rust's standard library, which `rustup` installs.
 
 use crate::Failure;
-use crate::mac;
-use crate::process::{cargo, command, succeeds, target_dir};
+use crate::process::{cargo, target_dir};
+use crate::{cross, mac};
 use clap::Args;
 use serde_json::json;
 use std::fmt;
@@ -176,7 +176,7 @@ fn calls(scope: Scope) -> Vec<Vec<&'static str>> {
 
 /// Checks a target with these calls of cargo.
 fn check(target: &str, calls: Vec<Vec<&str>>) -> Outcome {
-    if let Err(reason) = install(target) {
+    if let Err(reason) = cross::install(target) {
         return Outcome::NotHere(reason);
     }
     let folder = target_dir().join("targets");
@@ -199,23 +199,6 @@ fn check(target: &str, calls: Vec<Vec<&str>>) -> Outcome {
         }
     }
     Outcome::Compiles
-}
-
-/// Has Rust's standard library for a target installed.
-///
-/// # Errors
-/// Why it is not there.
-pub(crate) fn install(target: &str) -> Result<(), String> {
-    let found = command("rustc", &["--print", "target-libdir", "--target", target]).output();
-    let folder = found.map(|output| output.stdout).unwrap_or_default();
-    let folder = String::from_utf8_lossy(&folder).trim().to_owned();
-    if !folder.is_empty() && Path::new(&folder).is_dir() {
-        return Ok(());
-    }
-    if succeeds(command("rustup", &["target", "add", target])) {
-        return Ok(());
-    }
-    Err(format!("`rustup target add {target}` has not installed Rust's standard library"))
 }
 
 /// A C compiler and an archiver that write the files they are asked for, and nothing into them.

@@ -4,11 +4,10 @@
 //! in the target folder. Tests of what Wine itself lacks say so and are skipped (`skip::wine`).
 
 use crate::Failure;
-use crate::cross::{Machine, Outcome};
+use crate::cross::{self, Machine, Outcome};
 use crate::process::{command, run as run_shown, run_silently, target_dir};
 use crate::processors::ENGINES;
 use crate::system::on_path;
-use crate::targets;
 use clap::Args;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -102,7 +101,7 @@ fn machine() -> Result<Machine, Failure> {
     let Some(loader) = loader.filter(|_| on_path(COMPILER)) else {
         return Err(Failure::NotPossibleHere(PACKAGES.into()));
     };
-    targets::install(TARGET).map_err(Failure::NotPossibleHere)?;
+    cross::install(TARGET).map_err(Failure::NotPossibleHere)?;
     let folder = target_dir().join("wine");
     let machine = Machine {
         target: TARGET,
