@@ -12,6 +12,8 @@
 //!   outside, as [`CertificateCompression`];
 //! - `resumption`, `early-data`, `psk-importer` (in `full`): tickets of DTLS 1.3, data in the client's
 //!   first flight, and external PSKs that are imported (RFC 9258);
+//! - `exporter` (in `full`): keying material for the application
+//!   (`Connection::export_keying_material`);
 //! - `persistence` (in `full`): associations that are saved and restored;
 //! - `full` (default): all parts of the engine, for hosts. A device chooses among `client`, `server`
 //!   (which an [`Endpoint`] needs), `dtls12`, `liveness` (probes that show whether the peer is alive)
@@ -204,6 +206,8 @@ pub mod passive;
 mod record;
 #[cfg(feature = "internals")]
 pub mod record;
+#[cfg(feature = "alloc")]
+mod seldom;
 #[cfg(feature = "alloc")]
 pub mod stats;
 #[cfg(feature = "alloc")]

@@ -23,6 +23,8 @@ lightseal_core::parts! {
     Sha384 if feature = "sha384";
     /// Data in the client's first flight, in DTLS 1.3.
     EarlyData if feature = "early-data";
+    /// Keying material that is exported to the application.
+    Exporter if feature = "exporter";
     /// External PSKs that are imported for DTLS 1.3 (RFC 9258).
     Importer if feature = "psk-importer";
     /// Tickets of DTLS 1.3, and their resumption.

@@ -138,7 +138,7 @@ pub const SHORT_NUMBER_LOSS: u16 = 1966;
 /// The number of consecutive unauthenticated records after which a receiver reports that all are
 /// lost: half of what makes the reconstruction of 8-bit record numbers fail, and twice what any
 /// scheme takes to verify its first record without losses.
-pub const UNSETTLED_RECORDS: u64 = 64;
+pub const UNSETTLED_RECORDS: u32 = 64;
 /// The number of records between two measurements of their loss. A measurement is reported if it
 /// allows 8-bit record numbers and the last report did not, or the other way round.
 pub const REPORT_INTERVAL: u64 = 256;

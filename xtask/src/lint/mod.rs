@@ -202,6 +202,7 @@ const FEATURE_SETS: &[(&str, &[&str])] = &[
             "server,agg-receiver,loss-reports,scheme-changes,rustcrypto",
             "server,dtls12,r2d2-receiver,rustcrypto",
             "client,dtls12,liveness,rustcrypto,server",
+            "client,exporter,rustcrypto",
             "client,persistence,rustcrypto",
             "dtls12,rustcrypto,server,sleep,statistics",
         ],

@@ -6,6 +6,7 @@ use crate::error::Fault;
 use crate::handshake::State;
 use crate::messages::{RecordNumber, ack};
 use crate::record::epochs::APPLICATION_EPOCH;
+use crate::seldom::SeldomList;
 use crate::timer::Timer;
 use crate::tuning::{ACK_PATIENCE, MAX_ACK_RECORDS};
 use alloc::vec::Vec;
@@ -21,7 +22,7 @@ struct Received {
 /// kept. They are named in every ACK until the peer's flight is complete.
 #[derive(Debug, Default)]
 pub(super) struct Acks {
-    records: Vec<Received>,
+    records: SeldomList<Received>,
     due: bool,
 }
 
@@ -47,7 +48,7 @@ impl Acks {
     }
 
     /// Whether no record waits to be named.
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty() && !self.due
     }
 
@@ -71,7 +72,7 @@ impl Acks {
         let mut skip_unnamed = unnamed.saturating_sub(most);
         let mut skip_named = named.saturating_sub(most - (unnamed - skip_unnamed));
         let mut numbers = Vec::with_capacity(most.min(self.records.len()));
-        for received in &mut self.records {
+        for received in &mut *self.records {
             let skip = if received.named { &mut skip_named } else { &mut skip_unnamed };
             if *skip > 0 {
                 *skip -= 1;

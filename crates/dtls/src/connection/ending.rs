@@ -7,17 +7,28 @@ use crate::error::{CloseReason, Fault, Incompatibility};
 use crate::record::ReceiveBuffer;
 use crate::timer::Timer;
 use crate::tuning::FAREWELL_PATIENCE;
+use alloc::boxed::Box;
 use lightseal_core::Instant;
 
 /// Whether, and how, an association is ending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// The association is not ending.
     Open,
     /// Open aggregates are to be closed and an alert is to be sent; then the association ends.
-    Farewell(AlertDescription, CloseReason),
+    Farewell(Box<(AlertDescription, CloseReason)>),
     /// The association has ended. The application may still have to take the event that says so.
     Ended,
+}
+
+impl Ending {
+    /// The alert that is to be sent, and why the association ends then.
+    pub(super) fn farewell(&self) -> Option<(AlertDescription, CloseReason)> {
+        match self {
+            Self::Farewell(farewell) => Some(**farewell),
+            Self::Open | Self::Ended => None,
+        }
+    }
 }
 
 impl Connection {
@@ -65,7 +76,7 @@ impl Connection {
     pub(crate) fn farewell(&mut self, alert: AlertDescription, reason: CloseReason) {
         if self.is_open() {
             self.awaken();
-            self.ending = Ending::Farewell(alert, reason);
+            self.ending = Ending::Farewell(Box::new((alert, reason)));
             self.timers.stop_all();
             if !self.may_transmit() {
                 self.timers.set(Timer::Save, self.now + FAREWELL_PATIENCE);

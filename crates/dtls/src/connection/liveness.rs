@@ -301,7 +301,7 @@ impl Connection {
             liveness.ask(now);
             if liveness.probes > 1 {
                 // The local address in use may no longer have a route to the peer.
-                self.path.to.local = None;
+                self.path.set_local(None);
             }
         }
         self.set_liveness_timer();

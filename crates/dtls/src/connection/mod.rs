@@ -62,6 +62,7 @@ pub use saved::{Marks, OpenSets, RestoreError, SaveError, SavedAssociation};
 pub(crate) use transmit::write_plaintext;
 
 use crate::config::{ClientConfig, CookiePolicy, ProtocolVersion, ServerConfig, Settings};
+#[cfg(feature = "exporter")]
 use crate::crypto::ExportError;
 use crate::error::CloseReason;
 use crate::handshake::client::WaitServerHello;
@@ -77,13 +78,13 @@ use crate::record::seal::{HeaderFormat, NumberLength};
 use crate::record::{
     ConnectionId, PlaintextHeader, ReceiveBuffer, ReceiveEpoch, SecurityLevel, SendEpoch,
 };
+use crate::seldom::SeldomList;
 use crate::stats::{Counters, Stats};
 use crate::timer::{Retransmission, Timer, Timers};
 use acks::Acks;
 use adapt::Adaptation;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use deadlines::FinishedProgress;
 use early::EarlyRecords;
@@ -199,7 +200,7 @@ pub struct Connection {
     /// The payload that is lent to the application until the next call.
     taken: Option<Slot>,
     queue: SendQueue,
-    notices: Vec<Notice>,
+    notices: SeldomList<Notice>,
     ending: Ending,
     /// How long messages under shared tags wait for others; `None` until this end sends the first
     /// one.
@@ -335,7 +336,7 @@ impl Connection {
             early_data: EarlyDataState::EMPTY,
             timers,
             taken: None,
-            notices: Vec::new(),
+            notices: SeldomList::EMPTY,
             ending: Ending::Open,
             pace: PartState::EMPTY,
             finished: FinishedProgress::default(),
@@ -375,8 +376,8 @@ impl Connection {
     }
 
     /// The peer's transport address.
-    pub const fn peer(&self) -> SocketAddr {
-        self.path.to.peer
+    pub fn peer(&self) -> SocketAddr {
+        self.path.peer()
     }
 
     /// Whether the handshake is complete and the association open.
@@ -454,8 +455,9 @@ impl Connection {
     /// an empty context counts as no context.
     ///
     /// # Errors
-    /// Fails before the handshake is complete and after the association has ended, if `out` has more than 8160 bytes or `label` more than 249, and for the labels that
-    /// DTLS 1.2 itself uses.
+    /// Fails before the handshake is complete and after the association has ended, if `out` has more than
+    /// 8160 bytes or `label` more than 249, and for the labels that DTLS 1.2 itself uses.
+    #[cfg(feature = "exporter")]
     pub fn export_keying_material(
         &self,
         label: &[u8],
@@ -581,15 +583,7 @@ impl Connection {
     }
 
     fn next_notice(&mut self) -> Option<Notice> {
-        if self.notices.is_empty() {
-            return None;
-        }
-        let notice = self.notices.remove(0);
-        if self.notices.is_empty() {
-            // Notices are rare, so their memory is given back.
-            self.notices = Vec::new();
-        }
-        Some(notice)
+        self.notices.remove(0)
     }
 
     /// Begins the epoch and the handshake messages that are due.
@@ -607,7 +601,7 @@ impl Connection {
             return Some(message);
         }
         if let Some(len) = self.build_datagram(buf) {
-            return Some((len, self.path.to));
+            return Some((len, self.path.to()));
         }
         self.build_mtu_probe(buf)
     }

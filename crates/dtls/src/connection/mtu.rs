@@ -324,7 +324,7 @@ impl Connection {
         let datagram = buf.get_mut(..bytes).filter(|_| fits <= most)?;
         let sealed = epoch.seal_filling(datagram, kind, last, |w| message.write(w));
         self.stats.sent(|sent| sent.mtu_probes += 1);
-        let to = self.path.to;
+        let to = self.path.to();
         sealed.ok().map(|sealed| (sealed.len, to))
     }
 }

@@ -14,9 +14,10 @@ use crate::timer::Timer;
 use crate::tuning::{
     AMPLIFICATION, MAX_PATH_CHALLENGES, MAX_PATH_RESPONSES, MAX_QUESTIONS, PATH_CHALLENGE_INTERVAL,
 };
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use lightseal_core::{AddressPair, Encode, Instant};
 use subtle::ConstantTimeEq;
 
@@ -24,12 +25,47 @@ use subtle::ConstantTimeEq;
 #[derive(Debug)]
 pub(super) struct Path {
     /// The peer's address, and the local address to which it sends and from which it is answered.
-    pub(super) to: AddressPair,
+    to: Addresses,
     /// How many bytes may be sent to a client that has not proved its address; `None` if there is
     /// no limit (RFC 9147, section 5.1).
     allowance: Option<usize>,
     /// Messages that check paths, while there are any.
     check: PartState<parts::ConnectionIds, PathCheck>,
+}
+
+/// A pair of addresses. A pair of IPv4 takes a quarter of the memory that a pair of any kind takes.
+#[derive(Debug)]
+enum Addresses {
+    V4(SocketAddrV4, Option<Ipv4Addr>),
+    Other(Box<AddressPair>),
+}
+
+impl Addresses {
+    fn new(pair: AddressPair) -> Self {
+        match (pair.peer, pair.local) {
+            (SocketAddr::V4(peer), None) => Self::V4(peer, None),
+            (SocketAddr::V4(peer), Some(IpAddr::V4(local))) => Self::V4(peer, Some(local)),
+            _ => Self::Other(Box::new(pair)),
+        }
+    }
+
+    #[inline]
+    fn get(&self) -> AddressPair {
+        match self {
+            Self::V4(peer, local) => {
+                AddressPair { peer: SocketAddr::V4(*peer), local: local.map(IpAddr::V4) }
+            }
+            Self::Other(pair) => **pair,
+        }
+    }
+
+    #[inline]
+    fn peer(&self) -> SocketAddr {
+        match self {
+            Self::V4(peer, _) => SocketAddr::V4(*peer),
+            Self::Other(pair) => pair.peer,
+        }
+    }
 }
 
 /// What the peer is asked by path challenges, and what the peer asks itself.
@@ -109,8 +145,30 @@ impl Asked {
 }
 
 impl Path {
-    pub(super) const fn new(peer: SocketAddr) -> Self {
-        Self { to: AddressPair::to(peer), allowance: None, check: PartState::EMPTY }
+    pub(super) fn new(peer: SocketAddr) -> Self {
+        Self { to: Addresses::new(AddressPair::to(peer)), allowance: None, check: PartState::EMPTY }
+    }
+
+    /// The peer's address, and the local address to which it sends and from which it is answered.
+    #[inline]
+    pub(super) fn to(&self) -> AddressPair {
+        self.to.get()
+    }
+
+    /// The peer's address.
+    #[inline]
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.to.peer()
+    }
+
+    /// Changes both addresses.
+    pub(super) fn set(&mut self, to: AddressPair) {
+        self.to = Addresses::new(to);
+    }
+
+    /// Changes the local address.
+    pub(super) fn set_local(&mut self, local: Option<IpAddr>) {
+        self.set(AddressPair { local, ..self.to() });
     }
 
     /// Limits what may be sent to the peer until [`Self::proved`]. `hello` is the size in bytes of
@@ -195,7 +253,7 @@ impl Connection {
         datagram: &mut [u8],
     ) -> Arrival {
         self.now = self.now.max(now);
-        if from.peer != self.path.to.peer && !self.is_addressed_by(datagram) {
+        if from.peer != self.path.peer() && !self.is_addressed_by(datagram) {
             return Arrival::by(from);
         }
         let len = datagram.len();
@@ -211,27 +269,26 @@ impl Connection {
 
     /// The local address to which the peer sends, if the host reports it. The peer is answered from
     /// there.
-    pub const fn local(&self) -> Option<IpAddr> {
-        self.path.to.local
+    pub fn local(&self) -> Option<IpAddr> {
+        self.path.to().local
     }
 
     /// Leaves the source address of the next datagrams to the host until the peer is heard again:
     /// the one in use may no longer have a route to the peer.
-    pub const fn forget_local(&mut self) {
-        self.path.to.local = None;
+    pub fn forget_local(&mut self) {
+        self.path.set_local(None);
     }
 
     /// Sets the local address at which the handshake began.
-    pub(crate) const fn set_local(&mut self, local: Option<IpAddr>) {
-        self.path.to.local = local;
+    pub(crate) fn set_local(&mut self, local: Option<IpAddr>) {
+        self.path.set_local(local);
     }
 
     /// A record that came by `way` was authenticated and has the highest record number so far. A
     /// copy of an older record changes nothing.
     pub(super) fn answer_from_where_asked(&mut self, way: AddressPair) {
-        let AddressPair { peer, local } = way;
-        if peer == self.path.to.peer && local.is_some() {
-            self.path.to.local = local;
+        if way.local.is_some() && way.peer == self.path.peer() && way != self.path.to() {
+            self.path.set(way);
         }
     }
 
@@ -250,7 +307,7 @@ impl Connection {
             // The predecessor may have received the record, so that it may be anybody's copy: it can
             // begin a path check, and no more. Without that, a peer that has moved and sends too little
             // to count past what the predecessor had reserved would never be answered.
-            let asks = self.path.asked().is_none() && way.peer != self.path.to.peer;
+            let asks = self.path.asked().is_none() && way.peer != self.path.peer();
             if own_id.is_some() && asks && self.checks_paths() {
                 self.newest_record(record, way);
             }
@@ -274,7 +331,7 @@ impl Connection {
             return;
         };
         let from = way.peer;
-        if from == self.path.to.peer {
+        if from == self.path.peer() {
             // The old path works: the record from elsewhere may have been a copy.
             self.end_question();
         } else if self.path.candidate().is_some_and(|known| known.way.peer == from) {
@@ -285,7 +342,7 @@ impl Connection {
             let candidate = Candidate { way, challenges, received: 0, sent: 0 };
             check.asked = Some(Asked::Candidate(candidate));
         } else if self.settings().unchecked_address_change
-            && !self.held.has_newer_from(self.path.to.peer, record)
+            && !self.held.has_newer_from(self.path.peer(), record)
         {
             self.move_peer(way);
         }
@@ -324,8 +381,8 @@ impl Connection {
     fn move_peer(&mut self, way: AddressPair) {
         self.end_question();
         let to = way.peer;
-        let from = core::mem::replace(&mut self.path.to.peer, to);
-        self.path.to.local = way.local;
+        let from = self.path.peer();
+        self.path.set(way);
         self.forget_path_mtu();
         self.stats.received(|received| received.moves += 1);
         // An event that the application has not taken yet is updated in place.
@@ -373,7 +430,7 @@ impl Connection {
                 }
             }
             PathMessageKind::PathResponse => {
-                let known = from.peer == self.path.to.peer;
+                let known = from.peer == self.path.peer();
                 match self.path.asked() {
                     Some(Asked::Candidate(candidate))
                         if candidate.way.peer == from.peer
@@ -414,7 +471,7 @@ impl Connection {
             .overhead(ContentType::RETURN_ROUTABILITY_CHECK, self.last_control());
         let to = match self.path.asked()? {
             Asked::Candidate(candidate) => candidate.way,
-            Asked::WhetherKept(_) => self.path.to,
+            Asked::WhetherKept(_) => self.path.to(),
         };
         let asked = self.path.asked().filter(|asked| asked.challenges().is_due)?;
         let doublings = match asked {

@@ -136,7 +136,7 @@ impl Connection {
             let Some((record, rest)) = datagram.split_at_mut_checked(len) else { return Ok(None) };
             if header.kind == ContentType::UNKNOWN_ASSOCIATION && header.epoch == HINT_EPOCH {
                 // A datagram that begins with one of our connection IDs gets here from any address.
-                if arrival.way.peer == self.path.to.peer {
+                if arrival.way.peer == self.path.peer() {
                     self.stats.received(|received| received.hints += 1);
                     self.suspect(self.now);
                 } else {
@@ -548,7 +548,7 @@ impl Connection {
         if let Err(fault) = result {
             self.fail(fault);
         }
-        self.after_receiving(&mut Arrival::by(self.path.to));
+        self.after_receiving(&mut Arrival::by(self.path.to()));
     }
 
     /// Asks the verifier again about the client whose Finished has arrived.

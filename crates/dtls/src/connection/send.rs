@@ -59,7 +59,7 @@ impl Connection {
                 Ok(len) => {
                     self.count_sent(len);
                     self.sent_datagram(len);
-                    let to = self.path.to;
+                    let to = self.path.to();
                     return Ok(Sent::Datagram { len, to });
                 }
                 Err(SealError::Exhausted) => return Err(SendError::Closed),

@@ -55,7 +55,7 @@ impl Connection {
         let Role::Client(config) = &self.role else { return };
         let Some(cache) = &config.cache else { return };
         if let Some(session) = self.session().filter(|session| session.dtls12().is_some()) {
-            cache.put(&config.session_key(self.path.to.peer), session, self.now);
+            cache.put(&config.session_key(self.path.peer()), session, self.now);
         }
     }
 
@@ -86,7 +86,7 @@ impl Connection {
         if let Some(cache) = &config.cache {
             // The cache hands the ticket out, and nobody else does.
             drop(state.take());
-            cache.put(&config.session_key(self.path.to.peer), session, self.now);
+            cache.put(&config.session_key(self.path.peer()), session, self.now);
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ impl Connection {
     /// Writes the next datagram into `buf`; `None` if there is none.
     pub(super) fn build_datagram(&mut self, buf: &mut [u8]) -> Option<usize> {
         let allowance = self.path.allowance();
-        if let Ending::Farewell(_, reason) = self.ending
+        if let Some((_, reason)) = self.ending.farewell()
             && allowance < MIN_DATAGRAM_BYTES
         {
             self.end(reason);
@@ -41,10 +41,11 @@ impl Connection {
         // lose one.
         let whole = buf.get_mut(..longest).filter(|_| most >= MIN_DATAGRAM_BYTES)?;
         let buf = whole.get_mut(..most)?;
-        match self.ending {
-            Ending::Ended => return None,
-            Ending::Farewell(alert, reason) => return self.build_farewell(buf, alert, reason),
-            Ending::Open => {}
+        if let Some((alert, reason)) = self.ending.farewell() {
+            return self.build_farewell(buf, alert, reason);
+        }
+        if self.ending == Ending::Ended {
+            return None;
         }
         let mut at = self.write_epoch_end(buf, CONTROL).unwrap_or(0);
         // An ACK with no room for a record number is of no use.
@@ -80,10 +81,10 @@ impl Connection {
         }
         let sealed = self.write_queued(whole);
         let buf = whole.get_mut(..most)?;
-        match self.ending {
+        match self.ending.farewell() {
             // The payload could not be sealed because the key is used up.
-            Ending::Farewell(alert, reason) => self.build_farewell(buf, alert, reason),
-            _ => sealed.and_then(Result::ok),
+            Some((alert, reason)) => self.build_farewell(buf, alert, reason),
+            None => sealed.and_then(Result::ok),
         }
     }
 

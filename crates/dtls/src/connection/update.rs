@@ -427,7 +427,7 @@ impl LossMeter {
 
     /// Takes the number of records that arrived since one was last authenticated. Before this end
     /// loses track of short record numbers it requests long ones, repeatedly.
-    fn search(&mut self, unsettled: u64) {
+    fn search(&mut self, unsettled: u32) {
         if unsettled > 0 && unsettled.is_multiple_of(UNSETTLED_RECORDS) {
             self.report = Some(u16::MAX);
             self.allowed = Some(false);

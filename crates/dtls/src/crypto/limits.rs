@@ -169,6 +169,11 @@ impl SealUsage {
         Ok(())
     }
 
+    /// The number of records that count as sealed.
+    pub(crate) const fn records(&self) -> u64 {
+        self.records
+    }
+
     /// The counts of a key under which at most `records` records were sealed, each with a content of
     /// `content_len` bytes.
     pub(crate) const fn restore(&mut self, records: u64, content_len: usize) {

@@ -13,6 +13,7 @@
 
 use super::SharedSecret;
 use super::hash::{Hash, HashValue, HmacKey, LONGEST_OUTPUT};
+use crate::parts::Exporter;
 use core::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::{ZeroizeOnDrop, Zeroizing};
@@ -250,8 +251,8 @@ pub struct ApplicationSecrets {
     pub client: TrafficSecret,
     /// The server's secret for epoch 3.
     pub server: TrafficSecret,
-    /// The exporter's secret.
-    pub exporter: ExporterSecret,
+    /// The exporter's secret; `None` without the feature `exporter`.
+    pub exporter: Option<ExporterSecret>,
 }
 
 impl MasterSecret {
@@ -261,7 +262,7 @@ impl MasterSecret {
         ApplicationSecrets {
             client: TrafficSecret(keys.derive(b"c ap traffic", hash)),
             server: TrafficSecret(keys.derive(b"s ap traffic", hash)),
-            exporter: ExporterSecret(keys.derive(b"exp master", hash)),
+            exporter: Exporter::INCLUDED.map(|_| ExporterSecret(keys.derive(b"exp master", hash))),
         }
     }
 
@@ -450,7 +451,7 @@ mod tests {
         let master = handshake.into_master();
         let ApplicationSecrets { client, server, exporter } = master.application(&two);
         let mut exported = [0; 20];
-        exporter.export(b"EXPORTER-x", b"context", &mut exported).unwrap();
+        exporter.unwrap().export(b"EXPORTER-x", b"context", &mut exported).unwrap();
         let mut outputs: Vec<_> = binders.iter().map(|key| hex(&key.verify_data(&one))).collect();
         outputs.extend(traffic.iter().map(|secret| hex(secret.as_bytes())));
         outputs.push(hex(client.as_bytes()));
@@ -572,7 +573,7 @@ mod tests {
     #[test]
     fn exports_have_edges() {
         let master = EarlySecret::without_psk(&Sha256).into_handshake(None).into_master();
-        let exporter = master.application(&[0; LEN]).exporter;
+        let exporter = master.application(&[0; LEN]).exporter.unwrap();
         let mut out = std::vec![0; LONGEST + 1];
         assert_eq!(exporter.export(&[b'x'; 249], b"", &mut out[..LONGEST]), Ok(()));
         assert_eq!(exporter.export(&[b'x'; 250], b"", &mut out[..1]), Err(ExportError::TooLong));

@@ -30,7 +30,7 @@ pub(crate) enum EstablishedKeys {
         suite: &'static CipherSuite,
         send: TrafficSecret,
         receive: TrafficSecret,
-        exporter: ExporterSecret,
+        exporter: KeptExporter,
         /// The tickets that a server is to send, or that a client has received.
         resumption: PartState<parts::Resumption, Resumption>,
     },
@@ -130,6 +130,17 @@ impl OfferedSchemes {
     }
 }
 
+/// The exporter's secret, where keying material can be exported.
+pub(crate) type KeptExporter = lightseal_core::parts::PartState<parts::Exporter, ExporterSecret>;
+
+/// Keeps the exporter's secret, if there is one.
+pub(crate) fn keep_exporter(secret: Option<ExporterSecret>) -> KeptExporter {
+    match parts::Exporter::INCLUDED.zip(secret) {
+        Some((part, secret)) => KeptExporter::new(Some(part), |_| secret),
+        None => KeptExporter::EMPTY,
+    }
+}
+
 /// A complete handshake.
 #[derive(Debug)]
 pub(crate) struct Established {
@@ -140,6 +151,7 @@ pub(crate) struct Established {
 
 impl Established {
     /// Exports keying material (RFC 8446, section 7.5; in DTLS 1.2 RFC 5705).
+    #[cfg(feature = "exporter")]
     pub(crate) fn export(
         &self,
         label: &[u8],
@@ -147,7 +159,9 @@ impl Established {
         out: &mut [u8],
     ) -> Result<(), ExportError> {
         match &self.keys {
-            EstablishedKeys::Dtls13 { exporter, .. } => exporter.export(label, context, out),
+            EstablishedKeys::Dtls13 { exporter, .. } => {
+                exporter.get().ok_or(ExportError::NotConnected)?.export(label, context, out)
+            }
             EstablishedKeys::Dtls12(keys) => {
                 let EstablishedKeys12 { master, client_random, server_random, .. } = &***keys;
                 let context = Some(context).filter(|context| !context.is_empty());

@@ -41,6 +41,7 @@ pub(crate) mod ticket_keys;
 
 pub(crate) use established::{
     Established, EstablishedKeys, EstablishedKeys12, OfferedSchemes, RenegotiationRefusal,
+    keep_exporter,
 };
 
 use crate::codepoints::{HandshakeType, MAX_CONTENT, PskKeyExchangeMode};

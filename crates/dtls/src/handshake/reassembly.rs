@@ -3,6 +3,7 @@
 use super::ranges::Missing;
 use crate::codepoints::HandshakeType;
 use crate::messages::Fragment;
+use crate::seldom::SeldomList;
 use crate::tuning::{MAX_MESSAGES_AHEAD, longest_message};
 use alloc::vec::Vec;
 use lightseal_core::wire::BufferFull;
@@ -55,7 +56,7 @@ pub(crate) enum Offered {
 pub(crate) struct Reassembly {
     /// The number of the next message; beyond 65,535 no message is valid.
     next: u32,
-    partial: Vec<PartialMessage>,
+    partial: SeldomList<PartialMessage>,
     clear: ClearMessages,
 }
 
@@ -72,7 +73,7 @@ pub(crate) enum ClearMessages {
 impl Reassembly {
     /// Expects the message with sequence number `next` first.
     pub(crate) fn starting_at(next: u16) -> Self {
-        Self { next: next.into(), partial: Vec::new(), clear: ClearMessages::InOrder }
+        Self { next: next.into(), partial: SeldomList::EMPTY, clear: ClearMessages::InOrder }
     }
 
     /// Expects what the reassembly expected that [`write`](Self::write) has written.
@@ -82,7 +83,7 @@ impl Reassembly {
             0 => ClearMessages::InOrder,
             _ => ClearMessages::AnyOrder,
         };
-        Ok(Self { next, partial: Vec::new(), clear })
+        Ok(Self { next, partial: SeldomList::EMPTY, clear })
     }
 
     /// Writes what is expected, without the parts of messages.
@@ -107,7 +108,7 @@ impl Reassembly {
     }
 
     /// Whether no message is partly received or waits for an earlier one.
-    pub(crate) const fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.partial.is_empty()
     }
 
@@ -195,10 +196,7 @@ impl Reassembly {
     pub(crate) fn next_message(&mut self) -> Option<Message> {
         let at =
             self.partial.iter().position(|p| p.sequence_is(self.next) && p.missing.is_empty())?;
-        let partial = self.partial.swap_remove(at);
-        if self.partial.is_empty() {
-            self.partial = Vec::new();
-        }
+        let partial = self.partial.remove(at)?;
         self.next += 1;
         let PartialMessage { kind, sequence, epoch, body, .. } = partial;
         Some(Message { kind, sequence, epoch, body })

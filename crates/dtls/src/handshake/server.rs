@@ -12,7 +12,7 @@ use super::resumption::{Agreed, OpenedTicket, Resumption, TicketIssuer, Tickets}
 use super::session::PskOwner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, Unaccepted, absorb,
-    expect_epoch, log_secret, message_body,
+    expect_epoch, keep_exporter, log_secret, message_body,
 };
 use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
 use crate::config::session::Owner;
@@ -269,7 +269,7 @@ impl ServerFlight {
                 suite,
                 send: send_secret,
                 receive: receive_secret,
-                exporter,
+                exporter: keep_exporter(exporter),
                 resumption: PartState::EMPTY,
             },
             negotiated,

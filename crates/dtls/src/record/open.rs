@@ -27,6 +27,8 @@ enum RecordProtection {
 struct Opening12 {
     keys: Keys12,
     window: ReplayWindow,
+    /// The longest content of a record in bytes, inner content type included.
+    limit: usize,
 }
 
 /// The receiving direction of one epoch.
@@ -35,8 +37,6 @@ pub struct ReceiveEpoch {
     tally: ArrivalCounts,
     /// The number of records of the epoch, once the peer has reported its end.
     records: Option<OfPart<SharedReceiving, u64>>,
-    /// The longest content of a DTLS 1.2 record in bytes, inner content type included.
-    limit: usize,
     layout: RecordProtection,
 }
 
@@ -70,13 +70,7 @@ impl ReceiveEpoch {
     }
 
     const fn of(epoch: u64, usage: OpenUsage, layout: RecordProtection) -> Self {
-        Self {
-            epoch,
-            tally: ArrivalCounts::new(usage),
-            records: None,
-            limit: MAX_CONTENT + 1,
-            layout,
-        }
+        Self { epoch, tally: ArrivalCounts::new(usage), records: None, layout }
     }
 
     /// As [`SendEpoch::dtls12`](super::SendEpoch::dtls12).
@@ -87,7 +81,8 @@ impl ReceiveEpoch {
         cid: ConnectionId,
     ) -> Self {
         let keys = Keys12::new(suite, aead, cid);
-        let opening = Box::new(Opening12 { keys, window: ReplayWindow::new() });
+        let opening =
+            Box::new(Opening12 { keys, window: ReplayWindow::new(), limit: MAX_CONTENT + 1 });
         let layout = RecordProtection::Dtls12(OfPart::new(suite.part, opening));
         Self::of(epoch, OpenUsage::new(&suite.limits), layout)
     }
@@ -96,7 +91,7 @@ impl ReceiveEpoch {
     /// 4), inner content type and padding included.
     pub fn limit(&mut self, bytes: usize) {
         match &mut self.layout {
-            RecordProtection::Dtls12(_) => self.limit = bytes,
+            RecordProtection::Dtls12(opening) => opening.limit = bytes,
             RecordProtection::Dtls13(opening) => opening.limit(bytes),
         }
     }
@@ -169,7 +164,7 @@ impl ReceiveEpoch {
     pub(crate) fn write_progress(&self, w: &mut Writer<'_>) -> Result<bool, BufferFull> {
         self.tally.write(w)?;
         let (limit, window) = match &self.layout {
-            RecordProtection::Dtls12(opening) => (self.limit, &opening.window),
+            RecordProtection::Dtls12(opening) => (opening.limit, &opening.window),
             RecordProtection::Dtls13(Opening::Standard(standard)) => standard.progress(),
             RecordProtection::Dtls13(Opening::Aggregated(_)) => return Ok(false),
         };
@@ -257,12 +252,15 @@ impl ReceiveEpoch {
     }
 
     /// The number of records that are not known to be copies.
-    pub const fn arrivals(&self) -> u64 {
-        self.tally.arrivals
+    pub fn arrivals(&self) -> u64 {
+        match &self.layout {
+            RecordProtection::Dtls13(opening) => opening.arrivals(&self.tally),
+            RecordProtection::Dtls12(_) => self.tally.authentic,
+        }
     }
 
     /// The number of records since the last authenticated one.
-    pub const fn unsettled(&self) -> u64 {
+    pub const fn unsettled(&self) -> u32 {
         self.tally.unsettled
     }
 
@@ -347,8 +345,8 @@ impl ReceiveEpoch {
             return None;
         }
         let RecordProtection::Dtls12(opening) = &mut self.layout else { return None };
-        let Opening12 { keys, window } = &mut ***opening;
-        let body = keys.body(header, record).filter(|body| body.content.len() <= self.limit);
+        let Opening12 { keys, window, limit } = &mut ***opening;
+        let body = keys.body(header, record).filter(|body| body.content.len() <= *limit);
         let Some(body) = body else {
             outcomes.malformed += 1;
             return None;
@@ -363,7 +361,6 @@ impl ReceiveEpoch {
             return None;
         };
         window.commit(header.number);
-        self.tally.arrivals += 1;
         self.tally.authentic(outcomes);
         let opened =
             inner(header.kind, content).filter(|(_, content)| content.len() <= MAX_CONTENT);

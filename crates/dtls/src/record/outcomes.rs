@@ -102,36 +102,32 @@ impl SecurityLevel {
 pub(super) struct ArrivalCounts {
     /// How much the key has been used, compared with its limits.
     pub(super) usage: OpenUsage,
-    /// The number of records that are not known to be copies, authentic or not.
-    pub(super) arrivals: u64,
     /// The number of authenticated records.
     pub(super) authentic: u64,
     /// The number of records since the last authenticated one, none of which could be
     /// authenticated.
-    pub(super) unsettled: u64,
+    pub(super) unsettled: u32,
     /// The fate of each record, if it is recorded.
     pub(super) fates: PartState<Adaptation, Fates>,
 }
 
 impl ArrivalCounts {
     pub(super) const fn new(usage: OpenUsage) -> Self {
-        Self { usage, arrivals: 0, authentic: 0, unsettled: 0, fates: PartState::EMPTY }
+        Self { usage, authentic: 0, unsettled: 0, fates: PartState::EMPTY }
     }
 
     /// Writes the counts.
     pub(super) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         self.usage.write(w)?;
-        w.varint(self.arrivals)?;
         w.varint(self.authentic)?;
-        w.varint(self.unsettled)
+        w.varint(self.unsettled.into())
     }
 
     /// Reads what [`write`](Self::write) has written.
     pub(super) fn read(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
         self.usage.read(r)?;
-        self.arrivals = r.varint()?;
         self.authentic = r.varint()?;
-        self.unsettled = r.varint()?;
+        self.unsettled = r.varint()? as u32;
         Ok(())
     }
 
@@ -141,6 +137,11 @@ impl ArrivalCounts {
         if let Some(fates) = self.fates.get_mut() {
             fates.note(number, fate(payload_len.try_into().unwrap_or(u16::MAX)));
         }
+    }
+
+    /// Counts a record that is not authenticated yet.
+    pub(super) const fn unsettled(&mut self) {
+        self.unsettled = self.unsettled.saturating_add(1);
     }
 
     /// Counts an authenticated record.

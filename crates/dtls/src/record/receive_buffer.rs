@@ -4,6 +4,7 @@ use super::ConnectionId;
 pub use super::slots::Slot;
 use super::slots::Slots;
 use crate::parts::{self, Part, PartState};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
@@ -92,7 +93,7 @@ pub struct ReceiveBuffer {
     /// A verified payload for the application that comes before all of `ready`. Most associations never
     /// have another one.
     next: Option<Slot>,
-    ready: VecDeque<Ready>,
+    ready: ReadyQueue,
     /// Payload bytes in slots that are not free; each slot costs [`SLOT_COST`] more.
     bytes: usize,
     /// The heap memory of all slots in bytes, free ones included.
@@ -119,6 +120,29 @@ impl Ready {
 impl fmt::Debug for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.received().fmt(f)
+    }
+}
+
+/// What is to be reported, once there was more than one payload at a time.
+#[expect(clippy::box_collection, reason = "it takes less memory while there is none")]
+#[derive(Debug)]
+struct ReadyQueue(Option<Box<VecDeque<Ready>>>);
+
+impl ReadyQueue {
+    fn list(&mut self) -> &mut VecDeque<Ready> {
+        self.0.get_or_insert_default()
+    }
+
+    fn pop_front(&mut self) -> Option<Ready> {
+        self.0.as_mut()?.pop_front()
+    }
+
+    fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |list| list.len())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
@@ -211,7 +235,7 @@ impl ReceiveBuffer {
         Self {
             slots: Slots::new(),
             next: None,
-            ready: VecDeque::new(),
+            ready: ReadyQueue(None),
             bytes: 0,
             capacity: 0,
             budget,
@@ -331,7 +355,7 @@ impl ReceiveBuffer {
         if self.next.is_none() && self.ready.is_empty() {
             self.next = Some(slot);
         } else {
-            self.ready.push_back(Ready::Data(slot));
+            self.ready.list().push_back(Ready::Data(slot));
         }
         self.payload(slot).len()
     }
@@ -349,7 +373,7 @@ impl ReceiveBuffer {
 
     fn report(&mut self, received: Received) {
         if let Some(part) = parts::SharedReceiving::INCLUDED {
-            self.ready.push_back(Ready::Other(part.only(received)));
+            self.ready.list().push_back(Ready::Other(part.only(received)));
         }
     }
 
@@ -383,16 +407,16 @@ impl ReceiveBuffer {
         let Some(shared) = self.shared.get_mut() else { return len };
         let is_it = |ready: &Ready| matches!(ready.received(), Received::Provisional { slot: queued, .. } if queued == slot);
         // The search is skipped when there is none, because the queue may be long.
-        let queued =
-            if shared.waiting_early == 0 { None } else { self.ready.iter().position(is_it) };
-        if let Some(at) = queued {
+        let queued = self.ready.0.as_mut().filter(|_| shared.waiting_early > 0);
+        let queued = queued.and_then(|ready| ready.iter().position(is_it).map(|at| (ready, at)));
+        if let Some((ready, at)) = queued {
             // The application has not taken the provisional payload yet.
             shared.waiting_early -= 1;
             if verified {
-                self.ready[at] = Ready::Data(slot);
+                ready[at] = Ready::Data(slot);
                 return len;
             }
-            self.ready.remove(at);
+            ready.remove(at);
         }
         let early = shared.early.iter().position(|(early, _)| *early == slot);
         if let Some((_, before)) = early.map(|at| shared.early.swap_remove(at)) {
@@ -416,8 +440,9 @@ impl ReceiveBuffer {
         let slot = match self.next.take() {
             Some(slot) => slot,
             None => {
-                let &Ready::Data(slot) = self.ready.front()? else { return None };
-                self.ready.pop_front();
+                let ready = self.ready.0.as_mut()?;
+                let &Ready::Data(slot) = ready.front()? else { return None };
+                ready.pop_front();
                 slot
             }
         };
@@ -435,7 +460,7 @@ impl ReceiveBuffer {
         let next = if is_newest && !self.ready.is_empty() { None } else { self.next.take() };
         let dropped = match (next, is_newest) {
             (Some(slot), _) => Some(Ready::Data(slot)),
-            (None, true) => self.ready.pop_back(),
+            (None, true) => self.ready.0.as_mut().and_then(|list| list.pop_back()),
             (None, false) => self.ready.pop_front(),
         };
         match dropped.as_ref().map(Ready::received) {

@@ -30,7 +30,7 @@ impl RecordProtection {
 /// The sending direction of one epoch.
 pub struct SendEpoch {
     epoch: u64,
-    next: u64,
+    /// The number of records that count as sealed is the number of the next one.
     usage: SealUsage,
     layout: RecordProtection,
 }
@@ -65,7 +65,7 @@ impl SendEpoch {
             &secret.derivation(),
             masks,
         ));
-        Self { epoch, next: 0, usage: SealUsage::new(&suite.limits), layout }
+        Self { epoch, usage: SealUsage::new(&suite.limits), layout }
     }
 
     /// A DTLS 1.2 epoch with its key. Records carry `cid` unless it is empty.
@@ -77,7 +77,7 @@ impl SendEpoch {
     ) -> Self {
         let keys = Keys12::new(suite, aead, cid);
         let layout = RecordProtection::Dtls12(OfPart::new(suite.part, keys));
-        Self { epoch, next: 0, usage: SealUsage::new(&suite.limits), layout }
+        Self { epoch, usage: SealUsage::new(&suite.limits), layout }
     }
 
     /// Sets the connection ID that records carry from now on; none if it is empty. The connection
@@ -91,14 +91,12 @@ impl SendEpoch {
     /// Writes how far the epoch has come: what its secret does not give. `false` if its records
     /// share tags, so that there is more to it.
     pub(crate) fn write_progress(&self, w: &mut Writer<'_>) -> Result<bool, BufferFull> {
-        w.varint(self.next)?;
         self.usage.write(w)?;
         Ok(self.layout.dtls13().is_none_or(Sealing::is_standard))
     }
 
     /// Goes on where the epoch was that [`write_progress`](Self::write_progress) has written.
     pub(crate) fn read_progress(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
-        self.next = r.varint()?;
         self.usage.read(r)
     }
 
@@ -106,11 +104,11 @@ impl SendEpoch {
     /// `longest` bytes: at record `next`, or where tags are shared some records behind it, with control
     /// records alone.
     pub(crate) fn succeed(&mut self, next: u64, longest: usize) {
-        self.next = match &mut self.layout {
+        let next = match &mut self.layout {
             RecordProtection::Dtls12(_) => next,
             RecordProtection::Dtls13(sealing) => sealing.resume_at(next),
         };
-        self.usage.restore(self.next, longest);
+        self.usage.restore(next, longest);
     }
 
     /// The most record numbers that a successor leaves out before it goes on.
@@ -137,12 +135,12 @@ impl SendEpoch {
 
     /// The next record's number.
     pub const fn next(&self) -> u64 {
-        self.next
+        self.usage.records()
     }
 
     /// Whether the key is near or beyond its limits, including the number of records.
     pub fn key_state(&self) -> KeyState {
-        match self.next {
+        match self.next() {
             next if next > MAX_RECORD_NUMBER => KeyState::Exhausted,
             next if next > MAX_RECORD_NUMBER / 2 => self.usage.state().max(KeyState::UpdateDue),
             _ => self.usage.state(),
@@ -154,7 +152,7 @@ impl SendEpoch {
     pub fn overhead(&self, kind: ContentType, shape: HeaderFormat) -> usize {
         match &self.layout {
             RecordProtection::Dtls12(keys) => keys.overhead(),
-            RecordProtection::Dtls13(sealing) => sealing.overhead(self.next, kind, shape),
+            RecordProtection::Dtls13(sealing) => sealing.overhead(self.next(), kind, shape),
         }
     }
 
@@ -229,7 +227,7 @@ impl SendEpoch {
         least: usize,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<Sealed, SealError> {
-        let number = self.next;
+        let number = self.next();
         if number > MAX_RECORD_NUMBER || self.usage.state() == KeyState::Exhausted {
             return Err(SealError::Exhausted);
         }
@@ -241,7 +239,6 @@ impl SendEpoch {
             }
         };
         self.usage.add(written.additional_len, written.content_len);
-        self.next = number + 1;
         Ok(Sealed { len: written.len, number })
     }
 
@@ -257,7 +254,7 @@ impl SendEpoch {
 
     /// How many records there are from the oldest one whose data waits for a tag.
     pub(crate) fn open_records(&self) -> u64 {
-        self.layout.dtls13().map_or(0, |sealing| sealing.open_records(self.next))
+        self.layout.dtls13().map_or(0, |sealing| sealing.open_records(self.next()))
     }
 
     /// Whether the next record of application data would wait for a tag.
@@ -269,7 +266,7 @@ impl SendEpoch {
     /// contains a closing tag.
     pub fn overhead_with_closing(&self, data: HeaderFormat, closing: HeaderFormat) -> usize {
         let data = self.overhead(ContentType::APPLICATION_DATA, data);
-        let tag = |sealing: &Sealing| sealing.closing_len(self.next + 1, closing);
+        let tag = |sealing: &Sealing| sealing.closing_len(self.next() + 1, closing);
         data + self.layout.dtls13().map_or(0, tag)
     }
 
@@ -287,9 +284,10 @@ impl SendEpoch {
         buf: &mut [u8],
         shape: HeaderFormat,
     ) -> Result<Option<Sealed>, SealError> {
+        let next = self.next();
         let RecordProtection::Dtls13(sealing) = &mut self.layout else { return Ok(None) };
-        let Some(closing) = sealing.close(self.next, shape, buf.len())? else { return Ok(None) };
-        let back = self.next.saturating_sub(closing.first);
+        let Some(closing) = sealing.close(next, shape, buf.len())? else { return Ok(None) };
+        let back = next.saturating_sub(closing.first);
         let sealed = self.seal(buf, ContentType::AGGREGATE_TAG, shape, |w| {
             w.u8(back as u8)?;
             w.u8(closing.count)?;
@@ -301,6 +299,6 @@ impl SendEpoch {
 
 impl core::fmt::Debug for SendEpoch {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "SendEpoch({}, next {})", self.epoch, self.next)
+        write!(f, "SendEpoch({}, next {})", self.epoch, self.next())
     }
 }

@@ -1,5 +1,6 @@
 //! Reusable buffers for payloads.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The index of a payload's buffer in [`ReceiveBuffer`](super::receive_buffer::ReceiveBuffer).
@@ -15,24 +16,29 @@ pub(super) struct Slots {
     buffers: Vec<Vec<u8>>,
     /// A bit for each of the first 64 slots: whether it is free.
     free: u64,
-    /// The other slots that are free.
-    free_beyond: Vec<Slot>,
+    /// The other slots that are free, once there was one: few associations ever hold that many payloads.
+    #[expect(clippy::box_collection, reason = "it takes less memory while there is none")]
+    free_beyond: Option<Box<Vec<Slot>>>,
 }
 
 impl Slots {
     pub(super) const fn new() -> Self {
-        Self { buffers: Vec::new(), free: 0, free_beyond: Vec::new() }
+        Self { buffers: Vec::new(), free: 0, free_beyond: None }
     }
 
     /// A free slot, which is taken from now on; `None` if there is no number for another one.
     #[inline]
     pub(super) fn take(&mut self) -> Option<Slot> {
         if self.free == 0 {
-            return self.free_beyond.pop().or_else(|| self.add());
+            return self.take_beyond().or_else(|| self.add());
         }
         let slot = self.free.trailing_zeros();
         self.free &= self.free - 1;
         Some(slot as Slot)
+    }
+
+    fn take_beyond(&mut self) -> Option<Slot> {
+        self.free_beyond.as_mut()?.pop()
     }
 
     #[cold]
@@ -62,7 +68,7 @@ impl Slots {
     pub(super) fn free(&mut self, slot: Slot) {
         match 1_u64.checked_shl(slot.into()) {
             Some(bit) => self.free |= bit,
-            None => self.free_beyond.push(slot),
+            None => self.free_beyond.get_or_insert_default().push(slot),
         }
     }
 

@@ -23,7 +23,7 @@ use crate::handshake::flight::Flight;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
     Channel, Established, EstablishedKeys, EstablishedKeys12, Negotiated, OfferedSchemes,
-    RenegotiationRefusal,
+    RenegotiationRefusal, keep_exporter,
 };
 use crate::parts::{self, LossReports, OfPart, PartState};
 use crate::record::epochs::EPOCH_12;
@@ -213,7 +213,7 @@ impl Connection {
         }
         self.stats.get().write(w)?;
         write_negotiated(negotiated, w)?;
-        write_addresses(self.path.to, w)?;
+        write_addresses(self.path.to(), w)?;
         w.varint(self.now.as_micros())?;
         self.write_deadline(Timer::Liveness, w)?;
         self.write_deadline(Timer::OldEpoch, w)?;
@@ -239,7 +239,9 @@ impl Connection {
             }
             EstablishedKeys::Dtls13 { send, receive: newest, exporter, .. } => {
                 w.bytes(send.as_bytes())?;
-                w.bytes(exporter.as_bytes())?;
+                if let Some(exporter) = exporter.get() {
+                    w.bytes(exporter.as_bytes())?;
+                }
                 let Some((_, replaced)) = receive.split_last() else { return Ok(false) };
                 for replaced in replaced {
                     let secret = channel.replaced_secret(replaced.epoch());
@@ -318,7 +320,7 @@ impl SleepingConnection {
         let (peer, incoming) = (to.peer, Reassembly::default());
         let mut connection = Box::new(Connection::new(role, peer, now, channel, incoming));
         connection.stats.restore(stats);
-        connection.path.to = to;
+        connection.path.set(to);
         connection.timers.stop_all();
         connection.read_deadline(Timer::Liveness, &mut r)?;
         connection.read_deadline(Timer::OldEpoch, &mut r)?;
@@ -405,7 +407,11 @@ impl SleepingConnection {
             Keys::Dtls13 { suite } => {
                 let len = suite.hash.algorithm().output_len();
                 let send = TrafficSecret::new(suite.hash, r.take(len)?);
-                let exporter = ExporterSecret::new(suite.hash, r.take(len)?);
+                let mut exporter = None;
+                if parts::Exporter::INCLUDED.is_some() {
+                    exporter = Some(ExporterSecret::new(suite.hash, r.take(len)?));
+                }
+                let exporter = keep_exporter(exporter);
                 let receive = match purpose {
                     Purpose::Waking => {
                         channel.install_sending(send_epoch, suite, (&send, Scheme::Plain));

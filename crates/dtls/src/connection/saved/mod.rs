@@ -30,7 +30,7 @@ pub use shared::OpenSets;
 use successor::{Adopted, Renewal};
 
 use super::stage::Stage;
-use super::{Connection, Ending, Role};
+use super::{Connection, Role};
 use crate::config::Lookup;
 use crate::credential::psk::KEY_CHECK;
 use crate::credential::{PeerKey, PeerLookup};
@@ -360,7 +360,7 @@ impl Connection {
             oldest: receive.first().map_or(0, ReceiveEpoch::epoch),
             is_used: newest.is_some_and(|(_, used, _)| used),
             failed: newest.map_or(0, |(_, _, failed)| failed),
-            to: self.path.to,
+            to: self.path.to(),
         }
     }
 
@@ -427,7 +427,7 @@ impl Connection {
 
     /// The timer of what may be saved later has expired.
     pub(super) fn saving_due(&mut self) {
-        if let Ending::Farewell(_, reason) = self.ending {
+        if let Some((_, reason)) = self.ending.farewell() {
             // The alert has waited long enough for a write.
             return self.end(reason);
         }

@@ -30,6 +30,7 @@ use crate::handshake::flight::Flight;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
     Channel, Established, EstablishedKeys, EstablishedKeys12, Negotiated, RenegotiationRefusal,
+    keep_exporter,
 };
 use crate::parts::{self, OfPart, PartState};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, HANDSHAKE_EPOCH};
@@ -101,7 +102,7 @@ impl Connection {
         w.u8(if server { SERVER } else { 0 } | if clean { CLEAN } else { 0 })?;
         w.bytes(&key_check)?;
         write_negotiated(negotiated, w)?;
-        write_addresses(self.path.to, w)?;
+        write_addresses(self.path.to(), w)?;
         self.incoming.write(w)?;
         channel.flight.write_saved(w)?;
         self.key_update.write(w)?;
@@ -135,6 +136,7 @@ impl Connection {
             }
             EstablishedKeys::Dtls13 { send, receive: newest, exporter, .. } => {
                 w.bytes(send.as_bytes())?;
+                let Some(exporter) = exporter.get() else { return Ok(false) };
                 w.bytes(exporter.as_bytes())?;
                 if let [old, _] = receive[..] {
                     let Some(old) = channel.replaced_secret(old.epoch()) else { return Ok(false) };
@@ -335,7 +337,7 @@ fn read(
     let incoming = Reassembly::read(&mut r)?;
     let mut connection = Connection::new(role, to.peer, now, channel, incoming);
     connection.timers.stop_all();
-    connection.path.to = to;
+    connection.path.set(to);
     connection.channel.flight = Flight::read_saved(&mut r)?;
     connection.key_update.read(&mut r)?;
     connection.ids = ids::read_saved(&mut r)?;
@@ -425,7 +427,7 @@ fn read_epochs(
         }
         let len = suite.hash.algorithm().output_len();
         let send = TrafficSecret::new(suite.hash, r.take(len)?);
-        let exporter = ExporterSecret::new(suite.hash, r.take(len)?);
+        let exporter = keep_exporter(Some(ExporterSecret::new(suite.hash, r.take(len)?)));
         let channel = &mut connection.channel;
         channel.install_sending(send_epoch, suite, (&send, shared.send));
         let schemes = epochs.iter().map(|saved| (saved.epoch, saved.scheme));

@@ -14,7 +14,7 @@ use crate::handshake::negotiated_extensions::NegotiatedExtensions;
 use crate::handshake::resumption::{Agreed, Resumption};
 use crate::handshake::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, Progress, State, absorb,
-    expect_epoch, log_secret, negotiated_extensions,
+    expect_epoch, keep_exporter, log_secret, negotiated_extensions,
 };
 use crate::messages::{EncryptedExtensions, aggregation as aggregation_extension};
 use crate::parts::{self, PartState};
@@ -211,7 +211,7 @@ impl WaitFinished {
                 suite: self.suite,
                 send: send_secret,
                 receive: receive_secret,
-                exporter,
+                exporter: keep_exporter(exporter),
                 resumption: PartState::EMPTY,
             },
             offered: OfferedSchemes::new(

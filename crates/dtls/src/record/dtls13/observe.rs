@@ -29,7 +29,7 @@ impl Opening {
                 let protection = standard.protection.as_deref()?;
                 header.apply_mask(head, protection.mask(&mask_sample(body)));
                 let number = number(head);
-                let tag_at = body.len().checked_sub(standard.tag_len)?;
+                let tag_at = body.len().checked_sub(standard.tag_len.into())?;
                 let (content, tag) = body.split_at_mut_checked(tag_at)?;
                 protection.open(Record { number, header: head }, content, tag).ok()?;
                 let end = content.iter().rposition(|byte| *byte != 0)?;

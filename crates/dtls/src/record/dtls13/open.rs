@@ -55,6 +55,7 @@ impl Opening {
                 opener,
                 last_closing: None,
                 waiting: 0,
+                arrivals: 0,
                 evaluations: 0,
                 search: Search::EMPTY,
             });
@@ -62,9 +63,9 @@ impl Opening {
         }
         Self::Standard(Standard {
             suite,
-            tag_len: suite.tag_len,
+            tag_len: suite.tag_len as u8,
             protection: Some(suite.keying.plain(keys)),
-            limit: MAX_CONTENT + 1,
+            limit: MAX_CONTENT as u16 + 1,
             window: ReplayWindow::new(),
             search: Search::EMPTY,
         })
@@ -81,7 +82,7 @@ impl Opening {
     /// Refuses longer records, content type and padding included.
     pub(in crate::record) fn limit(&mut self, bytes: usize) {
         match self {
-            Self::Standard(standard) => standard.limit = bytes,
+            Self::Standard(standard) => standard.limit = bytes.try_into().unwrap_or(u16::MAX),
             Self::Aggregated(aggregated) => {
                 aggregated.limit = bytes;
                 aggregated.room =
@@ -148,6 +149,14 @@ impl Opening {
     /// Whether the keys were put away.
     pub(in crate::record) const fn is_put_away(&self) -> bool {
         matches!(self, Self::Standard(Standard { protection: None, .. }))
+    }
+
+    /// The number of records that are not known to be copies, authentic or not.
+    pub(in crate::record) fn arrivals(&self, tally: &ArrivalCounts) -> u64 {
+        match self {
+            Self::Standard(_) => tally.authentic,
+            Self::Aggregated(aggregated) => aggregated.arrivals,
+        }
     }
 
     /// One more than the highest authenticated record number.
@@ -267,7 +276,7 @@ impl Opening {
     /// The security level of received data.
     pub(in crate::record) fn security_level(&self) -> SecurityLevel {
         match self {
-            Self::Standard(standard) => SecurityLevel::of_tags(standard.tag_len),
+            Self::Standard(standard) => SecurityLevel::of_tags(standard.tag_len.into()),
             Self::Aggregated(aggregated) => {
                 let opener = &aggregated.opener;
                 let first = opener.window_start();
@@ -322,6 +331,8 @@ pub(in crate::record) struct Aggregated {
     last_closing: Option<ClosingTag>,
     /// The number of held records without a verdict.
     waiting: usize,
+    /// The number of records that are not known to be copies, authentic or not.
+    arrivals: u64,
     /// The opener's tag evaluations that are already counted in the key's usage.
     evaluations: u64,
     search: Search,
@@ -343,7 +354,7 @@ impl Aggregated {
     ) -> Option<u64> {
         if number_len == 1 {
             // Data with eight bits of its number, which could be any of many.
-            tally.unsettled += 1;
+            tally.unsettled();
             outcomes.refused += 1;
             return None;
         }
@@ -399,7 +410,7 @@ impl Aggregated {
         }
         // This is counted before the replay check: a wrongly reconstructed number may be one that
         // was used.
-        tally.unsettled += 1;
+        tally.unsettled();
         let admitted = opener.admit(number);
         if admitted == Err(Refusal::Used) {
             outcomes.replayed += 1;
@@ -441,7 +452,7 @@ impl Aggregated {
                 return None;
             }
             held.authenticated(number);
-            tally.arrivals += 1;
+            self.arrivals += 1;
             tally.authentic(outcomes);
             tally.note(number, 0, |_| Fate::Control);
             if kind != ContentType::AGGREGATE_TAG {
@@ -467,7 +478,7 @@ impl Aggregated {
         let payload_len = payload.len();
         match self.opener.offer_data(&*self.prf, number, opened.state, aggregate, slot) {
             Offer::Held => {
-                tally.arrivals += 1;
+                self.arrivals += 1;
                 tally.note(number, payload_len, Fate::Came);
                 held.waits(slot, RecordId { epoch: self.epoch, number });
                 self.waiting += 1;

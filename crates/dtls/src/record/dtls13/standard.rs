@@ -17,11 +17,11 @@ pub(super) type Search = lightseal_core::parts::PartState<Persistence, u32>;
 pub(in crate::record) struct Standard {
     pub(super) suite: &'static CipherSuite,
     /// The suite's, where each record finds it without another look into memory.
-    pub(super) tag_len: usize,
+    pub(super) tag_len: u8,
     /// `None` while the keys are put away.
     pub(super) protection: Option<Box<dyn Protection>>,
     /// The longest content of a record in bytes, content type and padding included.
-    pub(super) limit: usize,
+    pub(super) limit: u16,
     pub(super) window: ReplayWindow,
     pub(super) search: Search,
 }
@@ -29,7 +29,7 @@ pub(in crate::record) struct Standard {
 impl Standard {
     /// The longest content of a record, and which records were received.
     pub(in crate::record) const fn progress(&self) -> (usize, &ReplayWindow) {
-        (self.limit, &self.window)
+        (self.limit as usize, &self.window)
     }
 
     /// Whether numbers that end with the same bits as `record.number`, but are larger, verify the tag;
@@ -81,9 +81,9 @@ impl Standard {
             return None;
         }
         let protection = self.protection.as_deref()?;
-        let sealed_len = body.len().checked_sub(self.tag_len)?;
+        let sealed_len = body.len().checked_sub(self.tag_len.into())?;
         let (content, tag) = body.split_at_mut_checked(sealed_len)?;
-        if content.len() > self.limit {
+        if content.len() > usize::from(self.limit) {
             outcomes.malformed += 1;
             return None;
         }
@@ -105,7 +105,6 @@ impl Standard {
             self.search = Search::EMPTY;
         }
         self.window.commit(number);
-        tally.arrivals += 1;
         tally.authentic(outcomes);
         // Strips the padding (RFC 8446, section 5.4). A record of zeros only has no content type.
         let Some(end) = content.iter().rposition(|byte| *byte != 0) else {
