@@ -1,4 +1,4 @@
-//! Programs and tests for another target, run by an emulator of its processor or its system.
+//! Tests of programs for another target, run by an emulator of its processor or its system.
 
 use crate::Failure;
 use crate::process::{cargo, command, succeeds, target_dir};
@@ -90,23 +90,6 @@ impl Machine {
         let passed = report.passed.saturating_sub(counted);
         Ok(Outcome { target: self.target, what: self.what, passed, failed, skipped })
     }
-}
-
-/// Has Rust's standard library for a target installed.
-///
-/// # Errors
-/// Why it is not there.
-pub(crate) fn install(target: &str) -> Result<(), String> {
-    let found = command("rustc", &["--print", "target-libdir", "--target", target]).output();
-    let folder = found.map(|output| output.stdout).unwrap_or_default();
-    let folder = String::from_utf8_lossy(&folder).trim().to_owned();
-    if !folder.is_empty() && Path::new(&folder).is_dir() {
-        return Ok(());
-    }
-    if succeeds(command("rustup", &["target", "add", target])) {
-        return Ok(());
-    }
-    Err(format!("`rustup target add {target}` has not installed Rust's standard library"))
 }
 
 /// What the tests on a machine have shown.
