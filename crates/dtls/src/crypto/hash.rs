@@ -4,10 +4,13 @@
 //! [`CipherSuite::with_hash`](super::CipherSuite::with_hash); without one it uses the portable
 //! [`Sha256`](super::Sha256).
 
+use super::blocks256::{Hmac256, Running256};
 use crate::heap::Box;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
+#[cfg(feature = "sha384")]
 use hmac::{Hmac, KeyInit, Mac};
+#[cfg(feature = "sha384")]
 use sha2::Digest;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -215,7 +218,7 @@ pub struct HmacState(PortableHmac);
 
 #[derive(Clone)]
 enum PortableHmac {
-    Sha256(Hmac<sha2::Sha256>),
+    Sha256(Hmac256),
     /// In a box, so that the keys of other suites take no more memory.
     #[cfg(feature = "sha384")]
     Sha384(Box<Hmac<sha2::Sha384>>),
@@ -225,7 +228,7 @@ impl HmacState {
     /// The portable implementation.
     pub fn portable(algorithm: HashAlgorithm, key: &[u8]) -> Self {
         match algorithm {
-            HashAlgorithm::Sha256 => Self(PortableHmac::Sha256(keyed(key))),
+            HashAlgorithm::Sha256 => Self(PortableHmac::Sha256(Hmac256::new(key))),
             #[cfg(feature = "sha384")]
             HashAlgorithm::Sha384 => Self(PortableHmac::Sha384(Box::new(keyed(key)))),
         }
@@ -233,23 +236,26 @@ impl HmacState {
 
     pub(crate) fn mac(&self, message: &[&[u8]], out: &mut [u8]) {
         match &self.0 {
-            PortableHmac::Sha256(state) => mac(state.clone(), message, out),
+            PortableHmac::Sha256(state) => state.mac(message, out),
             #[cfg(feature = "sha384")]
             PortableHmac::Sha384(state) => mac(Hmac::clone(state), message, out),
         }
     }
 }
 
+#[cfg(feature = "sha384")]
 fn keyed<M: KeyInit>(key: &[u8]) -> M {
     M::new_from_slice(key).expect("HMAC takes any key")
 }
 
+#[cfg(feature = "sha384")]
 fn mac<M: Mac>(mut state: M, message: &[&[u8]], out: &mut [u8]) {
     message.iter().for_each(|part| state.update(part));
     move_to(out, &mut state.finalize().into_bytes());
 }
 
 /// Moves a hash value, which may be a key, so that no copy of it stays in memory.
+#[cfg(feature = "sha384")]
 fn move_to(out: &mut [u8], value: &mut [u8]) {
     out.copy_from_slice(value);
     value.zeroize();
@@ -327,7 +333,7 @@ impl fmt::Debug for HmacKey {
 pub struct RunningHash(Running);
 
 enum Running {
-    Sha256(sha2::Sha256),
+    Sha256(Running256),
     #[cfg(feature = "sha384")]
     Sha384(Box<sha2::Sha384>),
     Custom(Box<dyn CustomRunningHash>),
@@ -360,7 +366,7 @@ impl RunningHash {
     /// The portable implementation.
     pub fn portable(algorithm: HashAlgorithm) -> Self {
         match algorithm {
-            HashAlgorithm::Sha256 => Self(Running::Sha256(sha2::Sha256::new())),
+            HashAlgorithm::Sha256 => Self(Running::Sha256(Running256::new())),
             #[cfg(feature = "sha384")]
             HashAlgorithm::Sha384 => Self(Running::Sha384(Box::default())),
         }
@@ -374,7 +380,7 @@ impl RunningHash {
     /// Appends a part of the message.
     pub fn update(&mut self, part: &[u8]) {
         match &mut self.0 {
-            Running::Sha256(running) => Digest::update(running, part),
+            Running::Sha256(running) => running.update(part),
             #[cfg(feature = "sha384")]
             Running::Sha384(running) => Digest::update(&mut **running, part),
             Running::Custom(running) => running.update(part),
@@ -384,7 +390,7 @@ impl RunningHash {
     /// Writes the hash value of the message so far to `out`. Further parts may follow.
     pub fn value(&self, out: &mut [u8]) {
         match &self.0 {
-            Running::Sha256(running) => move_to(out, &mut running.clone().finalize()),
+            Running::Sha256(running) => running.clone().finish(out),
             #[cfg(feature = "sha384")]
             Running::Sha384(running) => move_to(out, &mut running.clone().finalize()),
             Running::Custom(running) => running.value(out),

@@ -3,7 +3,7 @@
 //! - [`provider`]: a [`Provider`] lists cipher suites and groups; what is not listed is not linked;
 //! - [`protection`]: traits that seal and open records in place;
 //! - `hash`: hash functions with HMAC and HKDF, which suites name; `sha256` and
-//!   `sha384`: the portable ones;
+//!   `sha384`: the portable ones; `blocks256`: SHA-256 over messages in parts;
 //! - [`limits`]: how much a key may be used;
 //! - `schedule`: the key schedule of DTLS 1.3, one type for each stage; `schedule12`: that of 1.2
 //!   (feature `internals`);
@@ -17,6 +17,7 @@
 //! - `dangerous`: an insecure suite, which exists to show why (feature
 //!   `dangerous-gcm-aggregation`).
 
+mod blocks256;
 #[cfg(feature = "dangerous-gcm-aggregation")]
 pub mod dangerous;
 #[cfg(feature = "alloc")]

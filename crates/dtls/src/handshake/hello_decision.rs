@@ -10,7 +10,7 @@ use crate::codepoints::{
     PskKeyExchangeMode,
 };
 use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig, Settings, preferable};
-use crate::crypto::{CipherSuite, CipherSuiteId, NamedGroup, Transcript};
+use crate::crypto::{CipherSuite, CipherSuiteId, Hash, NamedGroup, Sha256, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{
     KeyShareEntry, OfferedPsks, cipher_suites, client_shares, groups, psk_modes, versions,
@@ -24,7 +24,6 @@ use core::net::SocketAddr;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Instant, Random, Reader, Writer};
-use sha2::{Digest, Sha256};
 
 use super::absorb;
 
@@ -394,5 +393,7 @@ fn write_retry(
 
 /// SHA-256 of a ClientHello's body, to tell a retransmission from a new attempt.
 pub(crate) fn fingerprint(body: &[u8]) -> [u8; 32] {
-    Sha256::digest(body).into()
+    let mut hash = [0; 32];
+    Sha256.digest(&[body], &mut hash);
+    hash
 }
