@@ -520,6 +520,12 @@ impl Connection {
         self.taken
     }
 
+    /// Lends memory for the next payload, or takes it back; see [`ReceiveBuffer::exchange`].
+    #[inline]
+    pub(crate) fn exchange_memory(&mut self, memory: &mut Vec<u8>) {
+        self.held.exchange(memory);
+    }
+
     /// The payload in a slot of [`next_payload`](Self::next_payload).
     #[inline]
     pub(crate) fn payload(&self, slot: Slot) -> &[u8] {

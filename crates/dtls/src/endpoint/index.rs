@@ -32,13 +32,52 @@ impl From<SocketAddr> for Place {
     }
 }
 
-/// What associations are found by.
-pub(super) trait Key: Copy + PartialEq {
+/// What is hashed.
+pub(super) trait Words: Copy + PartialEq {
     /// The sum of the words of the key, each multiplied by its random one.
     fn sum(&self, random: &[u64; KEYS]) -> u64;
 }
 
+/// What associations are found by.
+pub(super) trait Key: Words {
+    /// The key in 64 bits, if it is one of those that fit: most do, and their table takes a third of the
+    /// memory. No two keys have the same.
+    fn short(&self) -> Option<u64>;
+}
+
+impl Words for u64 {
+    #[inline]
+    fn sum(&self, [a, b, ..]: &[u64; KEYS]) -> u64 {
+        a.wrapping_mul(*self >> 32).wrapping_add(b.wrapping_mul(*self & u64::from(u32::MAX)))
+    }
+}
+
 impl Key for Place {
+    /// Addresses of IPv4.
+    #[inline]
+    fn short(&self) -> Option<u64> {
+        let (SocketAddr::V4(peer), Ok(socket)) = (self.peer, u16::try_from(self.socket)) else {
+            return None;
+        };
+        let [ip, port, socket]: [u64; 3] =
+            [peer.ip().to_bits().into(), peer.port().into(), socket.into()];
+        Some(ip << 32 | port << 16 | socket)
+    }
+}
+
+impl Key for ConnectionId {
+    /// IDs of up to seven bytes, with their length.
+    #[inline]
+    fn short(&self) -> Option<u64> {
+        let mut bytes = [0; 8];
+        let (len, content) = bytes.split_first_mut()?;
+        *len = self.len() as u8;
+        content.get_mut(..self.len())?.copy_from_slice(self);
+        Some(u64::from_le_bytes(bytes))
+    }
+}
+
+impl Words for Place {
     #[inline]
     fn sum(&self, [a, b, c, d, e, f, g, ..]: &[u64; KEYS]) -> u64 {
         let product = |random: &u64, word: u32| random.wrapping_mul(word.into());
@@ -57,7 +96,7 @@ impl Key for Place {
     }
 }
 
-impl Key for ConnectionId {
+impl Words for ConnectionId {
     #[inline]
     fn sum(&self, [first, random @ ..]: &[u64; KEYS]) -> u64 {
         let word = |part: &[u8]| part.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
@@ -77,7 +116,7 @@ const KEYS: usize = if WORDS > PLACE_WORDS { WORDS } else { PLACE_WORDS };
 
 impl HashKeys {
     #[inline]
-    fn hash(&self, key: &impl Key) -> u64 {
+    fn hash(&self, key: &impl Words) -> u64 {
         let sum = self.first.wrapping_add(key.sum(&self.of_words));
         // The upper half of the sum is universal. What follows loses nothing of it, and spreads sums of
         // keys that follow each other.
@@ -86,10 +125,37 @@ impl HashKeys {
     }
 }
 
+/// Keys of one form, each with its association.
+struct Table<K>(HashTable<(K, Handle)>);
+
+impl<K: Words> Table<K> {
+    #[inline]
+    fn get(&self, hash: &HashKeys, key: &K) -> Option<Handle> {
+        let found = self.0.find(hash.hash(key), |(other, _)| other == key);
+        found.map(|(_, handle)| *handle)
+    }
+
+    fn insert(&mut self, hash: &HashKeys, key: K, handle: Handle) {
+        match self.0.find_mut(hash.hash(&key), |(other, _)| *other == key) {
+            Some((_, old)) => *old = handle,
+            None => {
+                self.0.insert_unique(hash.hash(&key), (key, handle), |(key, _)| hash.hash(key));
+            }
+        }
+    }
+
+    fn remove(&mut self, hash: &HashKeys, key: &K) {
+        if let Ok(entry) = self.0.find_entry(hash.hash(key), |(other, _)| other == key) {
+            entry.remove();
+        }
+    }
+}
+
 /// The associations that are found by keys of one kind.
 pub(super) struct Index<K> {
     hash: HashKeys,
-    table: HashTable<(K, Handle)>,
+    short: Table<u64>,
+    long: Table<K>,
 }
 
 impl<K: Key> Index<K> {
@@ -99,13 +165,15 @@ impl<K: Key> Index<K> {
         let mut keys = random.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
         let mut next = || keys.next().expect("there are bytes for all keys");
         let hash = HashKeys { first: next(), of_words: core::array::from_fn(|_| next()) };
-        Self { hash, table: HashTable::new() }
+        Self { hash, short: Table(HashTable::new()), long: Table(HashTable::new()) }
     }
 
     #[inline]
     pub(super) fn get(&self, key: &K) -> Option<Handle> {
-        let found = self.table.find(self.hash.hash(key), |(other, _)| other == key);
-        found.map(|(_, handle)| *handle)
+        match key.short() {
+            Some(short) => self.short.get(&self.hash, &short),
+            None => self.long.get(&self.hash, key),
+        }
     }
 
     pub(super) fn contains(&self, key: &K) -> bool {
@@ -114,12 +182,9 @@ impl<K: Key> Index<K> {
 
     /// Has the key lead to this association, whatever it led to before.
     pub(super) fn insert(&mut self, key: K, handle: Handle) {
-        let Self { hash, table } = self;
-        match table.find_mut(hash.hash(&key), |(other, _)| *other == key) {
-            Some((_, old)) => *old = handle,
-            None => {
-                table.insert_unique(hash.hash(&key), (key, handle), |(key, _)| hash.hash(key));
-            }
+        match key.short() {
+            Some(short) => self.short.insert(&self.hash, short, handle),
+            None => self.long.insert(&self.hash, key, handle),
         }
     }
 
@@ -131,20 +196,20 @@ impl<K: Key> Index<K> {
     }
 
     pub(super) fn remove(&mut self, key: &K) {
-        let found = self.table.find_entry(self.hash.hash(key), |(other, _)| other == key);
-        if let Ok(entry) = found {
-            entry.remove();
+        match key.short() {
+            Some(short) => self.short.remove(&self.hash, &short),
+            None => self.long.remove(&self.hash, key),
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.short.0.is_empty() && self.long.0.is_empty()
     }
 }
 
 impl<K> fmt::Debug for Index<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} keys", self.table.len())
+        write!(f, "{} keys", self.short.0.len() + self.long.0.len())
     }
 }
 
@@ -198,17 +263,43 @@ mod tests {
     fn similar_keys_have_different_hashes() {
         let index = Index::<Place>::new(&Random::insecure(4));
         let ids = Index::<ConnectionId>::new(&Random::insecure(4));
-        let of_places = (0..1000).map(|number: u32| index.hash.hash(&place(number.into())));
-        let of_ids = (0..1000u32).map(|number| {
-            ids.hash.hash(&ConnectionId::new(&number.to_be_bytes()).expect("a short ID"))
-        });
-        for hashes in [of_places.collect::<Vec<_>>(), of_ids.collect()] {
+        let of_places = (0..1000).map(|number| index.hash.hash(&place(number)));
+        let short = |key: Option<u64>| key.expect("an address of IPv4, or a short ID");
+        let of_short = (0..1000).map(|number| index.hash.hash(&short(place(2 * number).short())));
+        let id = |number: u32| ConnectionId::new(&number.to_be_bytes()).expect("a short ID");
+        let of_ids = (0..1000).map(|number| ids.hash.hash(&id(number)));
+        let of_short_ids = (0..1000).map(|number| ids.hash.hash(&short(id(number).short())));
+        for hashes in [
+            of_places.collect::<Vec<_>>(),
+            of_short.collect(),
+            of_ids.collect(),
+            of_short_ids.collect(),
+        ] {
             let mut places: Vec<_> = hashes.iter().map(|hash| hash % 4096).collect();
             places.sort_unstable();
             places.dedup();
             // 1000 random ones take 887 places in the mean.
             assert!(places.len() > 800, "{}", places.len());
         }
+    }
+
+    #[test]
+    fn no_two_keys_have_the_same_short_form() {
+        let peers = [("10.0.0.1:1", 0), ("10.0.0.1:1", 1), ("10.0.0.1:256", 0), ("10.0.1.0:1", 0)];
+        let places = peers.map(|(peer, socket)| Place { peer: peer.parse().unwrap(), socket });
+        let mut short: Vec<_> = places.iter().map(|place| place.short().unwrap()).collect();
+        let ids = [&[][..], &[0], &[0, 0], &[0; 7], &[1, 0], &[0, 1]];
+        let ids = ids.map(|id| ConnectionId::new(id).unwrap());
+        let mut of_ids: Vec<_> = ids.iter().map(|id| id.short().unwrap()).collect();
+        for (short, count) in [(&mut short, 4), (&mut of_ids, 6)] {
+            short.sort_unstable();
+            short.dedup();
+            assert_eq!(short.len(), count);
+        }
+        let far = Place { socket: 1 << 16, ..places[0] };
+        let v6 = Place { peer: "[::ffff:10.0.0.1]:1".parse().unwrap(), socket: 0 };
+        assert_eq!((far.short(), v6.short()), (None, None));
+        assert_eq!(ConnectionId::new(&[0; 8]).unwrap().short(), None);
     }
 
     /// IDs of one content and different lengths, and the longest one.

@@ -134,6 +134,9 @@ pub struct Endpoint {
     /// When restored associations may ask for new keys.
     renewals: Renewals,
     unsaved: Unsaved,
+    /// Memory for a payload, which associations use by turns: few of them hold one for longer than it
+    /// takes to hand it to the application.
+    memory: Vec<u8>,
     /// Fingerprints of the ClientHellos of complete associations, oldest first. While its cookie is
     /// valid, a recorded hello must neither begin a handshake nor end one, even if its association
     /// has ended. Only clients with a key complete handshakes, so nobody else can displace entries.
@@ -172,6 +175,7 @@ impl Endpoint {
             lookups: Lookups::default(),
             renewals: Renewals::default(),
             unsaved: Unsaved::default(),
+            memory: Vec::new(),
             past: VecDeque::new(),
             stats: EndpointStats::default(),
             ended: Stats::default(),
@@ -380,6 +384,9 @@ impl Endpoint {
         let (old, socket) = (connection.peer(), entry.socket);
         let was_connected = connection.negotiated().is_some();
         let way = AddressPair { peer: from, local: self.local };
+        if self.memory.capacity() > 0 {
+            connection.exchange_memory(&mut self.memory);
+        }
         let arrival = connection.receive_from(self.now, way, datagram);
         let new = connection.peer();
         let completed = !was_connected && connection.negotiated().is_some();

@@ -5,6 +5,7 @@ use super::{Endpoint, Handle};
 use crate::connection::{Connection, Step};
 use crate::record::receive_buffer::Slot;
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use lightseal_core::Instant;
 
 impl Entry {
@@ -89,6 +90,11 @@ impl Endpoint {
             };
             entry.ready = false;
             self.ready.pop_front();
+            let mut memory = Vec::new();
+            connection.exchange_memory(&mut memory);
+            if memory.capacity() > self.memory.capacity() {
+                self.memory = memory;
+            }
             self.unsaved.bound(handle, connection);
             if connection.is_closed() {
                 self.remove(handle);

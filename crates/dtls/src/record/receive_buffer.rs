@@ -530,6 +530,15 @@ impl ReceiveBuffer {
         }
     }
 
+    /// Exchanges the memory for the next payload, if no payload is in it, for other memory: an endpoint
+    /// lends what all of its associations use by turns.
+    #[inline]
+    pub fn exchange(&mut self, memory: &mut Vec<u8>) {
+        let before = memory.capacity();
+        self.slots.exchange_first(memory);
+        self.capacity = self.capacity + before - memory.capacity();
+    }
+
     /// The size of all payloads held, in bytes with overhead.
     pub const fn bytes(&self) -> usize {
         self.bytes
@@ -556,6 +565,21 @@ mod tests {
         held.release(a);
         held.release(b);
         assert_eq!(held.bytes(), 0);
+    }
+
+    #[test]
+    fn memory_is_lent_while_no_payload_is_in_it() {
+        let mut held = ReceiveBuffer::new(1000);
+        let mut lent = Vec::with_capacity(100);
+        held.exchange(&mut lent);
+        assert_eq!((lent.capacity(), held.capacity), (0, held.slots.capacity()));
+        let slot = held.hold(&[7; 100]).unwrap();
+        held.exchange(&mut lent);
+        assert_eq!((lent.capacity(), held.payload(slot)), (0, &[7; 100][..]));
+        held.release(slot);
+        held.exchange(&mut lent);
+        assert!(lent.is_empty() && lent.capacity() >= 100);
+        assert_eq!((held.capacity, held.slots.capacity()), (0, 0));
     }
 
     /// Against a queue: whatever is taken or dropped, the order stays.

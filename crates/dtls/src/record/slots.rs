@@ -13,7 +13,10 @@ const FEW: usize = 4;
 /// Slots with a buffer each, which they keep while they are free.
 #[derive(Debug)]
 pub(super) struct Slots {
-    buffers: Vec<Vec<u8>>,
+    /// The buffer of slot 0. Most associations use no other one.
+    first: Vec<u8>,
+    /// The buffers of the other slots.
+    others: Vec<Vec<u8>>,
     /// A bit for each of the first 64 slots: whether it is free.
     free: u64,
     /// The other slots that are free, once there was one: few associations ever hold that many payloads.
@@ -23,7 +26,7 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) const fn new() -> Self {
-        Self { buffers: Vec::new(), free: 0, free_beyond: None }
+        Self { first: Vec::new(), others: Vec::new(), free: 1, free_beyond: None }
     }
 
     /// A free slot, which is taken from now on; `None` if there is no number for another one.
@@ -43,24 +46,38 @@ impl Slots {
 
     #[cold]
     fn add(&mut self) -> Option<Slot> {
-        let slot = Slot::try_from(self.buffers.len()).ok()?;
-        if self.buffers.len() < FEW {
-            self.buffers.reserve_exact(1);
+        let slot = Slot::try_from(1 + self.others.len()).ok()?;
+        if self.others.len() < FEW {
+            self.others.reserve_exact(1);
         }
-        self.buffers.push(Vec::new());
+        self.others.push(Vec::new());
         Some(slot)
+    }
+
+    /// Exchanges the buffer of slot 0, if the slot is free, for another one.
+    #[inline]
+    pub(super) fn exchange_first(&mut self, buffer: &mut Vec<u8>) {
+        if self.free & 1 == 1 {
+            core::mem::swap(&mut self.first, buffer);
+        }
     }
 
     /// The buffer of a slot.
     #[inline]
     pub(super) fn get(&self, slot: Slot) -> Option<&Vec<u8>> {
-        self.buffers.get(usize::from(slot))
+        match usize::from(slot).checked_sub(1) {
+            None => Some(&self.first),
+            Some(at) => self.others.get(at),
+        }
     }
 
     /// The buffer of a slot, to be changed.
     #[inline]
     pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut Vec<u8>> {
-        self.buffers.get_mut(usize::from(slot))
+        match usize::from(slot).checked_sub(1) {
+            None => Some(&mut self.first),
+            Some(at) => self.others.get_mut(at),
+        }
     }
 
     /// Makes a slot free that is taken.
@@ -75,7 +92,7 @@ impl Slots {
     /// The bytes of memory of all buffers.
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
-        self.buffers.iter().map(Vec::capacity).sum()
+        self.first.capacity() + self.others.iter().map(Vec::capacity).sum::<usize>()
     }
 }
 
@@ -102,7 +119,7 @@ mod tests {
                     slots.free(slot);
                 }
             }
-            assert_eq!(slots.buffers.len(), most);
+            assert_eq!(1 + slots.others.len(), most);
         }
     }
 
