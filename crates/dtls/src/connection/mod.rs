@@ -85,6 +85,7 @@ use acks::Acks;
 use adapt::Adaptation;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use deadlines::FinishedProgress;
 use early::EarlyRecords;
