@@ -339,6 +339,21 @@ mod tests {
     }
 
     #[test]
+    fn paths_may_have_more_than_260_units() {
+        let dir = made("long");
+        let deep = dir.0.join("x".repeat(120)).join("y".repeat(120)).join("z".repeat(120));
+        private_directory(&deep).unwrap();
+        let path = deep.join("key");
+        assert!(path.as_os_str().len() > 360);
+        create(&path, b"secret").unwrap();
+        assert_eq!(refuse_exposed(&path, &path.metadata().unwrap()), Ok(()));
+        let exposed = deep.join("exposed");
+        let everyone = crate::kernel::Descriptor::from_text("D:P(A;;FA;;;WD)").unwrap();
+        drop(crate::kernel::create_file(&exposed, &everyone).unwrap());
+        assert!(refuse_exposed(&exposed, &exposed.metadata().unwrap()).is_err());
+    }
+
+    #[test]
     fn a_file_that_takes_the_place_of_another_has_another_identity() {
         let dir = made("identity");
         let (path, copy) = (dir.0.join("a"), dir.0.join("b"));

@@ -69,9 +69,11 @@ mod windows {
     use crate::kernel::{self, Descriptor};
     use std::fs::{File, Metadata, OpenOptions};
     use std::io;
+    use std::os::windows::fs::OpenOptionsExt;
+    use std::os::windows::io::BorrowedHandle;
     use std::path::Path;
 
-    pub(crate) use crate::kernel::identity;
+    pub(crate) use crate::kernel::{identity, is_administrator};
 
     /// The descriptor of what belongs to this user: full access for the user, the system and
     /// administrators, and none for others, whatever the directory above says. `flags` says whether what
@@ -83,11 +85,31 @@ mod windows {
         Descriptor::from_text(&format!("O:{user}D:P{entries}"))
     }
 
+    /// This user, in the form that owners have in texts of descriptors.
+    pub(crate) fn user() -> io::Result<String> {
+        let user = Descriptor::from_text(&format!("O:{}D:", kernel::user()?))?.text()?;
+        Ok(access_list::owner(&user).unwrap_or_default().to_owned())
+    }
+
+    /// Owner and access list of a file or directory as a text. A link is followed.
+    pub(crate) fn descriptor(path: &Path) -> io::Result<String> {
+        let mut options = OpenOptions::new();
+        options.access_mode(kernel::READ_DESCRIPTOR).custom_flags(kernel::DIRECTORIES_TOO);
+        Descriptor::of_file(&options.open(path)?)?.text()
+    }
+
     /// Checks who can access a file or directory besides this user, the system and administrators.
     pub(crate) fn check(path: &Path, forbidden: Forbidden) -> io::Result<Result<(), Fault>> {
-        let user = Descriptor::from_text(&format!("O:{}D:", kernel::user()?))?.text()?;
-        let user = access_list::owner(&user).unwrap_or_default();
-        Ok(access_list::check(&Descriptor::of(path)?.text()?, user, forbidden))
+        Ok(access_list::check(&descriptor(path)?, &user()?, forbidden))
+    }
+
+    /// Checks who can access a pipe besides `owner`, the system and administrators.
+    pub(crate) fn check_pipe(
+        pipe: BorrowedHandle<'_>,
+        owner: &str,
+    ) -> io::Result<Result<(), Fault>> {
+        let descriptor = Descriptor::of_pipe(pipe)?.text()?;
+        Ok(access_list::check(&descriptor, owner, Forbidden::Access))
     }
 
     /// Creates a file whose name must not exist. One with mode 600 belongs to this user alone, and

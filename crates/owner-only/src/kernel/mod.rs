@@ -6,29 +6,36 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::os::windows::ffi::OsStrExt;
-use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
-use std::path::Path;
+use std::os::windows::io::{AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
+use std::path::{Component, Path, Prefix};
 use std::ptr::null_mut;
 use windows_sys::Win32::Foundation::{
     ERROR_SUCCESS, GENERIC_READ, GENERIC_WRITE, HANDLE, INVALID_HANDLE_VALUE, LocalFree,
 };
 use windows_sys::Win32::Security::Authorization::{
     ConvertSecurityDescriptorToStringSecurityDescriptorW, ConvertSidToStringSidW,
-    ConvertStringSecurityDescriptorToSecurityDescriptorW, GetNamedSecurityInfoW, SDDL_REVISION_1,
-    SE_FILE_OBJECT,
+    ConvertStringSecurityDescriptorToSecurityDescriptorW, GetSecurityInfo, SDDL_REVISION_1,
+    SE_FILE_OBJECT, SE_KERNEL_OBJECT, SE_OBJECT_TYPE,
 };
 use windows_sys::Win32::Security::{
-    DACL_SECURITY_INFORMATION, GetTokenInformation, OWNER_SECURITY_INFORMATION,
-    SECURITY_ATTRIBUTES, TOKEN_QUERY, TOKEN_USER, TokenUser,
+    CheckTokenMembership, CreateWellKnownSid, DACL_SECURITY_INFORMATION, GetTokenInformation,
+    OWNER_SECURITY_INFORMATION, PSID, SECURITY_ATTRIBUTES, SECURITY_MAX_SID_SIZE, TOKEN_QUERY,
+    TOKEN_USER, TokenUser, WinBuiltinAdministratorsSid,
 };
 use windows_sys::Win32::Storage::FileSystem::{
     BY_HANDLE_FILE_INFORMATION, CREATE_NEW, CreateDirectoryW, CreateFileW, FILE_ATTRIBUTE_NORMAL,
-    FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE, GetFileInformationByHandle,
+    FILE_FLAG_BACKUP_SEMANTICS, FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE,
+    GetFileInformationByHandle, READ_CONTROL,
 };
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
 /// Which parts of a descriptor are asked for.
 const PARTS: u32 = OWNER_SECURITY_INFORMATION | DACL_SECURITY_INFORMATION;
+
+/// What a file is opened for to read its descriptor.
+pub(crate) const READ_DESCRIPTOR: u32 = READ_CONTROL;
+/// The flag that lets directories be opened.
+pub(crate) const DIRECTORIES_TOO: u32 = FILE_FLAG_BACKUP_SEMANTICS;
 
 /// The most bytes of what a token says of its user: a SID has at most 68.
 const USER_BYTES: usize = 256;
@@ -63,14 +70,24 @@ impl Descriptor {
         Ok(Self(Local(made)))
     }
 
-    /// The owner and the access list of a file or directory. A link is followed.
-    pub(crate) fn of(path: &Path) -> io::Result<Self> {
-        let (path, mut made) = (wide(path.as_os_str().encode_wide())?, null_mut());
-        // SAFETY: `path` ends with a 0, `made` is valid for a pointer, and nothing else is asked for.
+    /// The owner and the access list of a file or directory that was opened with [`READ_DESCRIPTOR`].
+    pub(crate) fn of_file(file: &File) -> io::Result<Self> {
+        Self::of(file.as_raw_handle(), SE_FILE_OBJECT)
+    }
+
+    /// The owner and the access list of a pipe.
+    pub(crate) fn of_pipe(pipe: BorrowedHandle<'_>) -> io::Result<Self> {
+        Self::of(pipe.as_raw_handle(), SE_KERNEL_OBJECT)
+    }
+
+    fn of(handle: HANDLE, kind: SE_OBJECT_TYPE) -> io::Result<Self> {
+        let mut made = null_mut();
+        // SAFETY: callers have the handle open, `made` is valid for a pointer, and nothing else is asked
+        // for.
         let code = unsafe {
-            GetNamedSecurityInfoW(
-                path.as_ptr(),
-                SE_FILE_OBJECT,
+            GetSecurityInfo(
+                handle,
+                kind,
                 PARTS,
                 null_mut(),
                 null_mut(),
@@ -114,7 +131,7 @@ impl Descriptor {
 
 /// Creates a file with this descriptor, for reading and writing. Its name must not exist.
 pub(crate) fn create_file(path: &Path, descriptor: &Descriptor) -> io::Result<File> {
-    let path = wide(path.as_os_str().encode_wide())?;
+    let path = wide_path(path)?;
     let attributes = descriptor.attributes();
     // SAFETY: `path` ends with a 0, and the attributes and their descriptor outlive the call.
     let handle = unsafe {
@@ -137,7 +154,7 @@ pub(crate) fn create_file(path: &Path, descriptor: &Descriptor) -> io::Result<Fi
 
 /// Creates a directory with this descriptor. Its name must not exist.
 pub(crate) fn create_directory(path: &Path, descriptor: &Descriptor) -> io::Result<()> {
-    let path = wide(path.as_os_str().encode_wide())?;
+    let path = wide_path(path)?;
     let attributes = descriptor.attributes();
     // SAFETY: `path` ends with a 0, and the attributes and their descriptor outlive the call.
     succeeded(unsafe { CreateDirectoryW(path.as_ptr(), &raw const attributes) })
@@ -183,6 +200,37 @@ pub(crate) fn identity(file: &File) -> io::Result<(u64, u64)> {
     Ok((found.dwVolumeSerialNumber.into(), index))
 }
 
+/// Whether this process has the rights of an administrator. The system has them.
+pub(crate) fn is_administrator() -> io::Result<bool> {
+    let mut group = [0_u32; SECURITY_MAX_SID_SIZE as usize / size_of::<u32>()];
+    let (mut length, mut is_member) = (SECURITY_MAX_SID_SIZE, 0);
+    let group: PSID = group.as_mut_ptr().cast();
+    // SAFETY: `group` is valid for the length that is given and aligned for a SID, and a domain is not
+    // needed for this one.
+    succeeded(unsafe {
+        CreateWellKnownSid(WinBuiltinAdministratorsSid, null_mut(), group, &raw mut length)
+    })?;
+    // SAFETY: the call has succeeded, so `group` has a SID; without a handle this process is meant.
+    succeeded(unsafe { CheckTokenMembership(null_mut(), group, &raw mut is_member) })?;
+    Ok(is_member != 0)
+}
+
+/// A path that ends with a 0, in the form in which it may be longer than 260 units: absolute, and
+/// after `\\?\`.
+fn wide_path(path: &Path) -> io::Result<Vec<u16>> {
+    let path = std::path::absolute(path)?;
+    let (before, left_out) = match path.components().next() {
+        Some(Component::Prefix(prefix)) => match prefix.kind() {
+            Prefix::Disk(_) => (r"\\?\", 0),
+            // Two backslashes begin the name of another machine.
+            Prefix::UNC(..) => (r"\\?\UNC\", 2),
+            _ => ("", 0),
+        },
+        _ => ("", 0),
+    };
+    wide(before.encode_utf16().chain(path.as_os_str().encode_wide().skip(left_out)))
+}
+
 /// A text that ends with a 0.
 fn wide(text: impl Iterator<Item = u16>) -> io::Result<Vec<u16>> {
     let mut text: Vec<u16> = text.collect();
@@ -211,4 +259,26 @@ unsafe fn taken(made: *mut u16) -> String {
 
 fn succeeded(done: i32) -> io::Result<()> {
     if done == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wine takes long paths in every form.
+    #[test]
+    fn paths_have_the_form_in_which_they_may_be_long() {
+        for (path, expected) in [
+            (r"C:\a/b\..\c", r"\\?\C:\a\c"),
+            (r"\\server\share\a\.\b", r"\\?\UNC\server\share\a\b"),
+            (r"\\?\C:\a", r"\\?\C:\a"),
+            (r"\\.\pipe\a", r"\\.\pipe\a"),
+        ] {
+            let units = wide_path(Path::new(path)).unwrap();
+            assert_eq!(String::from_utf16(&units).unwrap(), format!("{expected}\0"));
+        }
+        let relative = wide_path(Path::new("a")).unwrap();
+        assert!(String::from_utf16(&relative).unwrap().starts_with(r"\\?\"));
+        assert!(wide_path(Path::new("a\0b")).is_err());
+    }
 }

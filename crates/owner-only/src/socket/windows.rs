@@ -3,20 +3,24 @@
 //! Pipes have names and no paths. The file at the socket's path therefore names the pipe, with a name
 //! that is random, so that no other program can have taken it. The pipe's access list lets its owner,
 //! administrators and the system connect, and nobody over the network.
+//!
+//! Other users can list the names of pipes, and can take a name when a listener was killed and its file
+//! is still there. So whoever connects checks that the pipe belongs to the owner of the file.
 
-use crate::access_list::{Fault, Forbidden};
+use crate::access_list::{self, Fault, Forbidden};
 use crate::{file, system};
 use interprocess::os::windows::named_pipe::pipe_mode::Bytes;
 use interprocess::os::windows::named_pipe::tokio::{DuplexPipeStream, PipeListener};
 use interprocess::os::windows::named_pipe::{self, PipeListenerOptions, PipeMode};
 use interprocess::os::windows::security_descriptor::SecurityDescriptor;
 use std::io::{self, Read};
+use std::os::windows::io::{AsHandle, BorrowedHandle};
 use std::path::Path;
+use widestring::U16CString;
 
 /// The access list of a pipe, in the language of security descriptors: full access for the owner of
 /// the pipe, the system and administrators, and none for others.
-const ACCESS: &widestring::U16CStr =
-    widestring::u16cstr!("D:P(A;;GA;;;OW)(A;;GA;;;SY)(A;;GA;;;BA)");
+const ACCESS: &str = "D:P(A;;GA;;;OW)(A;;GA;;;SY)(A;;GA;;;BA)";
 /// What a file that names a pipe begins with.
 const PREFIX: &str = r"\\.\pipe\lightseal-";
 /// The length in bytes of the random part of a pipe's name.
@@ -48,15 +52,7 @@ pub fn check_directory(directory: &Path) -> io::Result<()> {
     if !directory.metadata()?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
     }
-    let refused = |fault| {
-        let why = format!("the directory {fault}");
-        Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
-    };
-    match system::check(directory, Forbidden::Change)? {
-        Ok(()) => Ok(()),
-        Err(fault @ Fault::Owner(_)) => refused(fault.to_string()),
-        Err(fault @ Fault::Open(_)) => refused(format!("is {fault}")),
-    }
+    system::check(directory, Forbidden::Change)?.map_err(|fault| denied("directory", &fault))
 }
 
 /// Opens a socket at `path`, which must not exist. Must be called within a tokio runtime.
@@ -67,13 +63,19 @@ pub fn listen(path: &Path) -> io::Result<Listener> {
     let mut random = [0; RANDOM_BYTES];
     getrandom::fill(&mut random).map_err(io::Error::other)?;
     let name = format!("{PREFIX}{:032x}", u128::from_be_bytes(random));
-    let listener = PipeListenerOptions::new()
-        .path(name.as_str())
-        .mode(PipeMode::Bytes)
-        .security_descriptor(Some(SecurityDescriptor::deserialize(ACCESS)?))
-        .create_tokio_duplex::<Bytes>()?;
+    let listener = pipe(&name, &format!("O:{}{ACCESS}", system::user()?))?;
     file::create(path, name.as_bytes())?;
     Ok(Listener(listener))
+}
+
+/// Creates the pipe with this name and this descriptor, a text.
+fn pipe(name: &str, descriptor: &str) -> io::Result<PipeListener<Bytes, Bytes>> {
+    let descriptor = U16CString::from_str(descriptor).map_err(io::Error::other)?;
+    PipeListenerOptions::new()
+        .path(name)
+        .mode(PipeMode::Bytes)
+        .security_descriptor(Some(SecurityDescriptor::deserialize(&descriptor)?))
+        .create_tokio_duplex::<Bytes>()
 }
 
 impl Listener {
@@ -90,29 +92,56 @@ impl Listener {
 ///
 /// # Errors
 /// Errors of the operating system. As with a Unix socket, the kind is `ConnectionRefused` if the file
-/// is no socket, or nobody listens any more.
+/// is no socket, or nobody listens any more. It is `PermissionDenied` if the listener is neither the
+/// owner of the file nor an administrator.
 pub async fn connect(path: &Path) -> io::Result<Stream> {
     let name = pipe_of(path)?;
-    Stream::connect_by_path(name.as_str()).await.map_err(refused)
+    let stream = Stream::connect_by_path(name.as_str()).await.map_err(refused)?;
+    check_pipe(stream.as_handle(), path)?;
+    Ok(stream)
 }
 
 /// Connects to the socket at `path` and closes the connection again.
 ///
 /// # Errors
-/// The errors of [`connect`].
+/// The errors of [`connect`], but the kind is `ConnectionRefused` if somebody else than the owner of the
+/// file listens: nobody listens any more for whom the file was made.
 pub fn try_connect(path: &Path) -> io::Result<()> {
     let name = pipe_of(path)?;
     let stream = named_pipe::DuplexPipeStream::<Bytes>::connect_by_path(name.as_str());
-    stream.map(drop).map_err(refused)
+    let stream = stream.map_err(refused)?;
+    check_pipe(stream.as_handle(), path).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => io::ErrorKind::ConnectionRefused.into(),
+        _ => error,
+    })
 }
 
-/// Checks who listens at the other end of a connection. Here nothing is checked: the name of the pipe is
-/// random and new with each listener, but whoever saw it can listen there after a listener was killed.
+/// Checks who listens at the other end of a connection: this user, the system or administrators.
+/// Administrators may ask every user's programs.
 ///
 /// # Errors
-/// It never fails.
-pub fn check_listener(_: &Stream) -> io::Result<()> {
-    Ok(())
+/// Errors of the operating system, or a pipe of another user.
+pub fn check_listener(stream: &Stream) -> io::Result<()> {
+    match system::check_pipe(stream.as_handle(), &system::user()?)? {
+        Err(Fault::Owner(_)) if system::is_administrator()? => Ok(()),
+        verdict => verdict.map_err(|fault| denied("pipe", &fault)),
+    }
+}
+
+/// Checks that a pipe belongs to the owner of the file at `path`, the system or administrators, and is
+/// open to nobody else.
+fn check_pipe(pipe: BorrowedHandle<'_>, path: &Path) -> io::Result<()> {
+    let file = system::descriptor(path)?;
+    let owner = access_list::owner(&file).unwrap_or_default();
+    system::check_pipe(pipe, owner)?.map_err(|fault| denied("pipe", &fault))
+}
+
+fn denied(what: &str, fault: &Fault) -> io::Error {
+    let why = match fault {
+        Fault::Owner(_) => format!("the {what} {fault}"),
+        Fault::Open(_) => format!("the {what} is {fault}"),
+    };
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 /// Whether a path is a socket itself, and neither another file nor a link.
@@ -163,6 +192,30 @@ mod tests {
         assert_eq!(served.read_u8().await.unwrap(), b'?');
         drop((served, listener));
         assert_eq!(connect(&path).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(try_connect(&path).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    /// Another user may listen at a name that a killed listener had.
+    #[tokio::test]
+    async fn a_pipe_that_others_can_open_is_not_the_listener_s() {
+        let dir = Dir::new("pipes");
+        prepare_directory(&dir.0).unwrap();
+        let path = dir.0.join("s");
+        let own = listen(&path).unwrap();
+        // Each connection that is accepted makes room for the next one.
+        let (accepted, connected) = tokio::join!(own.accept(), connect(&path));
+        accepted.unwrap();
+        check_listener(&connected.unwrap()).unwrap();
+        try_connect(&path).unwrap();
+        let (path, name) = (dir.0.join("t"), format!("{PREFIX}{:032x}", std::process::id()));
+        file::create(&path, name.as_bytes()).unwrap();
+        let owner = system::user().unwrap();
+        let other = pipe(&name, &format!("O:{owner}D:P(A;;GA;;;WD)")).unwrap();
+        let (accepted, connected) = tokio::join!(other.accept(), connect(&path));
+        accepted.unwrap();
+        let error = connected.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(error.to_string(), "the pipe is open to everyone");
         assert_eq!(try_connect(&path).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 
