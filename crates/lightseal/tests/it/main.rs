@@ -3,6 +3,8 @@
 mod adapt;
 mod addresses;
 mod cli;
+#[cfg(windows)]
+mod console;
 mod demo;
 mod diagnose;
 #[cfg(unix)]
