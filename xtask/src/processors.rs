@@ -76,8 +76,9 @@ impl Processor {
             target: self.target,
             what: self.what,
             linker: self.linker(),
-            runner: vec![self.emulator.into(), "-L".into(), libraries],
-            environment: Vec::new(),
+            runner: vec![self.emulator.into(), "-L".into(), libraries.clone()],
+            // A test may start the emulator itself, with a plugin.
+            environment: vec![("QEMU_LD_PREFIX", libraries.into())],
             folder: "processors",
         }
     }
