@@ -5,6 +5,7 @@
 //! - [`own_sockets`]: the sockets of flows that have one each;
 //! - [`lanes`]: which socket a new flow gets;
 //! - [`flow`]: what is known of a flow besides its association;
+//! - [`open`]: the open flows by the addresses of their applications;
 //! - [`check`]: the first handshake;
 //! - [`hints`]: signs that the server may have lost associations or be back;
 //! - [`reconnect`]: new handshakes for flows whose server does not answer;
@@ -17,6 +18,7 @@ mod hints;
 mod lane;
 mod lane_run;
 mod lanes;
+mod open;
 mod own_sockets;
 mod reconnect;
 mod server_state;
@@ -45,10 +47,10 @@ use lightseal_net::batch::ReceiveBatch;
 use lightseal_net::socket::AddressedSocket;
 use lightseal_net::tokio::{Batch, Driver, SocketCounters};
 use lightseal_service::metrics::Snapshot;
+use open::OpenFlows;
 use reconnect::{Action, Successors};
 use serde_json::Value;
 use server_state::{AttentionCalls, UNANSWERED};
-use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -107,7 +109,7 @@ pub(crate) struct ClientProxy {
 /// All flows. Whoever holds this lock may call lanes, and no lane takes it.
 #[derive(Debug, Default)]
 struct Flows {
-    open: HashMap<AddressPair, Flow>,
+    open: OpenFlows,
     successors: Successors,
     lanes: Lanes,
     shares: Shares,
@@ -116,7 +118,7 @@ struct Flows {
 impl Flows {
     /// All flows, and the handshakes that run beside flows and may replace them.
     fn all(&self) -> impl Iterator<Item = &Flow> {
-        self.open.values().chain(self.successors.flows())
+        self.open.flows().chain(self.successors.flows())
     }
 }
 
@@ -321,7 +323,7 @@ impl ClientProxy {
 
     /// The state as metrics, with what else the process knows.
     pub(crate) fn metrics(&self, known: &ProcessFacts<'_>) -> Snapshot {
-        let open: Vec<_> = self.flows().open.values().cloned().collect();
+        let open: Vec<_> = self.flows().open.flows().cloned().collect();
         let connected = |flow: &&Flow| flow.note(|host, _| host.is_connected()) == Some(true);
         let connected = open.iter().filter(connected).count();
         let states =
@@ -331,7 +333,7 @@ impl ClientProxy {
 
     /// The peers of the open flows.
     fn peers(&self) -> Vec<Peer> {
-        let open: Vec<_> = self.flows().open.iter().map(|(a, f)| (*a, f.clone())).collect();
+        let open: Vec<_> = self.flows().open.iter().map(|(a, f)| (a, f.clone())).collect();
         let peers = open.into_iter().filter_map(|(application, flow)| {
             flow.look(|connection, host, now| {
                 let mut peer = Peer::of(connection, now.saturating_since(host.active_at));
@@ -355,7 +357,7 @@ impl ClientProxy {
     /// A summary of the state of all open flows.
     pub(crate) fn standing(&self) -> FlowStates {
         let mut standing = FlowStates::new(self.counters().0);
-        for flow in self.flows().open.values() {
+        for flow in self.flows().open.flows() {
             flow.look(|connection, _, _| standing.add(connection));
         }
         standing
@@ -532,7 +534,7 @@ impl ClientProxy {
             FlowStart::Beside | FlowStart::BesideInPlaceOf(_) => {
                 flows.successors.began(application, flow.clone());
             }
-            _ => drop(flows.open.insert(application, flow.clone())),
+            _ => flows.open.insert(application, flow.clone()),
         }
         drop(flows);
         self.totals().opened.one();
@@ -561,9 +563,9 @@ impl ClientProxy {
         self.totals().complain_of_overruns(&self.known_overruns, overruns(self.local()));
         let mut flows = self.flows();
         let Flows { open, successors, .. } = &mut *flows;
-        successors.forget_unless(|application| open.contains_key(application));
+        successors.forget_unless(|application| open.contains(application));
         let handshakes: Vec<_> = successors.flows().cloned().collect();
-        let open: Vec<_> = open.iter().map(|(a, f)| (*a, f.clone())).collect();
+        let open: Vec<_> = open.iter().map(|(a, f)| (a, f.clone())).collect();
         drop(flows);
         let beginning = |flow: &Flow| flow.note(|host, _| host.is_connected()) == Some(false);
         for flow in open.iter().map(|(_, flow)| flow).chain(&handshakes).filter(|f| beginning(f)) {
@@ -574,8 +576,9 @@ impl ClientProxy {
         }
         for (application, flow) in open {
             let idle = flow.note(|host, now| {
-                let unheard = now - host.progressed_at.unwrap_or(host.began_at) >= UNANSWERED;
-                if !host.is_connected() && unheard {
+                let since =
+                    host.handshake.as_ref().map(|of| of.progressed_at.unwrap_or(of.began_at));
+                if since.is_some_and(|since| now - since >= UNANSWERED) {
                     let server = self.options.server.named(flow.lane.server);
                     self.shared.server.silent(&server, now);
                 }

@@ -9,6 +9,21 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+/// How a flow's handshake goes on.
+#[derive(Debug)]
+pub(in crate::proxy) struct HandshakeCourse {
+    /// Number of server addresses that were tried before this one.
+    pub(super) tries: u32,
+    /// When the handshake began: the first one at any address of the server, and the one at this
+    /// address.
+    pub(super) began_at: Instant,
+    pub(super) opened_at: Instant,
+    /// The progress of the handshake with this address, and when it was noticed. Datagrams that
+    /// anybody can send are no progress.
+    progress: (u32, u64),
+    pub(super) progressed_at: Option<Instant>,
+}
+
 /// A flow.
 #[derive(Debug)]
 pub(in crate::proxy) struct FlowHost {
@@ -20,9 +35,9 @@ pub(in crate::proxy) struct FlowHost {
     pub(super) socket: Option<NonZeroU32>,
     pub(super) config: Arc<ClientConfig>,
     /// The identity that both ends agreed on, for the log; `None` before the handshake is complete.
-    pub(super) identity: Option<Box<str>>,
-    /// Number of server addresses that were tried before this one.
-    pub(super) tries: u32,
+    pub(super) identity: Option<Arc<str>>,
+    /// How the handshake goes on; `None` once it is complete.
+    pub(super) handshake: Option<Box<HandshakeCourse>>,
     /// Number of this proxy's flows in a row that led to this one. It becomes `None` when the flow
     /// is remembered.
     pub(super) hops: Option<u32>,
@@ -38,14 +53,6 @@ pub(in crate::proxy) struct FlowHost {
     pub(super) active_at: Instant,
     /// When the application last sent a message.
     pub(super) sent_at: Instant,
-    /// When the handshake began: the first one at any address of the server, and the one at this
-    /// address.
-    pub(super) began_at: Instant,
-    pub(super) opened_at: Instant,
-    /// The progress of the handshake with this address, and when it was noticed. Datagrams that
-    /// anybody can send are no progress.
-    progress: (u32, u64),
-    pub(super) progressed_at: Option<Instant>,
     /// Whether the server has sent data since the handshake, such as the answer to a probe.
     pub(super) heard: bool,
     /// How the flow is replaced if its server is silent.
@@ -59,13 +66,20 @@ pub(in crate::proxy) struct FlowHost {
 impl FlowHost {
     /// A flow whose handshake begins.
     pub(super) fn new(application: AddressPair, config: Arc<ClientConfig>, now: Instant) -> Self {
+        let handshake = HandshakeCourse {
+            tries: 0,
+            began_at: now,
+            opened_at: now,
+            progress: (0, 0),
+            progressed_at: None,
+        };
         Self {
             application,
             port: application.peer.port(),
             socket: None,
             config,
             identity: None,
-            tries: 0,
+            handshake: Some(Box::new(handshake)),
             hops: None,
             succeeds: false,
             waits: false,
@@ -73,10 +87,6 @@ impl FlowHost {
             too_long: 0,
             active_at: now,
             sent_at: now,
-            began_at: now,
-            opened_at: now,
-            progress: (0, 0),
-            progressed_at: None,
             heard: false,
             pause: HandshakePause::default(),
             silent: false,
@@ -98,19 +108,17 @@ impl FlowHost {
 
     /// Notes how far the handshake is.
     pub(super) fn note_progress(&mut self, connection: &Connection, now: Instant) {
-        if self.is_connected() {
-            return;
-        }
+        let Some(handshake) = &mut self.handshake else { return };
         if connection.stats().sent.datagrams == 0 {
             // It waits for another handshake with the server.
-            self.opened_at = now;
-            if self.tries == 0 {
-                self.began_at = now;
+            handshake.opened_at = now;
+            if handshake.tries == 0 {
+                handshake.began_at = now;
             }
         }
         let progress = (connection.handshake_steps(), connection.stats().received.records);
-        if progress != self.progress {
-            (self.progress, self.progressed_at) = (progress, Some(now));
+        if progress != handshake.progress {
+            (handshake.progress, handshake.progressed_at) = (progress, Some(now));
         }
     }
 

@@ -187,6 +187,8 @@ pub(super) struct LaneHost {
     deliveries: Deliveries,
     /// Associations that are to be looked at when the engine has no more events.
     touched: Vec<Handle>,
+    /// The identity that the last flow agreed on. Usually all flows have the same.
+    identity: Option<Arc<str>>,
     /// What came to the lane's socket.
     signs: Signs,
     /// The sockets of flows, if each has its own.
@@ -211,6 +213,7 @@ impl LaneHost {
             flows: HashMap::new(),
             deliveries: Deliveries::new(|application| Named::from(application).to_string()),
             touched: Vec::new(),
+            identity: None,
             signs: Signs::default(),
             own,
             handshakes: 0,
@@ -345,14 +348,14 @@ impl LaneHost {
         if ordinary || told {
             tracing::debug!(
                 peer.address = %Named(self.server),
-                peer.identity = flow.identity,
+                peer.identity = flow.identity.as_deref(),
                 "flow {application}: {reason}"
             );
         } else {
             let list = shared.list.as_deref();
             tracing::warn!(
                 peer.address = %Named(self.server),
-                peer.identity = flow.identity,
+                peer.identity = flow.identity.as_deref(),
                 "flow {application}: {}",
                 explained(self.server, &reason, list, flow.config.server_name())
             );
@@ -396,12 +399,17 @@ impl EngineHost<Endpoint> for LaneHost {
                 if flow.succeeds {
                     shared.attention.call();
                 }
-                if flow.identity.replace(credential::shown(&negotiated).into()).is_none() {
+                let shown = credential::shown(&negotiated);
+                if self.identity.as_deref() != Some(&*shown) {
+                    self.identity = Some(shown.into());
+                }
+                flow.handshake = None;
+                if std::mem::replace(&mut flow.identity, self.identity.clone()).is_none() {
                     self.handshakes -= 1;
                 }
                 tracing::debug!(
                     peer.address = %Named(*server),
-                    peer.identity = flow.identity,
+                    peer.identity = flow.identity.as_deref(),
                     "flow {application}: {}",
                     described(&negotiated)
                 );
@@ -440,7 +448,7 @@ impl EngineHost<Endpoint> for LaneHost {
                 if let Resolution::Refuted { bytes } = resolution {
                     tracing::warn!(
                         peer.address = %Named(*server),
-                        peer.identity = flow.identity,
+                        peer.identity = flow.identity.as_deref(),
                         "flow {application}: a forged message was delivered, {bytes} bytes ago"
                     );
                 }
@@ -448,7 +456,7 @@ impl EngineHost<Endpoint> for LaneHost {
             Event::PeerMoved { from, to } => {
                 tracing::debug!(
                     peer.address = %Named(to),
-                    peer.identity = flow.identity,
+                    peer.identity = flow.identity.as_deref(),
                     "flow {application}: the server moved from {} to {}",
                     Named(from),
                     Named(to)
@@ -457,7 +465,7 @@ impl EngineHost<Endpoint> for LaneHost {
             Event::AggregationChanged { send, receive } => {
                 tracing::debug!(
                     peer.address = %Named(*server),
-                    peer.identity = flow.identity,
+                    peer.identity = flow.identity.as_deref(),
                     "flow {application}: tags {send} out, {receive} in"
                 );
             }

@@ -69,19 +69,23 @@ impl FlowHost {
     pub(super) fn succeed(&mut self, former: &Self) {
         self.hops = former.hops;
         self.port = former.port;
-        self.tries = former.tries.saturating_add(1);
-        (self.began_at, self.active_at) = (former.began_at, former.active_at);
+        self.active_at = former.active_at;
+        if let (Some(own), Some(former)) = (&mut self.handshake, &former.handshake) {
+            own.tries = former.tries.saturating_add(1);
+            own.began_at = former.began_at;
+        }
     }
 }
 
 impl ClientProxy {
     /// Whether a flow's handshake has waited too long for its first answer, or for the next one.
     fn is_unheard(&self, connection: &Connection, host: &FlowHost, now: Instant) -> bool {
-        let patience = patience(host.tries, self.options.server.len(), host.succeeds);
+        let Some(handshake) = &host.handshake else { return false };
+        let patience = patience(handshake.tries, self.options.server.len(), host.succeeds);
         let deadline = host.config.settings().handshake_deadline;
         connection.stats().sent.datagrams > 0
-            && now - host.progressed_at.unwrap_or(host.opened_at) >= patience
-            && now - host.began_at < deadline
+            && now - handshake.progressed_at.unwrap_or(handshake.opened_at) >= patience
+            && now - handshake.began_at < deadline
     }
 
     /// Whether a flow's handshake has waited too long, and the server has another address.
@@ -119,7 +123,7 @@ impl ClientProxy {
     pub(super) fn make_room(&self, newcomer: AddressPair) -> bool {
         let mut flows = self.flows();
         let Flows { open, successors, shares, .. } = &mut *flows;
-        let networks = open.keys().map(|flow| (*flow, shares::network(flow.peer)));
+        let networks = open.iter().map(|(flow, _)| (flow, shares::network(flow.peer)));
         let active = |flow: &AddressPair| open.get(flow)?.note(|host, _| host.active_at);
         let newcomer = shares::network(newcomer.peer);
         let gives_way = shares.who_gives_way(self.clock.now(), &newcomer, networks, active);
@@ -135,7 +139,7 @@ impl ClientProxy {
 
 /// The path MTU that another flow has found on the path to `server`.
 pub(super) fn known_path_mtu(flows: &Flows, server: SocketAddr) -> Option<usize> {
-    let others = flows.open.values().take(PATHS_LOOKED_AT).filter(|f| f.lane.server == server);
+    let others = flows.open.flows().take(PATHS_LOOKED_AT).filter(|f| f.lane.server == server);
     let known = others.filter_map(|other| {
         other.look(|connection, _, _| connection.is_connected().then(|| connection.path_mtu()))
     });
@@ -157,6 +161,12 @@ mod tests {
         proxy: ClientProxy,
         tasks: JoinSet<()>,
         _silent: UdpSocket,
+    }
+
+    /// How many addresses were tried before, and when the first handshake began.
+    fn began(host: &FlowHost) -> (u32, Instant) {
+        let handshake = host.handshake.as_ref().unwrap();
+        (handshake.tries, handshake.began_at)
     }
 
     impl Alone {
@@ -214,7 +224,7 @@ mod tests {
     async fn a_successor_without_a_flow_ends() {
         let mut alone = Alone::new().await;
         let successor = alone.flow_with_successor(application(1, 1));
-        alone.proxy.flows().open.clear();
+        alone.proxy.flows().open = Default::default();
         alone.proxy.sweep(&mut alone.tasks);
         assert!(is_closed(&successor) && alone.successors() == 0);
         // Neither does one remain whose flow ended while it began.
@@ -227,11 +237,11 @@ mod tests {
     async fn a_handshake_at_the_next_address_counts_those_before() {
         let mut alone = Alone::new().await;
         let first = alone.flow_with_successor(application(1, 1));
-        let began_at = first.note(|host, _| host.began_at).unwrap();
+        let began_at = first.note(|host, _| began(host).1).unwrap();
         let Alone { proxy, tasks, .. } = &mut alone;
         let beginning = FlowStart::BesideInPlaceOf(&first);
         let next = proxy.open(application(1, 1), beginning, tasks).unwrap();
-        assert_eq!(next.note(|host, _| (host.tries, host.began_at)), Some((1, began_at)));
+        assert_eq!(next.note(|host, _| began(host)), Some((1, began_at)));
         assert_eq!((proxy.open_flows(), alone.successors()), (1, 1));
     }
 
