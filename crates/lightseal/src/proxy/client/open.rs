@@ -5,8 +5,8 @@ use lightseal_core::AddressPair;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
-/// The flows of applications. Those with addresses of IPv4 are in a map of their own, which takes half
-/// of the memory.
+/// The flows of applications. Addresses of IPv4 have a map of their own, which takes half of the
+/// memory.
 #[derive(Debug)]
 pub(super) struct OpenFlows<F = Flow> {
     v4: HashMap<Pair4, F>,

@@ -72,7 +72,8 @@ impl Association {
 /// The associations of a worker. They count among those of all workers.
 #[derive(Debug)]
 pub(super) struct Associations {
-    all: HashMap<Handle, Association>,
+    /// In boxes, because half of a table that has just grown is empty.
+    all: HashMap<Handle, Box<Association>>,
     /// When to look at each association next, whether it was idle. The time may be too early, but never
     /// too late, so that messages cost nothing here.
     looks: BinaryHeap<Reverse<(Instant, Handle)>>,
@@ -88,7 +89,7 @@ impl Associations {
     pub(super) fn insert(&mut self, handle: Handle, association: Association) {
         self.common.flows().add(handle, &association.identity);
         self.looks.push(Reverse((association.active_at + self.idle_timeout, handle)));
-        self.all.insert(handle, association);
+        self.all.insert(handle, Box::new(association));
         // Entries of associations that have ended wait for their time.
         if self.looks.len() > 2 * self.all.len() + SPARE_LOOKS {
             let all = &self.all;
@@ -96,26 +97,26 @@ impl Associations {
         }
     }
 
-    pub(super) fn remove(&mut self, handle: Handle) -> Option<Association> {
+    pub(super) fn remove(&mut self, handle: Handle) -> Option<Box<Association>> {
         let removed = self.all.remove(&handle)?;
         self.common.flows().remove(handle, &removed.identity);
         Some(removed)
     }
 
     pub(super) fn get(&self, handle: Handle) -> Option<&Association> {
-        self.all.get(&handle)
+        self.all.get(&handle).map(Box::as_ref)
     }
 
     pub(super) fn get_mut(&mut self, handle: Handle) -> Option<&mut Association> {
-        self.all.get_mut(&handle)
+        self.all.get_mut(&handle).map(Box::as_mut)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Handle, &Association)> {
-        self.all.iter().map(|(handle, association)| (*handle, association))
+        self.all.iter().map(|(handle, association)| (*handle, &**association))
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &Association> {
-        self.all.values()
+        self.all.values().map(Box::as_ref)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -133,7 +134,7 @@ impl Associations {
             if idle_at <= now {
                 // It is asked about again if it cannot be closed.
                 self.looks.push(Reverse((now + self.idle_timeout, handle)));
-                return self.all.get(&handle).map(|association| (handle, association));
+                return self.get(handle).map(|association| (handle, association));
             }
             self.looks.push(Reverse((idle_at, handle)));
         }

@@ -330,7 +330,7 @@ impl ServerHost {
     }
 
     /// Counts the messages of an association that ended before it had a socket towards the service.
-    pub(super) fn count_early(&self, ended: Option<Association>) {
+    pub(super) fn count_early(&self, ended: Option<Box<Association>>) {
         let early = ended.map_or(0, |association| association.early.len());
         self.common.totals.refused_messages.add(early as u64);
     }
