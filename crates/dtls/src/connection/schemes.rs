@@ -10,6 +10,7 @@
 use super::stage::Stage;
 use super::{Connection, Ending, Notice};
 use crate::codepoints::{ContentType, HandshakeType};
+use crate::crypto::KeptSecret;
 use crate::error::{AggregationError, Fault, Misbehaviour};
 use crate::handshake::reassembly::Message;
 use crate::handshake::{EstablishedKeys, Negotiated, message_body};
@@ -237,9 +238,11 @@ impl Connection {
             Ok(body) => body,
             Err(fault) => return self.fail(fault),
         };
-        self.channel.keep_replaced(newest.epoch(), receive);
-        *receive = receive.next();
-        let next = ReceiveEpoch::with_masks(begun, suite, scheme, receive, self.channel.masks);
+        let secret = receive.traffic(suite.hash);
+        self.channel.keep_replaced(newest.epoch(), &secret);
+        let secret = secret.next();
+        *receive = KeptSecret::of(&secret);
+        let next = ReceiveEpoch::with_masks(begun, suite, scheme, &secret, self.channel.masks);
         updates.wanted = None;
         updates.asked = Some(scheme);
         updates.begun = Some(OfPart::new(part, begun));

@@ -4,6 +4,7 @@ use super::stage::Stage;
 use super::{Connection, Ending, Role};
 use crate::codepoints::HandshakeType;
 use crate::config::RecordNumbers;
+use crate::crypto::KeptSecret;
 use crate::error::{Fault, Limit, Misbehaviour};
 use crate::handshake::EstablishedKeys;
 use crate::handshake::reassembly::Message;
@@ -206,12 +207,13 @@ impl Connection {
         let EstablishedKeys::Dtls13 { suite, send, .. } = &mut established.keys else {
             return None;
         };
-        *send = send.next();
+        let secret = send.traffic(suite.hash).next();
+        *send = KeptSecret::of(&secret);
         let next = SendEpoch::with_masks(
             epoch,
             suite,
             established.negotiated.send,
-            send,
+            &secret,
             self.channel.masks,
         );
         self.channel.install_send(next);
@@ -271,10 +273,12 @@ impl Connection {
         let EstablishedKeys::Dtls13 { suite, receive, .. } = &mut established.keys else {
             return Ok(());
         };
-        self.channel.keep_replaced(message.epoch, receive);
-        *receive = receive.next();
+        let secret = receive.traffic(suite.hash);
+        self.channel.keep_replaced(message.epoch, &secret);
+        let secret = secret.next();
+        *receive = KeptSecret::of(&secret);
         let next =
-            ReceiveEpoch::with_masks(message.epoch + 1, suite, scheme, receive, self.channel.masks);
+            ReceiveEpoch::with_masks(message.epoch + 1, suite, scheme, &secret, self.channel.masks);
         self.begin_receiving(next);
         if update.request_update {
             self.want_key_update();

@@ -70,6 +70,7 @@ pub use protection::{
 };
 #[cfg(feature = "alloc")]
 pub use provider::{Provider, SelfTestFailed};
+pub(crate) use schedule::KeptSecret;
 #[cfg(feature = "internals")]
 pub use schedule::{
     ApplicationSecrets, BinderKey, EarlySecret, ExporterSecret, FinishedKey, HandshakeSecret,

@@ -132,6 +132,7 @@ opaque!(
     ExporterSecret,
     FinishedKey,
     HandshakeSecret,
+    KeptSecret,
     KeyDerivation,
     MasterSecret,
     ResumptionSecret,
@@ -342,6 +343,38 @@ impl TrafficSecret {
     /// derived long ago.
     pub(crate) fn copy(&self) -> Self {
         Self(self.0.clone())
+    }
+}
+
+/// A secret that is kept without its hash function, which its cipher suite names.
+#[derive(ZeroizeOnDrop)]
+pub(crate) struct KeptSecret(HashValue);
+
+impl KeptSecret {
+    /// A copy of the secret.
+    pub(crate) const fn of(TrafficSecret(secret): &TrafficSecret) -> Self {
+        Self(secret.bytes)
+    }
+
+    /// A copy of the exporter's secret.
+    pub(crate) const fn of_exporter(ExporterSecret(secret): &ExporterSecret) -> Self {
+        Self(secret.bytes)
+    }
+
+    /// The secret of one direction of one epoch.
+    pub(crate) const fn traffic(&self, hash: &'static dyn Hash) -> TrafficSecret {
+        TrafficSecret(Secret { hash, bytes: self.0 })
+    }
+
+    /// The exporter's secret.
+    #[cfg(feature = "exporter")]
+    pub(crate) const fn exporter(&self, hash: &'static dyn Hash) -> ExporterSecret {
+        ExporterSecret(Secret { hash, bytes: self.0 })
+    }
+
+    /// The bytes of the secret, for associations that sleep or are saved.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
     }
 }
 

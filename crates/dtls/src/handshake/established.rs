@@ -4,7 +4,7 @@ use super::Negotiated;
 use super::resumption::Resumption;
 use crate::config::session::Session12;
 use crate::crypto::{
-    CipherSuite, CipherSuite12, ExportError, ExporterSecret, MasterSecret12, TrafficSecret,
+    CipherSuite, CipherSuite12, ExportError, ExporterSecret, KeptSecret, MasterSecret12,
 };
 use crate::parts::{self, OfPart, PartState};
 use alloc::boxed::Box;
@@ -28,8 +28,8 @@ pub(crate) enum EstablishedKeys {
     Dtls12(OfPart<parts::Dtls12, Box<EstablishedKeys12>>),
     Dtls13 {
         suite: &'static CipherSuite,
-        send: TrafficSecret,
-        receive: TrafficSecret,
+        send: KeptSecret,
+        receive: KeptSecret,
         exporter: KeptExporter,
         /// The tickets that a server is to send, or that a client has received.
         resumption: PartState<parts::Resumption, Resumption>,
@@ -131,12 +131,12 @@ impl OfferedSchemes {
 }
 
 /// The exporter's secret, where keying material can be exported.
-pub(crate) type KeptExporter = lightseal_core::parts::PartState<parts::Exporter, ExporterSecret>;
+pub(crate) type KeptExporter = lightseal_core::parts::PartState<parts::Exporter, KeptSecret>;
 
 /// Keeps the exporter's secret, if there is one.
 pub(crate) fn keep_exporter(secret: Option<ExporterSecret>) -> KeptExporter {
     match parts::Exporter::INCLUDED.zip(secret) {
-        Some((part, secret)) => KeptExporter::new(Some(part), |_| secret),
+        Some((part, secret)) => KeptExporter::new(Some(part), |_| KeptSecret::of_exporter(&secret)),
         None => KeptExporter::EMPTY,
     }
 }
@@ -159,8 +159,9 @@ impl Established {
         out: &mut [u8],
     ) -> Result<(), ExportError> {
         match &self.keys {
-            EstablishedKeys::Dtls13 { exporter, .. } => {
-                exporter.get().ok_or(ExportError::NotConnected)?.export(label, context, out)
+            EstablishedKeys::Dtls13 { suite, exporter, .. } => {
+                let exporter = exporter.get().ok_or(ExportError::NotConnected)?;
+                exporter.exporter(suite.hash).export(label, context, out)
             }
             EstablishedKeys::Dtls12(keys) => {
                 let EstablishedKeys12 { master, client_random, server_random, .. } = &***keys;

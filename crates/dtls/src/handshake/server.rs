@@ -19,8 +19,8 @@ use crate::config::session::Owner;
 use crate::config::{Lookup, ProtocolVersion, ServerConfig, Settings};
 use crate::credential::PeerKey;
 use crate::crypto::{
-    ApplicationSecrets, CipherSuite, EarlySecret, HashValue, MasterSecret, TrafficSecret,
-    Transcript,
+    ApplicationSecrets, CipherSuite, EarlySecret, HashValue, KeptSecret, MasterSecret,
+    TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::aggregation as aggregation_extension;
@@ -267,8 +267,8 @@ impl ServerFlight {
             offered,
             keys: EstablishedKeys::Dtls13 {
                 suite,
-                send: send_secret,
-                receive: receive_secret,
+                send: KeptSecret::of(&send_secret),
+                receive: KeptSecret::of(&receive_secret),
                 exporter: keep_exporter(exporter),
                 resumption: PartState::EMPTY,
             },
@@ -465,9 +465,17 @@ impl WaitFinished {
         let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
         if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &established.keys {
             if channel.send.get(APPLICATION_EPOCH).is_none() {
-                channel.install_sending(APPLICATION_EPOCH, suite, (send, sends));
+                channel.install_sending(
+                    APPLICATION_EPOCH,
+                    suite,
+                    (&send.traffic(suite.hash), sends),
+                );
             }
-            channel.install_receiving(APPLICATION_EPOCH, suite, (receive, receives));
+            channel.install_receiving(
+                APPLICATION_EPOCH,
+                suite,
+                (&receive.traffic(suite.hash), receives),
+            );
         }
         Ok(established)
     }

@@ -18,7 +18,9 @@ use super::saved::Persistence;
 use super::stage::Stage;
 use super::{Connection, Ending, LossMeter, Role};
 use crate::config::session::Session12;
-use crate::crypto::{CipherSuite, CipherSuite12, ExporterSecret, MasterSecret12, TrafficSecret};
+use crate::crypto::{
+    CipherSuite, CipherSuite12, ExporterSecret, KeptSecret, MasterSecret12, TrafficSecret,
+};
 use crate::handshake::flight::Flight;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
@@ -425,7 +427,10 @@ impl SleepingConnection {
                     }
                 };
                 let resumption = PartState::EMPTY;
-                Ok(EstablishedKeys::Dtls13 { suite, send, receive, exporter, resumption })
+                Ok({
+                    let (send, receive) = (KeptSecret::of(&send), KeptSecret::of(&receive));
+                    EstablishedKeys::Dtls13 { suite, send, receive, exporter, resumption }
+                })
             }
         }
     }

@@ -25,7 +25,7 @@ use crate::connection::update::KeyUpdateState;
 use crate::connection::{Connection, Role, ids};
 use crate::credential::PeerLookup;
 use crate::credential::psk::{KEY_CHECK, KeyCheck};
-use crate::crypto::{ExporterSecret, MasterSecret12, TrafficSecret};
+use crate::crypto::{ExporterSecret, KeptSecret, MasterSecret12, TrafficSecret};
 use crate::handshake::flight::Flight;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
@@ -433,7 +433,10 @@ fn read_epochs(
         let schemes = epochs.iter().map(|saved| (saved.epoch, saved.scheme));
         let receive = channel.install_all_receiving(suite, schemes, r)?;
         let resumption = PartState::EMPTY;
-        EstablishedKeys::Dtls13 { suite, send, receive, exporter, resumption }
+        {
+            let (send, receive) = (KeptSecret::of(&send), KeptSecret::of(&receive));
+            EstablishedKeys::Dtls13 { suite, send, receive, exporter, resumption }
+        }
     };
     for (epoch, saved) in connection.channel.receive.all_mut().iter_mut().zip(&epochs) {
         epoch.succeed(saved.progress, longest);

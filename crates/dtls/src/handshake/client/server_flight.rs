@@ -6,7 +6,8 @@ use crate::config::certificates::ForClient;
 use crate::config::session::Owner;
 use crate::config::{ProtocolVersion, Settings, can_aggregate};
 use crate::crypto::{
-    ApplicationSecrets, CipherSuite, MasterSecret, NamedGroup, TrafficSecret, Transcript,
+    ApplicationSecrets, CipherSuite, KeptSecret, MasterSecret, NamedGroup, TrafficSecret,
+    Transcript,
 };
 use crate::error::{Fault, Misbehaviour};
 use crate::handshake::certificates::offer::{Kinds, is_offered};
@@ -209,8 +210,8 @@ impl WaitFinished {
         let established = Box::new(Established {
             keys: EstablishedKeys::Dtls13 {
                 suite: self.suite,
-                send: send_secret,
-                receive: receive_secret,
+                send: KeptSecret::of(&send_secret),
+                receive: KeptSecret::of(&receive_secret),
                 exporter: keep_exporter(exporter),
                 resumption: PartState::EMPTY,
             },
@@ -259,7 +260,8 @@ impl LastFlight {
         if let EstablishedKeys::Dtls13 { suite, send, receive, resumption, .. } =
             &mut established.keys
         {
-            channel.install(APPLICATION_EPOCH, suite, (send, sends), (receive, receives));
+            let (send, receive) = (send.traffic(suite.hash), receive.traffic(suite.hash));
+            channel.install(APPLICATION_EPOCH, suite, (&send, sends), (&receive, receives));
             if let Some(agreed) = self.agreed.take()
                 && let Some(part) = parts::Resumption::INCLUDED
             {
