@@ -110,6 +110,11 @@ impl ConnectionMut<'_> {
         self.connection().take_session()
     }
 
+    /// Calls [`Connection::decline_tickets`].
+    pub fn decline_tickets(&mut self) {
+        self.connection().decline_tickets();
+    }
+
     /// Calls [`Connection::refuse`].
     pub fn refuse(&mut self, now: Instant) {
         self.connection().refuse(now);

@@ -140,3 +140,28 @@ fn sessions_that_are_resumed_take_no_other_one_s_place() {
     }
     assert!(resumed(&again(&mut pair, psk(), false, &by_id)));
 }
+
+/// A ticket that comes after it was declined is acknowledged, and the association goes on.
+#[test]
+fn a_client_that_declines_tickets_keeps_none() {
+    for declines in [false, true] {
+        let mut configs = Configs::new();
+        configs.server.settings.psk_tickets = 2;
+        let mut pair = configs.pair(3);
+        assert!(pair.run_until(|pair| pair.client.negotiated().is_some()));
+        if declines {
+            pair.client.decline_tickets();
+        }
+        pair.run_for(Duration::from_secs(1));
+        assert_eq!(pair.client.session().is_none(), declines);
+        pair.client.decline_tickets();
+        assert!(pair.client.session().is_none() && pair.client.take_session().is_none());
+        pair.server_send(b"more");
+        pair.run_for(Duration::from_secs(60));
+        pair.assert_connected();
+    }
+    // DTLS 1.2 keeps its session.
+    let (mut pair, _) = with_session(older(true, |_| {}));
+    pair.client.decline_tickets();
+    assert!(pair.client.session().is_some());
+}

@@ -492,6 +492,10 @@ impl EngineHost<Endpoint> for LaneHost {
                 self.shared.loops.remember(now, residues, hops);
                 flow.hops = None;
             }
+            let has_psk = connection.negotiated().is_some_and(|agreed| agreed.peer_key().is_none());
+            if has_psk && let Some(mut connection) = endpoint.connection_mut(handle) {
+                connection.decline_tickets();
+            }
         }
         hinted
     }
