@@ -139,9 +139,11 @@ pub(crate) fn unread(socket: &impl NonBlocking) -> u64 {
     /// A limit that is higher than what the largest receive buffer holds.
     const MOST: u64 = 1_000_000;
     let socket = socket.raw();
+    // On Windows a datagram that is longer than the buffer is an error, and not counted.
+    let mut room = Vec::with_capacity(lightseal_net::blocking::DATAGRAM_BYTES);
     let mut count = 0;
     while count < MOST {
-        match socket.recv(&mut [std::mem::MaybeUninit::uninit(); 1]) {
+        match socket.recv(room.spare_capacity_mut()) {
             Ok(_) => count += 1,
             // The error belongs to a datagram that was sent earlier: further datagrams may wait
             // behind it.
