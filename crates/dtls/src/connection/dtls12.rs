@@ -91,7 +91,7 @@ impl Connection {
         self.timers.stop(Timer::Retransmit);
         for slot in waiting {
             let bytes = self.held.deliver(slot) as u64;
-            self.has_heard_data = true;
+            self.channel.flight.answered_by_data(true);
             self.stats.received(|received| {
                 received.delivered += 1;
                 received.delivered_bytes += bytes;

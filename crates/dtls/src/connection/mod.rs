@@ -223,8 +223,6 @@ pub struct Connection {
     persistence: PartState<parts::Persistence, Persistence>,
     /// Set if this association was made of one that sleeps, to be read.
     read_only: PartState<parts::Sleep, ReadOnly>,
-    /// Whether data of the peer was delivered.
-    has_heard_data: bool,
     stats: Counters,
 }
 
@@ -349,7 +347,6 @@ impl Connection {
             ids: Ids::EMPTY,
             path: Path::new(peer),
             liveness: PartState::EMPTY,
-            has_heard_data: false,
             stats: Counters::default(),
         }
     }
@@ -373,7 +370,7 @@ impl Connection {
     /// In DTLS 1.2 nobody acknowledges the last flight of a handshake; data of the peer shows that it
     /// has arrived.
     pub fn is_acknowledged(&self) -> bool {
-        self.channel.flight.is_done() || self.is_12() && self.has_heard_data
+        self.channel.flight.is_done() || self.is_12() && self.channel.flight.is_answered_by_data()
     }
 
     /// The peer's transport address.

@@ -312,7 +312,7 @@ impl Connection {
         self.stats.received(|received| received.count(outcomes));
         arrival.authentic |= outcomes.records > 0;
         arrival.delivered |= outcomes.delivered > 0;
-        self.has_heard_data |= outcomes.delivered > 0;
+        self.channel.flight.answered_by_data(outcomes.delivered > 0);
         arrival.data |= outcomes.delivered_bytes > 0;
         if outcomes.delivered + outcomes.provisional > 0 {
             self.note_delivered();

@@ -72,6 +72,8 @@ pub(crate) struct Flight {
     repeated: bool,
     /// Whether this flight's ChangeCipherSpec was sent: DTLS 1.2's step from epoch 0 to 1.
     cipher_changed: bool,
+    /// Whether data of the peer was delivered. In DTLS 1.2 it shows that the last flight has arrived.
+    answered_by_data: bool,
 }
 
 impl Flight {
@@ -83,6 +85,7 @@ impl Flight {
             first_sent: Instant::MAX,
             repeated: false,
             cipher_changed: false,
+            answered_by_data: false,
         }
     }
 
@@ -332,6 +335,17 @@ impl Flight {
             self.complete();
         }
         true
+    }
+
+    /// Notes whether data of the peer was delivered.
+    #[inline]
+    pub(crate) const fn answered_by_data(&mut self, delivered: bool) {
+        self.answered_by_data |= delivered;
+    }
+
+    /// Whether data of the peer was ever delivered.
+    pub(crate) const fn is_answered_by_data(&self) -> bool {
+        self.answered_by_data
     }
 
     /// Whether a ChangeCipherSpec must precede what is sent in epoch 1 of DTLS 1.2.
