@@ -5,7 +5,7 @@
 //! - [`impairment`]: seeded loss, bursts, delay, reordering, duplication,
 //!   corruption and rate limits, for virtual time and sockets alike;
 //! - [`blocking`]: one engine over one `std` UDP socket;
-//! - `tokio` (feature `tokio`): one engine over one asynchronous UDP socket; `batch`: datagrams that
+//! - `tokio` (feature `tokio`): one engine over one asynchronous UDP socket, to which its host may add others; `batch`: datagrams that
 //!   are received or sent in one system call;
 //! - `socket` (feature `tokio`): sockets with room for bursts, which answer from the address at
 //!   which a datagram arrived; `socket_group`: several of them at one address; `socket_set`: many of

@@ -156,7 +156,7 @@ pub fn report_unreachable(socket: &impl NonBlocking) -> io::Result<()> {
 
 /// Whether an error is a report from the network that [`blocking`](crate::blocking) does not know:
 /// an address to which nothing may be sent, or a datagram that is too long.
-pub(crate) fn is_report(error: &io::Error) -> bool {
+pub fn is_report(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| system::REPORTS.contains(&code))
 }
 

@@ -15,7 +15,7 @@
 use crate::Clock;
 use crate::batch::{ReceiveBatch, SendBatch};
 use crate::blocking::is_loss;
-use crate::socket::{AddressedSocket, BatchSent, NonBlocking, is_report};
+use crate::socket::{AddressedSocket, BatchSent, is_report};
 use ::tokio::net::UdpSocket;
 use ::tokio::sync::Notify;
 use ::tokio::time::{Instant as TokioInstant, sleep_until};
@@ -34,9 +34,6 @@ const LEAST_ROOM: usize = 16_384;
 
 /// How long what results from a datagram waits for others of its batch to be handled.
 const MOST_HELD: Duration = Duration::from_millis(1);
-
-/// How long a datagram waits for room in a socket of the host before it is sent again.
-const ROOM_GAP: Duration = Duration::from_millis(1);
 
 /// How far in the future a timer lies that is not set.
 const NEVER: Duration = Duration::from_secs(86_400);
@@ -63,8 +60,8 @@ pub trait EngineHost<E: Engine>: Send {
         false
     }
 
-    /// The host's socket with this number, which is not 0: that is the driver's. What cannot be sent
-    /// because there is none with this number counts as refused.
+    /// The host's socket with this number, which is not 0: that is the driver's. A datagram counts as
+    /// refused if there is no such socket, or if it has no room: the other sockets do not wait for it.
     fn socket(&self, number: u32) -> Option<&AddressedSocket<StdSocket>> {
         let _ = number;
         None
@@ -91,7 +88,7 @@ pub trait EngineHost<E: Engine>: Send {
     }
 }
 
-/// The traffic of a [`Driver`] through its socket (UDP payload).
+/// The traffic of a [`Driver`] through its socket and those of its host (UDP payload).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SocketCounters {
@@ -124,8 +121,8 @@ struct Inner<E, H> {
     sending: SendBatch,
     /// The number of the socket through which they leave.
     through: u32,
-    /// Datagrams for which their socket had no room, oldest first.
-    blocked: VecDeque<(Route, Vec<u8>)>,
+    /// Datagrams for which the driver's socket had no room, oldest first.
+    blocked: VecDeque<(AddressPair, Vec<u8>)>,
     wake: Option<Instant>,
     /// The time until which the running task sleeps.
     sleeps_until: Option<Instant>,
@@ -249,10 +246,7 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
                 }
                 // If a deadline moved to a later time, this is noticed when the old one passes.
                 // Deadlines move with every record, and waking up early is harmless.
-                let blocked = inner.blocked.front().map(|(route, _)| route.through);
-                // Nothing tells when a socket of the host has room.
-                let retry = blocked.filter(|through| *through != 0).map(|_| now + ROOM_GAP);
-                if let Some(wake) = retry.into_iter().chain(inner.wake).min()
+                if let Some(wake) = inner.wake
                     && armed.is_none_or(|armed| wake < armed)
                 {
                     armed = Some(wake);
@@ -261,7 +255,7 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
                     timer.as_mut().reset(at);
                 }
                 inner.sleeps_until = armed;
-                blocked == Some(0)
+                !inner.blocked.is_empty()
             };
             ::tokio::select! {
                 reports = self.socket.readable() => {
@@ -275,6 +269,8 @@ impl<E: Engine, H: EngineHost<E>> Driver<E, H> {
                 () = &mut timer, if armed.is_some() => {
                     let now = self.clock.now();
                     let mut inner = self.lock();
+                    // While a datagram waits for room nobody asks the engine when to wake it.
+                    inner.wake = None;
                     inner.engine.handle_timeout(now);
                     inner.drain(&self.socket, now);
                     inner.flush(&self.socket, now);
@@ -494,7 +490,7 @@ impl<E: Engine, H: EngineHost<E>> Inner<E, H> {
     fn send_batch(&mut self, socket: &AddressedSocket) {
         let (mut done, count) = (0, self.sending.count());
         let mut tried_again = None;
-        while done < count && self.unblock(socket) {
+        while done < count && (self.through != 0 || self.unblock(socket)) {
             let closed = || BatchSent { sent: 0, error: Some(io::ErrorKind::NotConnected.into()) };
             let result = match self.through {
                 0 => socket.try_send_batch(&self.sending, done),
@@ -506,6 +502,10 @@ impl<E: Engine, H: EngineHost<E>> Inner<E, H> {
             self.counters.count(&self.sending, done, result.sent);
             done += result.sent;
             let Some(error) = result.error else { break };
+            if error.kind() == io::ErrorKind::WouldBlock && self.through != 0 {
+                self.counters.refused += (count - done) as u64;
+                return;
+            }
             if error.kind() == io::ErrorKind::WouldBlock {
                 self.block(done);
                 return;
@@ -525,9 +525,8 @@ impl<E: Engine, H: EngineHost<E>> Inner<E, H> {
     /// Keeps a copy of the datagrams of the batch from number `done` on.
     fn block(&mut self, done: usize) {
         let Some(addresses) = self.sending.addresses() else { return };
-        let (rest, route) =
-            (self.sending.datagrams(done), Route { addresses, through: self.through });
-        self.blocked.extend(rest.map(|datagram| (route, datagram.to_vec())));
+        let rest = self.sending.datagrams(done);
+        self.blocked.extend(rest.map(|datagram| (addresses, datagram.to_vec())));
     }
 
     /// Sends what is kept. Returns whether nothing is kept any more.
@@ -535,17 +534,8 @@ impl<E: Engine, H: EngineHost<E>> Inner<E, H> {
         if self.blocked.is_empty() {
             return true;
         }
-        while let Some((Route { addresses, through }, payload)) = self.blocked.front() {
-            let counters = &mut self.counters;
-            let has_room = match *through {
-                0 => counters.send(socket, payload, *addresses),
-                // If there is none, it has been closed meanwhile.
-                number => self
-                    .host
-                    .socket(number)
-                    .is_none_or(|own| counters.send(own, payload, *addresses)),
-            };
-            if !has_room {
+        while let Some((addresses, payload)) = self.blocked.front() {
+            if !self.counters.send(socket, payload, *addresses) {
                 return false;
             }
             self.blocked.pop_front();
@@ -575,12 +565,7 @@ impl SocketCounters {
     }
 
     /// Sends a datagram and counts it. Returns `false` if the socket has no room.
-    fn send<S: NonBlocking>(
-        &mut self,
-        socket: &AddressedSocket<S>,
-        payload: &[u8],
-        addresses: AddressPair,
-    ) -> bool {
+    fn send(&mut self, socket: &AddressedSocket, payload: &[u8], addresses: AddressPair) -> bool {
         let mut sent = socket.try_send_to(payload, addresses);
         if sent.as_ref().is_err_and(|error| is_loss(error) || is_report(error)) {
             // The error may belong to an earlier datagram; then this one has not been sent yet.

@@ -1,7 +1,7 @@
 //! Associations that an endpoint begins as client.
 //!
 //! The records of an association are found by its connection ID. The first messages of a handshake
-//! carry none, so that only the address tells to which association they belong: with each address
+//! carry none, so that only the address, and the socket, tell to which association they belong: at each place
 //! there is at most one handshake at a time, and at most one association without connection IDs.
 
 use super::association::Association;

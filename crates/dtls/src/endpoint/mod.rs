@@ -1,4 +1,4 @@
-//! Many associations on one socket, as server and as client.
+//! Many associations on one socket, or on several, as server and as client.
 //!
 //! An endpoint demultiplexes datagrams by connection ID, or else by the peer's address, and
 //! answers first ClientHellos without keeping any state (RFC 9147, section 5.1).
@@ -99,7 +99,8 @@ fn id_len(config: &ServerConfig) -> usize {
     config.settings.connection_ids.own_bytes().into()
 }
 
-/// Many associations over one socket: those of clients that it accepts, and those that it begins.
+/// Many associations over one socket: those of clients that it accepts, and those that it begins. A host
+/// may give some of the latter other sockets ([`Self::connect_through`]).
 #[derive(Debug)]
 pub struct Endpoint {
     config: Arc<ServerConfig>,

@@ -644,7 +644,10 @@ async fn serve(lane: Arc<Lane>, flows: Arc<Mutex<Flows>>, shared: Arc<Shared>) {
     loop {
         if let Err(error) = lane.run().await {
             tracing::warn!("a socket towards {}: {error}", Named(lane.server));
-            lane.driver.call(|_, host, _| host.fail());
+            lane.driver.call(|endpoint, host, now| {
+                host.fail();
+                endpoint.close_all(now);
+            });
         }
         let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
         if flows.lanes.remove(&lane, &shared) {

@@ -61,6 +61,8 @@ pub(in crate::proxy) struct FlowHost {
     pub(super) silent: bool,
     /// Whether a sign came meanwhile that it may be back, which has not been handled yet.
     pub(super) hinted: bool,
+    /// Whether the association is still to be told that it needs no tickets.
+    pub(super) declines_tickets: bool,
 }
 
 impl FlowHost {
@@ -91,6 +93,7 @@ impl FlowHost {
             pause: HandshakePause::default(),
             silent: false,
             hinted: false,
+            declines_tickets: false,
         }
     }
 

@@ -33,6 +33,11 @@ impl Signs {
         !std::mem::replace(&mut self.came, true)
     }
 
+    /// Whether one came that was not heeded yet.
+    pub(super) const fn wait(&self) -> bool {
+        self.came
+    }
+
     /// The sign that is to be heeded; `None` if none came, or if it is heeded later.
     pub(super) fn take(&mut self, now: Instant) -> Option<Sign> {
         let soon = self.heeded_at.is_some_and(|last| now.saturating_since(last) < HINT_GAP);

@@ -365,7 +365,8 @@ impl LaneHost {
 
 impl EngineHost<Endpoint> for LaneHost {
     fn diverts(&mut self, _: Instant, _: AddressPair, datagram: &mut [u8]) -> bool {
-        if datagram.first() == Some(&ContentType::UNKNOWN_ASSOCIATION.0) {
+        // Nobody sends anything to the lane's socket if flows have their own.
+        if self.own.is_none() && datagram.first() == Some(&ContentType::UNKNOWN_ASSOCIATION.0) {
             let _ = self.signs.note(true);
         }
         false
@@ -404,6 +405,7 @@ impl EngineHost<Endpoint> for LaneHost {
                     self.identity = Some(shown.into());
                 }
                 flow.handshake = None;
+                flow.declines_tickets = negotiated.peer_key().is_none();
                 if std::mem::replace(&mut flow.identity, self.identity.clone()).is_none() {
                     self.handshakes -= 1;
                 }
@@ -474,7 +476,7 @@ impl EngineHost<Endpoint> for LaneHost {
     }
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
-        let hinted = self.take_hint(now, endpoint) | self.heed_late_signs(now, endpoint);
+        let mut called = self.take_hint(now, endpoint) | self.heed_late_signs(now, endpoint);
         for handle in self.touched.drain(..) {
             let Some(flow) = self.flows.get_mut(&handle) else { continue };
             let Some(connection) = endpoint.connection(handle) else { continue };
@@ -492,12 +494,14 @@ impl EngineHost<Endpoint> for LaneHost {
                 self.shared.loops.remember(now, residues, hops);
                 flow.hops = None;
             }
-            let has_psk = connection.negotiated().is_some_and(|agreed| agreed.peer_key().is_none());
-            if has_psk && let Some(mut connection) = endpoint.connection_mut(handle) {
+            if std::mem::take(&mut flow.declines_tickets)
+                && let Some(mut connection) = endpoint.connection_mut(handle)
+            {
                 connection.decline_tickets();
+                called = true;
             }
         }
-        hinted
+        called
     }
 
     fn flush(&mut self, _: Instant) {

@@ -8,6 +8,7 @@ use lightseal_dtls::codepoints::ContentType;
 use lightseal_net::address::Named;
 use lightseal_net::batch::ReceiveBatch;
 use lightseal_net::blocking::is_loss;
+use lightseal_net::socket::is_report;
 use lightseal_net::socket_set::SocketSet;
 use lightseal_net::tokio::Batch;
 use std::convert::Infallible;
@@ -39,14 +40,13 @@ impl Lane {
         loop {
             set.ready(&mut numbers).await?;
             ReceiveBatch::with(|batch| {
-                self.driver.batch(|sending| {
-                    // Only numbers of 32 bits were added.
-                    for number in numbers.drain(..).filter_map(|number| number.try_into().ok()) {
-                        if receive_at(sending, number, batch) {
-                            set.again(number.into());
-                        }
+                // Only numbers of 32 bits were added.
+                for number in numbers.drain(..).filter_map(|number| number.try_into().ok()) {
+                    // Other tasks can lock the engine between two sockets.
+                    if self.driver.batch(|sending| receive_at(sending, number, batch)) {
+                        set.again(number.into());
                     }
-                });
+                }
             });
             // Messages of applications have their turn, too.
             tokio::task::yield_now().await;
@@ -67,7 +67,7 @@ fn receive_at(
         let reports = socket.take_reports();
         sending.call(|endpoint, host, now| match &received {
             // What an earlier datagram has caused counts as a loss.
-            Err(error) if !is_loss(error) && reports == 0 => {
+            Err(error) if !is_loss(error) && !is_report(error) && reports == 0 => {
                 tracing::warn!("a socket towards {}: {error}", Named(host.server));
                 if let Some(mut connection) = endpoint.connection_mut(flow) {
                     connection.close(now);

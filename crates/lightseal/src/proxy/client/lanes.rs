@@ -24,6 +24,10 @@ const MOST_FREE: usize = 16;
 /// fleet, tell apart where flows begin by the socket.
 const CROWD: usize = 256;
 
+/// How many flows with sockets of their own are at one lane: their connection IDs, of two bytes by default, are
+/// different ones.
+const CROWD_APART: usize = 1 << 14;
+
 /// How many handshakes wait at each socket before more sockets are opened, and how many these are at
 /// most: when a server was restarted, all flows begin anew at a time.
 const MOST_WAITING: usize = 4;
@@ -100,7 +104,10 @@ impl Lanes {
     ) -> io::Result<(Flow, Option<Arc<Lane>>)> {
         let avoided = flow.avoids.map(|former| former.lane.number);
         let fits = |lane: &&Arc<Lane>| {
-            lane.own.is_some() && lane.server == flow.server && Some(lane.number) != avoided
+            lane.own.is_some()
+                && lane.server == flow.server
+                && Some(lane.number) != avoided
+                && lane.driver.call(|_, host, _| host.flows.len()) < CROWD_APART
         };
         let known = self.all.iter().find(fits).cloned();
         let is_new = known.is_none();

@@ -13,6 +13,9 @@ use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
 
+/// The number of sockets up to which their numbers have 16 bits.
+const FEW: usize = 1 << 15;
+
 /// The sockets of a lane's flows, by their numbers.
 #[derive(Debug)]
 pub(super) struct OwnSockets {
@@ -64,11 +67,13 @@ impl OwnSockets {
         Ok((number, flow))
     }
 
-    /// A number that no socket has. 0 is the lane's.
+    /// A number that no socket has, and that none has had for long: something may still be under way
+    /// for it. 0 is the lane's. The engine finds flows by numbers of 16 bits in less memory.
     fn free_number(&mut self) -> u32 {
+        let most = if self.all.len() < FEW { u16::MAX.into() } else { u32::MAX };
         loop {
-            self.last = self.last.wrapping_add(1);
-            if self.last != 0 && !self.all.contains_key(&self.last) {
+            self.last = if self.last < most { self.last + 1 } else { 1 };
+            if !self.all.contains_key(&self.last) {
                 return self.last;
             }
         }
@@ -109,7 +114,7 @@ impl OwnSockets {
         let Self { all, signed, .. } = self;
         signed.retain(|number| {
             let Some(own) = all.get_mut(number) else { return false };
-            let Some(sign) = own.signs.take(now) else { return true };
+            let Some(sign) = own.signs.take(now) else { return own.signs.wait() };
             due.push((own.flow, sign));
             false
         });
@@ -130,7 +135,7 @@ impl OwnSockets {
         numbers.into_iter().for_each(|number| self.leave(number, totals));
     }
 
-    /// Closes the sockets whose flows have ended. What these have sent has left.
+    /// Closes the sockets whose flows have ended. What these have sent has left, where there was room.
     pub(super) fn close_left(&mut self, totals: &Totals) {
         for number in self.leaving.drain(..) {
             let Some(own) = self.all.remove(&number) else { continue };
@@ -184,8 +189,21 @@ mod tests {
         assert!(own.sign(other, true, soon).is_some());
         assert_eq!(own.late_signs(soon), []);
         assert_eq!(own.late_signs(soon + HINT_GAP), [sign(true, START)]);
-        assert_eq!(own.late_signs(soon + 3 * HINT_GAP), []);
+        // One that was heeded before its turn came is not looked at again.
+        let at = |millis| soon + 3 * HINT_GAP + Duration::from_millis(millis);
+        assert!(own.sign(number, true, at(0)).is_some());
+        assert_eq!(own.sign(number, true, at(10)), None);
+        assert!(own.sign(number, true, at(55)).is_some());
+        assert_eq!(own.late_signs(at(70)), []);
+        assert!(own.signed.is_empty());
         assert_eq!(own.sign(99, true, soon), None);
+    }
+
+    #[tokio::test]
+    async fn numbers_have_16_bits_and_come_again_late() {
+        let (mut own, [(first, _), _]) = two_flows();
+        let mut numbers = (0..u16::MAX).map(|_| own.free_number());
+        assert!(numbers.all(|number| (1..=u16::MAX.into()).contains(&number) && number != first));
     }
 
     #[tokio::test]
