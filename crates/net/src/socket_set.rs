@@ -131,7 +131,15 @@ mod tasks {
     #[derive(Debug, Default)]
     pub(super) struct Set {
         told: Arc<Told>,
-        tasks: Mutex<HashMap<u64, AbortHandle>>,
+        tasks: Mutex<HashMap<u64, Waiting>>,
+    }
+
+    /// The task that waits for a socket, and what wakes it when its number has been handed out: until
+    /// then it would tell it over and over on systems that report what has not been read yet.
+    #[derive(Debug)]
+    struct Waiting {
+        task: AbortHandle,
+        taken: Arc<Notify>,
     }
 
     #[derive(Debug, Default)]
@@ -159,7 +167,8 @@ mod tasks {
 
         pub(super) fn add(&self, socket: &UdpSocket, number: u64) -> io::Result<()> {
             let socket = RuntimeSocket::from_std(socket.try_clone()?)?;
-            let told = Arc::clone(&self.told);
+            let (told, taken) = (Arc::clone(&self.told), Arc::<Notify>::default());
+            let by_task = Arc::clone(&taken);
             let task = tokio::spawn(async move {
                 while socket.readable().await.is_ok() {
                     // It is told once: whoever hears it reads all. What arrives later is told again.
@@ -167,29 +176,37 @@ mod tasks {
                         Err::<(), _>(io::ErrorKind::WouldBlock.into())
                     });
                     told.tell(number);
+                    by_task.notified().await;
                 }
             });
-            let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-            tasks.insert(number, task.abort_handle());
+            self.tasks().insert(number, Waiting { task: task.abort_handle(), taken });
             Ok(())
         }
 
         pub(super) fn remove(&self, _: &UdpSocket, number: u64) {
-            let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(task) = tasks.remove(&number) {
-                task.abort();
+            if let Some(waiting) = self.tasks().remove(&number) {
+                waiting.task.abort();
             }
+        }
+
+        fn tasks(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
+            self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
         pub(super) async fn ready(&self, numbers: &mut Vec<u64>) -> io::Result<()> {
             loop {
+                let before = numbers.len();
                 {
                     let mut told = self.told.lock();
                     let count = told.len().min(MOST_AT_ONCE);
-                    if count > 0 {
-                        numbers.extend(told.drain(..count));
-                        return Ok(());
-                    }
+                    numbers.extend(told.drain(..count));
+                }
+                let taken = numbers.get(before..).unwrap_or_default();
+                if !taken.is_empty() {
+                    let tasks = self.tasks();
+                    let waiting = taken.iter().filter_map(|number| tasks.get(number));
+                    waiting.for_each(|waiting| waiting.taken.notify_one());
+                    return Ok(());
                 }
                 self.told.some.notified().await;
             }
@@ -203,7 +220,7 @@ mod tasks {
     impl Drop for Set {
         fn drop(&mut self) {
             let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
-            tasks.drain().for_each(|(_, task)| task.abort());
+            tasks.drain().for_each(|(_, waiting)| waiting.task.abort());
         }
     }
 }
