@@ -201,12 +201,6 @@ pub struct BatchSent {
 }
 
 impl<S: NonBlocking> AddressedSocket<S> {
-    /// Reads the network's reports about datagrams that did not arrive, if [`report_unreachable`]
-    /// has turned them on. Returns their number. Anybody can forge such reports.
-    pub fn take_reports(&self) -> usize {
-        system::take_reports(&self.socket)
-    }
-
     /// Wraps a bound socket.
     pub fn new(socket: S) -> Self {
         let local = socket.raw().local_addr().ok().and_then(|local| local.as_socket());
@@ -296,6 +290,12 @@ impl<S: NonBlocking> AddressedSocket<S> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             done => done,
         }
+    }
+
+    /// Reads the network's reports about datagrams that did not arrive, if [`report_unreachable`]
+    /// has turned them on. Returns their number. Anybody can forge such reports.
+    pub fn take_reports(&self) -> usize {
+        system::take_reports(&self.socket)
     }
 
     /// Sends the datagrams of a batch, as one message where the system takes one, until it does not

@@ -50,8 +50,8 @@ impl Connection {
     }
 
     /// Keeps no ticket of DTLS 1.3, neither those that a client has received nor those that follow, and
-    /// nothing that they need, which takes some 200 bytes of memory. Under an external PSK a ticket
-    /// saves no computation. A DTLS 1.2 session stays.
+    /// none of the secrets that they need. Under an external PSK a ticket saves no computation. A
+    /// DTLS 1.2 session stays.
     pub fn decline_tickets(&mut self) {
         if let (Role::Client(_), Some(resumption)) = (&self.role, self.stage.resumption()) {
             drop(resumption.take());

@@ -40,10 +40,10 @@ impl ConnectionMut<'_> {
         payload: &[u8],
         datagram: &mut [u8],
     ) -> Result<Sent, SendError> {
-        if let Some(entry) = self.endpoint.entries.get(&self.handle) {
-            self.endpoint.sends_through = entry.socket;
-        }
-        self.connection().send(now, payload, datagram)
+        let Endpoint { entries, sends_through, .. } = &mut *self.endpoint;
+        let entry = entries.get_mut(&self.handle).expect(EXISTS);
+        *sends_through = entry.socket;
+        entry.connection.wake().send(now, payload, datagram)
     }
 
     /// Calls [`Connection::update_keys`].

@@ -3,6 +3,7 @@
 mod addresses;
 mod batch;
 mod blocking;
+mod host_sockets;
 mod relay;
 mod toy;
 mod unreachable;
