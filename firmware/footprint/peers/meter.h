@@ -1,10 +1,21 @@
 /* Measured steps, which print the lines that the images in Rust print (`src/meter.rs`): one line
  * `step NAME stack S heap H peak P`. The instructions of a step are counted by the emulator between
- * two marks. */
+ * two marks. A program whose flash is measured has no instruments (PEER_BARE). */
 #ifndef METER_H
 #define METER_H
 
 #include <stdint.h>
+
+#ifdef PEER_BARE
+
+#define MEASURED(name, call) call
+#define meter_value(name, value) ((void)(value))
+static inline uint32_t meter_heap(void)
+{
+    return 0;
+}
+
+#else
 
 /* Marks this place for the counter of instructions. */
 static inline __attribute__((always_inline)) void meter_mark(void)
@@ -39,5 +50,7 @@ void meter_end(const char *name, uint32_t top);
 void meter_value(const char *name, uint32_t value);
 /* The bytes of heap that are allocated now, as they were asked for. */
 uint32_t meter_heap(void);
+
+#endif
 
 #endif

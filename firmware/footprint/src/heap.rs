@@ -7,6 +7,8 @@ use linked_list_allocator::Heap;
 
 /// The size of the heap in bytes.
 const SIZE: usize = 512 << 10;
+/// Whether allocations are counted.
+const INSTRUMENTED: bool = !cfg!(feature = "bare");
 
 /// What is allocated, in bytes as they were asked for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,17 +58,21 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let State { heap, usage } = self.state();
         let Ok(memory) = heap.allocate_first_fit(layout) else { return null_mut() };
-        usage.bytes += layout.size();
-        usage.peak = usage.peak.max(usage.bytes);
-        usage.blocks += 1;
-        usage.allocations += 1;
+        if INSTRUMENTED {
+            usage.bytes += layout.size();
+            usage.peak = usage.peak.max(usage.bytes);
+            usage.blocks += 1;
+            usage.allocations += 1;
+        }
         memory.as_ptr()
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         let State { heap, usage } = self.state();
-        usage.bytes -= layout.size();
-        usage.blocks -= 1;
+        if INSTRUMENTED {
+            usage.bytes -= layout.size();
+            usage.blocks -= 1;
+        }
         if let Some(memory) = NonNull::new(memory) {
             // SAFETY: the caller returns memory that `alloc` gave it.
             unsafe { heap.deallocate(memory, layout) };

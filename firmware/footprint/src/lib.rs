@@ -23,6 +23,8 @@ pub mod group;
 pub mod heap;
 pub mod mac;
 pub mod machine;
+mod memory;
+#[cfg_attr(feature = "bare", path = "bare.rs")]
 pub mod meter;
 #[cfg(feature = "server")]
 pub mod server;

@@ -1,4 +1,4 @@
-//! The flash and the static RAM of an image.
+//! The flash and the static RAM of an image without instruments.
 
 use crate::Failure;
 use crate::process::capture;
@@ -40,11 +40,11 @@ pub(super) fn symbols(toolchain: &Toolchain, image: &Path) -> Result<String, Fai
     capture(toolchain.gnu("nm", &["--size-sort", "-S", "-C", &path])).map_err(Failure::Failed)
 }
 
-/// Sizes an image that has these symbols.
-pub(super) fn sizes(toolchain: &Toolchain, image: &Path, symbols: &str) -> Result<Sizes, Failure> {
+/// Sizes an image.
+pub(super) fn sizes(toolchain: &Toolchain, image: &Path) -> Result<Sizes, Failure> {
     let path = image.to_string_lossy();
     let size = capture(toolchain.gnu("size", &[&path])).map_err(Failure::Failed)?;
-    read(&size, symbols)
+    read(&size, &symbols(toolchain, image)?)
         .ok_or_else(|| Failure::Failed(format!("size printed something unexpected: {size}")))
 }
 
@@ -71,6 +71,9 @@ fn read(size: &str, symbols: &str) -> Option<Sizes> {
     let mut fields = size.lines().nth(1)?.split_whitespace().map(str::parse::<u64>);
     let mut field = || fields.next()?.ok();
     let [text, data, bss] = [field()?, field()?, field()?];
+    // A device has as many of these as it has interrupts, and the images of peers have none.
+    let vectors: u64 = symbols.lines().filter_map(interrupts).sum();
+    let text = text.saturating_sub(vectors);
     let mut crates = shares(symbols);
     let named: u64 = crates.iter().map(|share| share.own + share.generics).sum();
     let own = (text + data).saturating_sub(named);
@@ -79,11 +82,20 @@ fn read(size: &str, symbols: &str) -> Option<Sizes> {
     Some(Sizes { flash: text + data, statics: data + bss, crates })
 }
 
+/// The table of handlers for interrupts in which cortex-m-rt has room for all that a processor can
+/// have.
+const INTERRUPTS: &str = "__INTERRUPTS";
+
+/// The bytes of that table, if this is its symbol.
+fn interrupts(symbol: &str) -> Option<u64> {
+    Symbol::read(symbol).filter(|symbol| symbol.name == INTERRUPTS).map(|symbol| symbol.size)
+}
+
 /// The symbols of flash, by crate.
 fn shares(symbols: &str) -> Vec<Share> {
     let mut shares = BTreeMap::<String, Share>::new();
     for symbol in symbols.lines().filter_map(Symbol::read) {
-        if symbol.kind.eq_ignore_ascii_case("b") {
+        if symbol.kind.eq_ignore_ascii_case("b") || symbol.name == INTERRUPTS {
             continue;
         }
         let crate_name = accountable(symbol.name);
@@ -139,8 +151,9 @@ mod tests {
         let symbols = "00000010 00000020 t <engine::Connection>::poll\n\
                        00000030 00000008 t <alloc::vec::Vec<engine::Tag>>::push\n\
                        00000040 00000004 t <alloc::raw_vec::RawVec<u8>>::grow\n\
+                       00000040 000003c0 R __INTERRUPTS\n\
                        20000000 00000028 b footprint::heap::ALLOCATOR\n";
-        let sizes = read("text data bss\n 100 2 40 x", symbols).expect("both are well formed");
+        let sizes = read("text data bss\n 1060 2 40 x", symbols).expect("both are well formed");
         assert_eq!((sizes.flash, sizes.statics), (102, 42));
         let share = |name: &str, own, generics| Share { name: name.into(), own, generics };
         assert_eq!(

@@ -247,7 +247,20 @@ pub(super) fn remove_earlier() {
     let _ = fs::remove_dir_all(earlier());
 }
 
-/// Builds images of the workspace in `source` and returns the folder in which they are.
+/// The package whose images have instruments, the feature that leaves them out, and the folder of the
+/// images without.
+const INSTRUMENTED: &str = "footprint";
+const BARE: &str = "bare";
+
+/// The image whose flash is measured, of an image that was built: the one without instruments, if
+/// there is one.
+pub(super) fn bare(built: &Path) -> PathBuf {
+    let bare = built.with_file_name(BARE).join(built.file_name().unwrap_or_default());
+    if bare.exists() { bare } else { built.to_owned() }
+}
+
+/// Builds images of the workspace in `source`, with and without instruments, and returns the folder
+/// in which they are.
 pub(super) fn build(
     toolchain: &Toolchain,
     source: &Path,
@@ -257,18 +270,45 @@ pub(super) fn build(
     // Cargo tells packages apart by their place in the workspace, and would mix two work trees.
     let target = if source == workspace() { folder().join("build") } else { earlier() };
     let set = |image: &Image| (image.package, image.features);
-    let sets: BTreeSet<_> = images.iter().map(set).collect();
-    for (package, features) in sets {
+    let built = target.join(TARGET).join(profile.name);
+    let with_features = |package, features: &str, names: &[&str]| {
         let mut build = cargo(&["build", "--quiet", "--package", package, "--features", features]);
         build.args(["--profile", profile.name, "--target-dir"]).arg(&target);
-        let of_set = images.iter().filter(|image| set(image) == (package, features));
-        build.args(of_set.flat_map(|image| ["--bin", image.name]));
+        build.args(names.iter().flat_map(|name| ["--bin", name]));
         build.env("RUSTFLAGS", format!("{SYMBOLS} {} {}", frames::FLAG, profile.flags));
         build.current_dir(source.join("firmware"));
         toolchain.use_rust(&mut build);
-        run(build).map_err(Failure::Failed)?;
+        run(build).map_err(Failure::Failed)
+    };
+    let has_bare = has_bare(source);
+    let sets: BTreeSet<_> = images.iter().map(set).collect();
+    for (package, features) in sets {
+        let of_set = images.iter().filter(|image| set(image) == (package, features));
+        let names: Vec<_> = of_set.map(|image| image.name).collect();
+        if package == INSTRUMENTED && has_bare {
+            with_features(package, &format!("{features},{BARE}"), &names)?;
+            keep(&built, &names).map_err(|error| Failure::Failed(error.to_string()))?;
+        }
+        with_features(package, features, &names)?;
     }
-    Ok(target.join(TARGET).join(profile.name))
+    Ok(built)
+}
+
+/// Whether the images of a work tree can be built without instruments.
+fn has_bare(source: &Path) -> bool {
+    let manifest = source.join("firmware").join(INSTRUMENTED).join("Cargo.toml");
+    let manifest = fs::read_to_string(manifest).unwrap_or_default();
+    manifest.lines().any(|line| line.starts_with(&format!("{BARE} =")))
+}
+
+/// Moves images without instruments out of the way of those with instruments.
+fn keep(built: &Path, names: &[&str]) -> std::io::Result<()> {
+    let folder = built.join(BARE);
+    fs::create_dir_all(&folder)?;
+    for name in names {
+        fs::copy(built.join(name), folder.join(name))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -201,8 +201,8 @@ impl Bench {
         runs: &Path,
     ) -> Result<Row, Failure> {
         let path = images.join(image.name);
+        let sizes = flash::sizes(&self.toolchain, &images::bare(&path))?;
         let symbols = flash::symbols(&self.toolchain, &path)?;
-        let sizes = flash::sizes(&self.toolchain, &path, &symbols)?;
         let frames = frames::frames(&self.toolchain, &path, &symbols)?;
         let after: Vec<_> = match image.input {
             Input::Transcripts(writers) => writers.iter().map(|writer| runs.join(writer)).collect(),
@@ -225,8 +225,8 @@ impl Bench {
         let sources = peers::Sources::find()?;
         let measured = plan.peers.iter().map(|peer| {
             let toolchain = &self.toolchain;
+            let sizes = flash::sizes(toolchain, &peers::build_bare(toolchain, &sources, *peer)?)?;
             let image = peers::build(toolchain, &sources, *peer)?;
-            let sizes = flash::sizes(toolchain, &image, &flash::symbols(toolchain, &image)?)?;
             let run = peers::measure(toolchain, &sources, &self.plugin, *peer, &image);
             let run = run.unwrap_or_else(|failure| {
                 let (Failure::Failed(reason) | Failure::NotPossibleHere(reason)) = failure;

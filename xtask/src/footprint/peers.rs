@@ -177,35 +177,24 @@ const COMPILE: [&str; 10] = [
     "-nodefaultlibs",
 ];
 
-/// The libraries, which use each other. Calls of the heap go through the meter.
-const LINK: [&str; 7] = [
-    "-Wl,--gc-sections",
-    "-Wl,--wrap=malloc,--wrap=free,--wrap=calloc,--wrap=realloc",
-    "-Wl,--start-group",
-    "-lc_nano",
-    "-lgcc",
-    "-lnosys",
-    "-Wl,--end-group",
-];
+/// Calls of the heap go through the meter.
+const METERED: &str = "-Wl,--wrap=malloc,--wrap=free,--wrap=calloc,--wrap=realloc";
+/// Leaves the meter out.
+const BARE: &str = "-DPEER_BARE";
 
-/// What of an association a program has.
+/// The libraries, which use each other.
+const LINK: [&str; 6] =
+    ["-Wl,--gc-sections", "-Wl,--start-group", "-lc_nano", "-lgcc", "-lnosys", "-Wl,--end-group"];
+
+/// The forms in which a peer's program is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
-    /// None: the program is complete without.
-    None,
+enum Form {
+    /// A client, or nothing of an association.
     Client,
+    /// That client without instruments, whose flash is measured.
+    Bare,
+    /// Client and server.
     Both,
-}
-
-impl Ends {
-    /// The program in `firmware/footprint/peers` that drives them.
-    fn driver(self) -> Option<&'static str> {
-        match self {
-            Self::None => None,
-            Self::Client => Some("client.c"),
-            Self::Both => Some("ends.c"),
-        }
-    }
 }
 
 /// The folders of crates, as cargo names them.
@@ -238,8 +227,16 @@ pub(super) fn build(
     sources: &Sources,
     peer: Peer,
 ) -> Result<PathBuf, Failure> {
-    let ends = if peer.source.is_some() { Ends::Client } else { Ends::None };
-    compile(toolchain, sources, peer, ends)
+    compile(toolchain, sources, peer, Form::Client)
+}
+
+/// Builds a peer's client without instruments and returns its path.
+pub(super) fn build_bare(
+    toolchain: &Toolchain,
+    sources: &Sources,
+    peer: Peer,
+) -> Result<PathBuf, Failure> {
+    compile(toolchain, sources, peer, Form::Bare)
 }
 
 /// Runs a peer's client that was built, after a program with both ends.
@@ -253,7 +250,7 @@ pub(super) fn measure(
     let place = folder().join("runs").join("peers").join(peer.name);
     let ends = place.join("ends");
     if peer.source.is_some() {
-        let both = compile(toolchain, sources, peer, Ends::Both)?;
+        let both = compile(toolchain, sources, peer, Form::Both)?;
         emulator::measure(plugin, Program { path: &both, folder: &ends, after: &[] })?;
     }
     let after: &[PathBuf] = if peer.source.is_some() { &[ends] } else { &[] };
@@ -264,17 +261,22 @@ fn compile(
     toolchain: &Toolchain,
     sources: &Sources,
     peer: Peer,
-    ends: Ends,
+    form: Form,
 ) -> Result<PathBuf, Failure> {
     let out = folder().join("peers");
     fs::create_dir_all(&out).map_err(|error| Failure::Failed(error.to_string()))?;
-    let out =
-        out.join(if ends == Ends::Both { format!("{}-ends", peer.name) } else { peer.name.into() });
+    let out = out.join(match form {
+        Form::Client => peer.name.to_owned(),
+        Form::Bare => format!("{}-bare", peer.name),
+        Form::Both => format!("{}-ends", peer.name),
+    });
     let ours = workspace().join("firmware/footprint/peers");
     let mut gcc = toolchain.gnu("gcc", &COMPILE);
     gcc.args(peer.flags);
-    if ends == Ends::Both {
-        gcc.arg("-DPEER_SERVER");
+    match form {
+        Form::Client => {}
+        Form::Bare => drop(gcc.arg(BARE)),
+        Form::Both => drop(gcc.arg("-DPEER_SERVER")),
     }
     for header in [ours.clone(), ours.join("include")] {
         gcc.arg("-I").arg(header);
@@ -284,14 +286,17 @@ fn compile(
         for header in source.headers {
             gcc.arg("-I").arg(folder.join(header));
         }
-        let server = if ends == Ends::Both { source.server_files } else { &[] };
+        let server = if form == Form::Both { source.server_files } else { &[] };
         gcc.args(source.files.iter().chain(server).map(|file| folder.join(file)));
     }
     for headers in toolchain.c_headers() {
         gcc.arg("-idirafter").arg(headers);
     }
-    let programs = [Some(peer.program), ends.driver(), Some("board.c"), Some("meter.c")];
+    let driver = peer.source.map(|_| if form == Form::Both { "ends.c" } else { "client.c" });
+    let meter = (form != Form::Bare).then_some("meter.c");
+    let programs = [Some(peer.program), driver, Some("board.c"), meter];
     gcc.args(programs.into_iter().flatten().map(|file| ours.join(file)));
+    gcc.args(meter.map(|_| METERED));
     gcc.arg("-T").arg(ours.join("board.ld")).arg("-L").arg(toolchain.c_library());
     gcc.args(LINK).arg("-o").arg(&out);
     run(gcc).map_err(Failure::Failed)?;
