@@ -87,6 +87,11 @@ impl<P: Part, T> OfPart<P, T> {
     pub fn new(part: P, value: T) -> Self {
         Self(part.only(value))
     }
+
+    /// The value itself.
+    pub fn into_inner(this: Self) -> T {
+        P::into(this.0)
+    }
 }
 
 impl<P: Part, T> Deref for OfPart<P, T> {

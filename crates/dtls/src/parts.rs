@@ -25,6 +25,10 @@ lightseal_core::parts! {
     EarlyData if feature = "early-data";
     /// Keying material that is exported to the application.
     Exporter if feature = "exporter";
+    /// Key exchange in DTLS 1.3.
+    KeyExchange if feature = "key-exchange";
+    /// The traffic secrets, for debugging.
+    KeyLog if feature = "key-log";
     /// External PSKs that are imported for DTLS 1.3 (RFC 9258).
     Importer if feature = "psk-importer";
     /// Tickets of DTLS 1.3, and their resumption.

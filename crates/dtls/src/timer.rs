@@ -160,6 +160,10 @@ pub(crate) struct RoundTrips {
     smoothed: Option<(Nanos, u64)>,
 }
 
+/// The longest round trip that is told from a longer one, in nanoseconds: 18 years. It leaves room to
+/// compute with, so that nothing must saturate, which small processors do at length.
+const LONGEST_ROUND_TRIP: u64 = 1 << 59;
+
 /// A duration in half the memory of a [`Duration`]: nanoseconds, plus one. What is longer than 584
 /// years is [`Duration::MAX`].
 #[derive(Clone, Copy, Debug)]
@@ -204,23 +208,27 @@ impl RoundTrips {
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (mean, variation) = (r.varint()?, r.varint()?);
+        let mut at_most = || r.varint().map(|nanos| nanos.min(LONGEST_ROUND_TRIP));
+        let (mean, variation) = (at_most()?, at_most()?);
         Ok(Self { smoothed: NonZeroU64::new(mean).map(|mean| (Nanos(mean), variation)) })
     }
 
     /// Takes a measurement and returns the retransmission timeout that follows from all of them.
     pub(crate) fn take(&mut self, round_trip: Duration) -> Duration {
-        let round_trip = nanos(round_trip);
+        Duration::from_nanos(self.take_nanos(nanos(round_trip)))
+    }
+
+    fn take_nanos(&mut self, round_trip: u64) -> u64 {
+        let round_trip = round_trip.min(LONGEST_ROUND_TRIP);
         let (mean, variation) = match self.smoothed {
             None => (round_trip, round_trip / 2),
             Some((mean, variation)) => {
                 let off = mean.get().abs_diff(round_trip);
-                let mean = mean.get().saturating_mul(7).saturating_add(round_trip) / 8;
-                (mean, variation.saturating_mul(3).saturating_add(off) / 4)
+                ((mean.get() * 7 + round_trip) / 8, (variation * 3 + off) / 4)
             }
         };
         self.smoothed = Some((Nanos::new(mean), variation));
-        Duration::from_nanos(mean.saturating_add(variation.saturating_mul(4)))
+        mean + variation * 4
     }
 
     /// The smoothed round trip.
@@ -232,8 +240,7 @@ impl RoundTrips {
     /// that is longer.
     pub(crate) fn patience(&self) -> Option<Duration> {
         let (mean, variation) = self.smoothed?;
-        let beyond = mean.get().max(variation.saturating_mul(4));
-        Some(Duration::from_nanos(mean.get().saturating_add(beyond)))
+        Some(Duration::from_nanos(mean.get() + mean.get().max(variation * 4)))
     }
 }
 
@@ -274,6 +281,12 @@ impl Retransmission {
         self.timeout.duration()
     }
 
+    /// The current timeout, divided by `parts`.
+    #[cfg_attr(target_pointer_width = "32", inline(never))]
+    pub(crate) const fn part_of_timeout(&self, parts: u32) -> Duration {
+        Duration::from_nanos(self.timeout.get() / parts as u64)
+    }
+
     /// The current flight, or the answer to a retransmission of the peer's flight, was sent.
     pub(crate) fn sent(&mut self, now: Instant) {
         self.allowed_from = now + REPEAT_INTERVAL;
@@ -285,8 +298,8 @@ impl Retransmission {
     /// slow link soon is long: as long as a peer waits with the ACK of a part, where the timeout was
     /// not doubled beyond `initial`, the configured one.
     pub(crate) fn flight_allowed_from(&self, initial: Duration) -> Instant {
-        let hold = self.timeout().min(initial) / ACK_PATIENCE;
-        self.allowed_from + hold.saturating_sub(REPEAT_INTERVAL)
+        let hold = self.timeout.get().min(nanos(initial)) / u64::from(ACK_PATIENCE);
+        self.allowed_from + Duration::from_nanos(hold.saturating_sub(nanos(REPEAT_INTERVAL)))
     }
 
     /// The time from which another ACK may answer a retransmission: a burst of them gets one.
@@ -296,8 +309,9 @@ impl Retransmission {
 
     /// Takes the round trip of a flight that was sent once. `initial` is the configured timeout.
     pub(crate) fn measured(&mut self, round_trip: Duration, initial: Duration) {
-        let timeout = self.round_trips.take(round_trip);
-        self.timeout = Nanos::of(timeout.clamp(MIN_TIMEOUT, initial.max(MIN_TIMEOUT)));
+        const LEAST: u64 = nanos(MIN_TIMEOUT);
+        let timeout = self.round_trips.take_nanos(nanos(round_trip));
+        self.timeout = Nanos::new(timeout.clamp(LEAST, nanos(initial).max(LEAST)));
     }
 
     /// Doubles the timeout, up to `most`.

@@ -190,9 +190,9 @@ pub(super) const IMAGES: &[Image] = &[
     unfed("client-senders", "client of DTLS 1.3, CCM, sends under agg:16 or r2d2:50")
         .with("client,agg-sender,r2d2-sender"),
     image("ends-p256", "client and server of DTLS 1.3, CCM_8, key exchange over P-256")
-        .with("client,server"),
+        .with("client,key-exchange,server"),
     solo("client-p256", "client of DTLS 1.3, CCM_8, key exchange over P-256", &["ends-p256"])
-        .with("client"),
+        .with("client,key-exchange"),
     image("ends-raw-keys", "client and server of DTLS 1.3, CCM_8, raw public keys of P-256")
         .with("certificates,client,server"),
     solo("client-raw-keys", "client of DTLS 1.3, CCM_8, raw public keys of P-256", RAW_KEYS)

@@ -217,7 +217,7 @@ impl ClientConfig {
 
     /// The session that a new association with the server at `address` offers to resume.
     pub(crate) fn session_for(&self, address: SocketAddr, now: Instant) -> Option<Session> {
-        if !self.settings.resumption {
+        if !(Session::ARE_INCLUDED && self.settings.resumption) {
             return None;
         }
         let cached = || self.cache.as_ref()?.take(&self.session_key(address), now);

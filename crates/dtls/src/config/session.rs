@@ -5,7 +5,7 @@ use super::{CertifiedKey, KeyStore, Lookup, PeerKey, ProtocolVersion, Psk, PskSt
 use crate::credential::psk::{KEY_CHECK, KeyCheck};
 use crate::credential::verifier::spki_sha256;
 use crate::crypto::{CipherSuiteId, MasterSecret12};
-use crate::parts;
+use crate::parts::{self, Part};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
@@ -311,7 +311,7 @@ impl fmt::Debug for Session13 {
 
 #[derive(Clone)]
 enum Kind {
-    Dtls12(Box<Session12>),
+    Dtls12(parts::Dtls12, Box<Session12>),
     Dtls13(parts::Resumption, Box<Session13>),
 }
 
@@ -324,8 +324,12 @@ enum Kind {
 pub struct Session(Kind);
 
 impl Session {
-    pub(crate) fn of_12(session: Session12) -> Self {
-        Self(Kind::Dtls12(Box::new(session)))
+    /// Whether the build has sessions.
+    pub(crate) const ARE_INCLUDED: bool =
+        parts::Dtls12::IS_INCLUDED || parts::Resumption::IS_INCLUDED;
+
+    pub(crate) fn of_12(part: parts::Dtls12, session: Session12) -> Self {
+        Self(Kind::Dtls12(part, Box::new(session)))
     }
 
     pub(crate) fn of_13(part: parts::Resumption, session: Session13) -> Self {
@@ -335,7 +339,7 @@ impl Session {
     /// The session, if it is one of DTLS 1.2.
     pub(crate) fn dtls12(&self) -> Option<&Session12> {
         match &self.0 {
-            Kind::Dtls12(session) => Some(session),
+            Kind::Dtls12(_, session) => Some(session),
             Kind::Dtls13(..) => None,
         }
     }
@@ -343,7 +347,7 @@ impl Session {
     /// The session, if it is one of DTLS 1.3.
     pub(crate) fn dtls13(&self) -> Option<(parts::Resumption, &Session13)> {
         match &self.0 {
-            Kind::Dtls12(_) => None,
+            Kind::Dtls12(..) => None,
             Kind::Dtls13(part, session) => Some((*part, session)),
         }
     }
@@ -351,14 +355,14 @@ impl Session {
     /// The version of the protocol. A session is resumed in its own version only.
     pub const fn version(&self) -> ProtocolVersion {
         match &self.0 {
-            Kind::Dtls12(_) => ProtocolVersion::Dtls12,
+            Kind::Dtls12(..) => ProtocolVersion::Dtls12,
             Kind::Dtls13(..) => ProtocolVersion::Dtls13,
         }
     }
 
     pub(crate) fn owner(&self) -> &Owner {
         match &self.0 {
-            Kind::Dtls12(session) => &session.owner,
+            Kind::Dtls12(_, session) => &session.owner,
             Kind::Dtls13(_, session) => &session.owner,
         }
     }
@@ -378,7 +382,7 @@ impl Session {
     /// stays the same in 1.3.
     pub fn suite(&self) -> CipherSuiteId {
         match &self.0 {
-            Kind::Dtls12(session) => session.suite,
+            Kind::Dtls12(_, session) => session.suite,
             Kind::Dtls13(_, session) => session.suite,
         }
     }

@@ -179,9 +179,16 @@ pub struct Settings {
     pub receive_buffer_bytes: usize,
     /// The size of the queue of payloads to send, in bytes with overhead.
     pub send_buffer_bytes: usize,
-    /// Receives the traffic secrets, for debugging.
+    /// Receives the traffic secrets, for debugging. A build without the feature `key-log` passes it
+    /// none.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
+
+/// The PSK modes that a build has, in order of preference.
+const PSK_MODES: &[PskKeyExchangeMode] = match parts::KeyExchange::IS_INCLUDED {
+    true => &[PskKeyExchangeMode::PSK_DHE_KE, PskKeyExchangeMode::PSK_KE],
+    false => &[PskKeyExchangeMode::PSK_KE],
+};
 
 impl Settings {
     /// The smallest valid [`datagram_bytes`](Self::datagram_bytes), in bytes of UDP payload.
@@ -211,7 +218,7 @@ impl Settings {
             versions: alloc::vec![ProtocolVersion::Dtls13, ProtocolVersion::Dtls12],
             suites: suites_13.map(|s| s.id).chain(suites_12.map(|s| s.id)).collect(),
             groups: groups.map(|group| group.id()).collect(),
-            psk_modes: alloc::vec![PskKeyExchangeMode::PSK_DHE_KE, PskKeyExchangeMode::PSK_KE],
+            psk_modes: PSK_MODES.to_vec(),
             aggregation: AggregationPolicy::default(),
             adapt: None,
             delivery: Delivery::default(),
@@ -285,6 +292,10 @@ impl Settings {
         if !(speaks_13 || self.speaks(ProtocolVersion::Dtls12)) {
             return Err(ConfigError::CipherSuites);
         }
+        let known = PSK_MODES;
+        if self.psk_modes.is_empty() || self.psk_modes.iter().any(|mode| !known.contains(mode)) {
+            return Err(ConfigError::PskModes);
+        }
         let needs_group = speaks_13 && self.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE)
             || self.offers_ecdhe_psk();
         if needs_group
@@ -292,10 +303,6 @@ impl Settings {
                 || self.groups.iter().any(|id| self.provider.group(*id).is_none()))
         {
             return Err(ConfigError::Groups);
-        }
-        let known = [PskKeyExchangeMode::PSK_KE, PskKeyExchangeMode::PSK_DHE_KE];
-        if self.psk_modes.is_empty() || self.psk_modes.iter().any(|mode| !known.contains(mode)) {
-            return Err(ConfigError::PskModes);
         }
         if self
             .record_size_limit
@@ -507,6 +514,11 @@ impl Settings {
             true => certificates,
             false => psks,
         })
+    }
+
+    /// What receives the traffic secrets.
+    pub(crate) fn key_log(&self) -> Option<&dyn KeyLog> {
+        parts::KeyLog::INCLUDED.and(self.key_log.as_deref())
     }
 
     /// Whether an ECDHE_PSK suite of DTLS 1.2 may be negotiated.

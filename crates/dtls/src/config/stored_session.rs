@@ -88,7 +88,7 @@ impl Session {
     pub fn from_bytes(bytes: &[u8], config: &ClientConfig) -> Option<Self> {
         let mut r = Reader::new(bytes);
         let session = match r.array().ok()? {
-            DTLS12 => Self::of_12(read_12(config, &mut r)?),
+            DTLS12 => Self::of_12(parts::Dtls12::INCLUDED?, read_12(config, &mut r)?),
             DTLS13 => Self::of_13(parts::Resumption::INCLUDED?, read_13(config, &mut r)?),
             _ => return None,
         };
@@ -182,14 +182,16 @@ mod tests {
         };
         let old = |owner, id: &[u8], ticket: Option<Ticket>| {
             let suite = PROVIDER.suites_12[0];
-            Session::of_12(Session12 {
+            let part = parts::Dtls12::INCLUDED.unwrap();
+            let session = Session12 {
                 suite: suite.id,
                 extended_master: true,
                 master: MasterSecret12::from_bytes(suite.hash, [8; 48]),
                 owner,
                 id: id.to_vec(),
                 ticket,
-            })
+            };
+            Session::of_12(part, session)
         };
         [
             new(owner.clone()),

@@ -5,6 +5,7 @@ use crate::config::ProtocolVersion;
 use crate::error::Fault;
 use crate::handshake::State;
 use crate::messages::{RecordNumber, ack};
+use crate::parts::{self, Part};
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::seldom::SeldomList;
 use crate::timer::Timer;
@@ -120,7 +121,7 @@ impl Connection {
             // The rest of the peer's flight may still be on its way.
             self.timers.set_at_most(
                 Timer::Acknowledge,
-                self.now + self.retransmission.timeout() / ACK_PATIENCE,
+                self.now + self.retransmission.part_of_timeout(ACK_PATIENCE),
             );
         }
     }
@@ -155,9 +156,13 @@ impl Connection {
     /// It is used only by a client that knows from a HelloRetryRequest that the server speaks DTLS
     /// 1.3, and only as a hint: records that it does not name are retransmitted at once, and
     /// records that it names are still retransmitted when the timer expires. A server does not need
-    /// one: its ServerHello is acknowledged under keys.
+    /// one: its ServerHello is acknowledged under keys. A hello without a key share is too short to
+    /// arrive in part.
     #[inline(never)]
     pub(super) fn acknowledged_in_clear(&mut self, content: &[u8]) -> Result<(), Fault> {
+        if !parts::KeyExchange::IS_INCLUDED {
+            return Ok(());
+        }
         let records = ack::read(content)?;
         let state = self.stage.state();
         let retried = matches!(state, Some(State::WaitServerHello(_, state)) if state.is_retried());

@@ -188,7 +188,7 @@ impl Connection {
                     }
                     // Retransmits early, so that a final refusal does not take a whole timeout at
                     // each attempt.
-                    let soon = self.now + self.retransmission.timeout() / 4;
+                    let soon = self.now + self.retransmission.part_of_timeout(4);
                     if self.timers.is_set(Timer::Retransmit) {
                         self.timers.set_at_most(Timer::Retransmit, soon);
                     }

@@ -22,7 +22,8 @@ impl Connection {
         let Stage::Established(established) = &self.stage else { return None };
         match &established.keys {
             EstablishedKeys::Dtls12(keys) => {
-                let session = Session::of_12(keys.session.as_deref()?.clone());
+                let part = parts::Dtls12::INCLUDED?;
+                let session = Session::of_12(part, keys.session.as_deref()?.clone());
                 Some(session).filter(Session::is_resumable)
             }
             EstablishedKeys::Dtls13 { resumption, .. } => resumption.get()?.newest(),

@@ -23,7 +23,7 @@ use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
 use crate::messages::hello::write_client_hello;
 use crate::messages::{ServerHello, aggregation as aggregation_extension};
-use crate::parts::{self, Part, PartState};
+use crate::parts::{self, OfPart, Part, PartState};
 use crate::record::ConnectionId;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -109,7 +109,7 @@ struct Offer {
     /// The ticket that is offered before the PSK.
     ticket: PartState<parts::Resumption, OfferedTicket>,
     psk: Option<HandshakePsk>,
-    share: Option<PendingExchange>,
+    share: Option<OfPart<parts::KeyExchange, PendingExchange>>,
     transcript: Transcript,
     /// The suite of the HelloRetryRequest, if one came.
     retried: Option<CipherSuiteId>,
@@ -168,9 +168,10 @@ fn start_share(
     settings: &Settings,
     channel: &mut Channel,
     group: NamedGroup,
-) -> Option<PendingExchange> {
+) -> Option<OfPart<parts::KeyExchange, PendingExchange>> {
+    let part = parts::KeyExchange::INCLUDED?;
     let exchange = settings.provider.group(group)?.start(&mut channel.rng);
-    Some(PendingExchange { group, exchange })
+    Some(OfPart::new(part, PendingExchange { group, exchange }))
 }
 
 impl WaitServerHello {

@@ -18,6 +18,7 @@ use crate::messages::extensions::{
 };
 use crate::messages::hello::write_server_hello;
 use crate::messages::{ClientHello, aggregation as aggregation_extension};
+use crate::parts;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -33,9 +34,9 @@ enum Exchange<'a> {
     /// The PSK alone.
     Psk,
     /// The PSK with the client's key share.
-    KeyShare(KeyShareEntry<'a>),
+    KeyShare(parts::KeyExchange, KeyShareEntry<'a>),
     /// The client must send a share in this group.
-    Retry(NamedGroup),
+    Retry(parts::KeyExchange, NamedGroup),
 }
 
 /// Everything from which the server's first flight is computed.
@@ -46,7 +47,7 @@ pub(crate) struct AcceptedHello<'a> {
     pub(crate) body: &'a [u8],
     pub(crate) suite: &'static CipherSuite,
     /// The client's share in a common group, if the exchange is to use one.
-    pub(crate) share: Option<KeyShareEntry<'a>>,
+    pub(crate) share: Option<(parts::KeyExchange, KeyShareEntry<'a>)>,
     /// The client's PSKs, if it has any that can be used.
     pub(crate) psks: Option<OfferedPsks<'a>>,
     /// Whether a PSK is used alone, without `share`.
@@ -167,7 +168,7 @@ fn consider_13<'a>(
     let (retry, cookie) = opened.unzip();
     let mut transcript = Transcript::new(suite.hash);
     let share = match (&retry, exchange) {
-        (None, Exchange::Retry(group)) => {
+        (None, Exchange::Retry(_, group)) => {
             return bake_retry(suite, Some(group), jar, rng, now, from, body);
         }
         (None, _)
@@ -175,17 +176,17 @@ fn consider_13<'a>(
         {
             return bake_retry(suite, None, jar, rng, now, from, body);
         }
-        (Some(_), Exchange::Retry(_)) => {
+        (Some(_), Exchange::Retry(..)) => {
             return Err(Misbehaviour::IllegalParameter("key share").into());
         }
         (_, Exchange::Psk) => None,
-        (_, Exchange::KeyShare(share)) => Some(share),
+        (_, Exchange::KeyShare(part, share)) => Some((part, share)),
     };
     if let Some(retry) = &retry {
         // The second hello must lead to the suite and group in the retry request (RFC 8446, section
         // 4.1.4).
         let same_group = match (retry.group, share) {
-            (Some(group), Some(share)) => group == share.group,
+            (Some(group), Some((_, share))) => group == share.group,
             (Some(_), None) => false,
             (None, _) => true,
         };
@@ -306,6 +307,7 @@ fn choose_exchanges<'a>(
 
 /// Selects the group of a key exchange, and the client's share if there is one.
 fn choose_group<'a>(settings: &Settings, hello: &ClientHello<'a>) -> Result<Exchange<'a>, Fault> {
+    let part = parts::KeyExchange::INCLUDED.ok_or(Incompatibility::Group)?;
     let extension = |kind| hello.extensions.get(kind);
     let (Some(supported), Some(shares)) =
         (extension(ExtensionType::SUPPORTED_GROUPS), extension(ExtensionType::KEY_SHARE))
@@ -317,10 +319,10 @@ fn choose_group<'a>(settings: &Settings, hello: &ClientHello<'a>) -> Result<Exch
     // A group whose share is present goes before a preferred group: it saves a round trip.
     for group in ours() {
         if let Some(share) = client_shares(shares)?.find(|s| s.group == *group) {
-            return Ok(Exchange::KeyShare(share));
+            return Ok(Exchange::KeyShare(part, share));
         }
     }
-    ours().next().map(|group| Exchange::Retry(*group)).ok_or(Incompatibility::Group.into())
+    ours().next().map(|group| Exchange::Retry(part, *group)).ok_or(Incompatibility::Group.into())
 }
 
 fn choose_psk_exchange<'a>(

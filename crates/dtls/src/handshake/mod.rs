@@ -680,7 +680,7 @@ pub(crate) fn log_secret(
 
 /// Writes a line to the key log, if there is one.
 pub(crate) fn log_line(settings: &Settings, label: &str, client_random: &[u8; 32], secret: &[u8]) {
-    let Some(key_log) = &settings.key_log else { return };
+    let Some(key_log) = settings.key_log() else { return };
     let mut line = String::with_capacity(label.len() + 2 + 64 + 2 * secret.len());
     line.push_str(label);
     // Without `core::fmt`, which would take a device a kilobyte.

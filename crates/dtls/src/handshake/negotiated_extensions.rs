@@ -229,7 +229,9 @@ pub(crate) fn read_limit_answer(
     answer: Extensions<'_>,
     mut agreed: NegotiatedExtensions,
 ) -> Result<NegotiatedExtensions, Fault> {
-    if let Some(content) = answer.get(ExtensionType::APPLICATION_LAYER_PROTOCOL_NEGOTIATION) {
+    // What was not offered has been refused before.
+    let protocol = answer.get(ExtensionType::APPLICATION_LAYER_PROTOCOL_NEGOTIATION);
+    if let Some(content) = protocol.filter(|_| !settings.protocols().is_empty()) {
         // Exactly one of the offered protocols (RFC 7301, section 3.1).
         let [name] = read_protocols(content)?[..] else {
             return Err(DecodeError::Invalid("number of protocols").into());
@@ -240,7 +242,10 @@ pub(crate) fn read_limit_answer(
             .ok_or(Misbehaviour::IllegalParameter("application protocol"))?;
         agreed.protocol = Some(at);
     }
-    let fragment = answer.get(ExtensionType::MAX_FRAGMENT_LENGTH);
+    let fragment = match version {
+        ProtocolVersion::Dtls12 => answer.get(ExtensionType::MAX_FRAGMENT_LENGTH),
+        ProtocolVersion::Dtls13 => None,
+    };
     match (answer.get(ExtensionType::RECORD_SIZE_LIMIT), fragment) {
         (Some(_), Some(_)) => return Err(Misbehaviour::IllegalParameter("record limits").into()),
         (Some(content), None) => {

@@ -75,7 +75,7 @@ pub(crate) fn accept(
 
     let (group, share, shared) = match &share {
         None => (None, Vec::new(), None),
-        Some(entry) => {
+        Some((_, entry)) => {
             let group = settings.provider.group(entry.group).ok_or(Incompatibility::Group)?;
             let (public, shared) = group
                 .answer(&mut channel.rng, entry.key)

@@ -11,7 +11,7 @@ use crate::handshake::psk::HandshakePsk;
 use crate::handshake::{Channel, State, absorb, log_secret, negotiated_extensions};
 use crate::messages::ServerHello;
 use crate::messages::extensions::KeyShareEntry;
-use crate::parts::{self, Part};
+use crate::parts::{self, OfPart, Part};
 use crate::record::ConnectionId;
 use crate::record::epochs::HANDSHAKE_EPOCH;
 use alloc::boxed::Box;
@@ -156,7 +156,7 @@ impl Offer {
                 if entry.group != share.group {
                     return Err(Misbehaviour::IllegalParameter("key share group").into());
                 }
-                let shared = share
+                let shared = OfPart::into_inner(share)
                     .exchange
                     .complete(entry.key)
                     .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
