@@ -20,8 +20,8 @@ const fn takes<T>(small: usize, fast: usize) -> bool {
 
 const _: () = assert!(takes::<AggSealer>(72, 320));
 const _: () = assert!(takes::<BitSealer>(1024, 3968));
-const _: () = assert!(takes::<AggOpener<16, LEAST_WINDOW>>(1008, 1856));
-const _: () = assert!(takes::<AggOpener<32, LEAST_WINDOW>>(1440, 2544));
-const _: () = assert!(takes::<AggOpener<CANDIDATES, WINDOW>>(6336, 10000));
-const _: () = assert!(takes::<BitReceiver<64, LEAST_BOARD>>(6952, 9584));
-const _: () = assert!(takes::<BitReceiver<CANDIDATES, BOARD>>(16072, 18512));
+const _: () = assert!(takes::<AggOpener<16, LEAST_WINDOW>>(864, 1856));
+const _: () = assert!(takes::<AggOpener<32, LEAST_WINDOW>>(1296, 2544));
+const _: () = assert!(takes::<AggOpener<CANDIDATES, WINDOW>>(6192, 10000));
+const _: () = assert!(takes::<BitReceiver<64, LEAST_BOARD>>(6808, 9584));
+const _: () = assert!(takes::<BitReceiver<CANDIDATES, BOARD>>(15928, 18512));

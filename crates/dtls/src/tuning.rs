@@ -2,6 +2,7 @@
 
 use crate::codepoints::HandshakeType;
 use core::time::Duration;
+use lightseal_aggregation::tuning as aggregation;
 
 /// The first retransmission timeout. RFC 9147, section 5.8.2, suggests one second.
 pub const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -80,6 +81,24 @@ pub const LEAST_BESIDE_ID: usize = 64;
 /// The default size of the receive buffer, in bytes: as many candidates as an
 /// [`Opener`](lightseal_aggregation::Opener) holds, each as long as a datagram.
 pub const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
+/// Whether the build has the feature `aggregation`, which is for hosts.
+const IS_FOR_HOSTS: bool = cfg!(feature = "aggregation");
+/// The candidates that an [`Opener`](lightseal_aggregation::Opener) holds. On small devices Agg has room
+/// for two sets of 16, so that one follows another that is not complete, and R2D2 for the 38 records
+/// that a tag covers and 26 that are late or rivals.
+pub(crate) const OPENER_CANDIDATES: usize = if IS_FOR_HOSTS {
+    aggregation::CANDIDATES
+} else if cfg!(feature = "r2d2-receiver") {
+    64
+} else {
+    32
+};
+/// The record numbers of which an opener under Agg keeps track: on small devices as few as possible.
+pub(crate) const OPENER_WINDOW: usize =
+    if IS_FOR_HOSTS { aggregation::WINDOW } else { aggregation::LEAST_WINDOW };
+/// The record numbers of which an opener under R2D2 keeps track: on small devices as few as possible.
+pub(crate) const OPENER_BOARD: usize =
+    if IS_FOR_HOSTS { aggregation::BOARD } else { aggregation::LEAST_BOARD };
 /// The default size of the queue of payloads to send, in bytes; payloads are queued during the
 /// handshake in particular.
 pub const SEND_BUFFER_BYTES: usize = 64 * 1024;

@@ -9,7 +9,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
-use lightseal_aggregation::tuning::{CANDIDATES, HELD_PER_NUMBER};
+use crate::tuning::OPENER_CANDIDATES;
+use lightseal_aggregation::tuning::HELD_PER_NUMBER;
 use lightseal_aggregation::{DropReason, Outcome};
 use lightseal_core::AddressPair;
 
@@ -53,6 +54,18 @@ pub enum Received {
     },
     /// The outcome for a payload that was delivered provisionally.
     Resolved(RecordId, Resolution),
+}
+
+impl Received {
+    /// Whether it is a payload that is not verified yet.
+    const fn is_early(self) -> bool {
+        matches!(self, Self::Provisional { .. })
+    }
+
+    /// Whether it is the payload in this slot, which is not verified yet.
+    fn is_provisional(&self, of: Slot) -> bool {
+        matches!(self, Self::Provisional { slot, .. } if *slot == of)
+    }
 }
 
 /// The outcome for data that was delivered before it was verified.
@@ -103,24 +116,11 @@ pub struct ReceiveBuffer {
 }
 
 /// What is reported to the application. Without shared tags it is always verified data.
+#[derive(Debug)]
 enum Ready {
     Data(Slot),
-    Other(<parts::SharedReceiving as Part>::Only<Received>),
-}
-
-impl Ready {
-    fn received(&self) -> Received {
-        match self {
-            Self::Data(slot) => Received::Data(*slot),
-            Self::Other(received) => *parts::SharedReceiving::get(received),
-        }
-    }
-}
-
-impl fmt::Debug for Ready {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.received().fmt(f)
-    }
+    /// The next one of [`Shared::reports`].
+    Other(parts::SharedReceiving),
 }
 
 /// What is to be reported, once there was more than one payload at a time.
@@ -149,7 +149,10 @@ impl ReadyQueue {
 /// What only records under shared tags need, once the first one has come.
 #[derive(Debug, Default)]
 struct Shared {
-    /// The number of entries in `ready` that are not verified.
+    /// What `ready` has for the application besides verified data, in the same order. The entries of
+    /// `ready` are small, because many payloads may be verified at once.
+    reports: VecDeque<Received>,
+    /// The number of entries in `reports` that are not verified.
     waiting_early: usize,
     /// Slots delivered to the application before they were verified, each with the number of bytes
     /// delivered before it.
@@ -313,7 +316,7 @@ impl ReceiveBuffer {
             0 => longest,
             seen => seen,
         };
-        let rivals = (numbers * HELD_PER_NUMBER).min(CANDIDATES) * (seen + SLOT_COST);
+        let rivals = (numbers * HELD_PER_NUMBER).min(OPENER_CANDIDATES) * (seen + SLOT_COST);
         rivals.max(Self::least_budget(numbers, longest)).min(self.budget)
     }
 
@@ -373,7 +376,9 @@ impl ReceiveBuffer {
 
     fn report(&mut self, received: Received) {
         if let Some(part) = parts::SharedReceiving::INCLUDED {
-            self.ready.list().push_back(Ready::Other(part.only(received)));
+            let shared = self.shared.get_or_insert_with(part, Shared::default);
+            shared.reports.push_back(received);
+            self.ready.list().push_back(Ready::Other(part));
         }
     }
 
@@ -405,18 +410,21 @@ impl ReceiveBuffer {
         let verified = outcome == Outcome::Verified;
         let len = if verified { self.payload(slot).len() } else { 0 };
         let Some(shared) = self.shared.get_mut() else { return len };
-        let is_it = |ready: &Ready| matches!(ready.received(), Received::Provisional { slot: queued, .. } if queued == slot);
         // The search is skipped when there is none, because the queue may be long.
-        let queued = self.ready.0.as_mut().filter(|_| shared.waiting_early > 0);
-        let queued = queued.and_then(|ready| ready.iter().position(is_it).map(|at| (ready, at)));
-        if let Some((ready, at)) = queued {
+        if shared.waiting_early > 0
+            && let Some(at) = shared.reports.iter().position(|report| report.is_provisional(slot))
+        {
             // The application has not taken the provisional payload yet.
             shared.waiting_early -= 1;
+            shared.reports.remove(at);
+            let ready = self.ready.list();
+            let others = ready.iter().enumerate().filter(|(_, e)| matches!(e, Ready::Other(_)));
+            let Some((entry, _)) = others.skip(at).next() else { return len };
             if verified {
-                ready[at] = Ready::Data(slot);
+                ready[entry] = Ready::Data(slot);
                 return len;
             }
-            ready.remove(at);
+            ready.remove(entry);
         }
         let early = shared.early.iter().position(|(early, _)| *early == slot);
         if let Some((_, before)) = early.map(|at| shared.early.swap_remove(at)) {
@@ -463,17 +471,18 @@ impl ReceiveBuffer {
             (None, true) => self.ready.0.as_mut().and_then(|list| list.pop_back()),
             (None, false) => self.ready.pop_front(),
         };
-        match dropped.as_ref().map(Ready::received) {
-            Some(Received::Data(slot)) => self.release(slot),
-            // The slot waits for its verdict.
-            Some(Received::Provisional { .. }) => {
-                if let Some(shared) = self.shared.get_mut() {
-                    shared.waiting_early -= 1;
-                }
+        match dropped {
+            Some(Ready::Data(slot)) => self.release(slot),
+            Some(Ready::Other(_)) => {
+                let Some(shared) = self.shared.get_mut() else { return true };
+                let reports = &mut shared.reports;
+                let report = if is_newest { reports.pop_back() } else { reports.pop_front() };
+                // The slot waits for its verdict.
+                shared.waiting_early -= usize::from(report.is_some_and(Received::is_early));
             }
-            Some(Received::Resolved(..)) | None => {}
+            None => return false,
         }
-        dropped.is_some()
+        true
     }
 
     /// The next report for the application.
@@ -482,7 +491,10 @@ impl ReceiveBuffer {
             self.note_given(slot);
             return Some(Received::Data(slot));
         }
-        let received = self.ready.pop_front()?.received();
+        let received = match self.ready.pop_front()? {
+            Ready::Data(slot) => Received::Data(slot),
+            Ready::Other(_) => self.shared.get_mut()?.reports.pop_front()?,
+        };
         match received {
             Received::Data(slot) => {
                 self.note_given(slot);

@@ -14,7 +14,7 @@ use crate::record::number::NumberMasks;
 use crate::record::number::nearest;
 use crate::record::outcomes::{ArrivalCounts, Inner, Outcomes, SecurityLevel};
 use crate::record::receive_buffer::{ReceiveBuffer, RecordId, Slot};
-use crate::tuning::SEARCHED_NUMBERS;
+use crate::tuning::{OPENER_BOARD, OPENER_CANDIDATES, OPENER_WINDOW, SEARCHED_NUMBERS};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_aggregation::scheme::TAG_BYTES;
@@ -24,6 +24,9 @@ use lightseal_aggregation::{
 };
 use lightseal_core::{Reader, ReplayWindow};
 use subtle::ConstantTimeEq;
+
+/// An opener with the memory of this build.
+type SizedOpener = Opener<OPENER_CANDIDATES, OPENER_WINDOW, OPENER_BOARD>;
 
 /// The keys of one direction, and what has arrived under them.
 pub(in crate::record) enum Opening {
@@ -306,10 +309,10 @@ impl Opening {
 
 /// The opener of a scheme that shares tags.
 #[inline(never)]
-fn new_opener(keys: &KeyDerivation, scheme: Scheme) -> Option<Box<Opener>> {
+fn new_opener(keys: &KeyDerivation, scheme: Scheme) -> Option<Box<SizedOpener>> {
     let available = scheme.aggregates() && scheme.can_receive();
     let order = if available { order(keys, scheme) } else { return None };
-    Opener::new_in(scheme, &order, Box::new)
+    SizedOpener::new_in(scheme, &order, Box::new)
 }
 
 /// Records whose application data shares tags.
@@ -326,7 +329,7 @@ pub(in crate::record) struct Aggregated {
     pub(super) scheme: Scheme,
     /// Verifies the shared tags. It also keeps the replay window, which depends on the records that
     /// have been verified.
-    opener: Box<Opener>,
+    opener: Box<SizedOpener>,
     /// The closing tag at the epoch's end, until the opener accepts it.
     last_closing: Option<ClosingTag>,
     /// The number of held records without a verdict.
