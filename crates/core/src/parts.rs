@@ -66,6 +66,12 @@ impl<P: Part, T> PartState<P, T> {
     }
 }
 
+impl<P: Part, T> Default for PartState<P, T> {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
 impl<P: Part, T: Clone> Clone for PartState<P, T> {
     fn clone(&self) -> Self {
         Self(self.0.as_ref().map(P::clone_only))

@@ -3,16 +3,17 @@
 use super::ConnectionId;
 pub use super::slots::Slot;
 use super::slots::Slots;
-use crate::parts::{self, Part, PartState};
+use crate::parts::{self, PartState};
+use crate::tuning::OPENER_CANDIDATES;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
-use crate::tuning::OPENER_CANDIDATES;
 use lightseal_aggregation::tuning::HELD_PER_NUMBER;
 use lightseal_aggregation::{DropReason, Outcome};
 use lightseal_core::AddressPair;
+use lightseal_core::parts::PartState as InlineState;
 
 /// A record of an association, identified by epoch and record number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -161,15 +162,22 @@ struct Shared {
     given: u64,
     /// The longest payload that was verified by shared tags.
     longest: usize,
-    /// The origin of the record being processed, if it may change where the peer is answered.
-    origin: Option<Origin>,
-    /// The origins of the records in slots, by slot. A slot beyond the end has no origin.
-    origins: Vec<Option<SlotOrigin>>,
+    /// Where records came from, once the origin of one may change where the peer is answered.
+    origins: Option<Box<Origins>>,
     /// The highest record number authenticated since [`ReceiveBuffer::begin`], and its slot; `None`
     /// for the record being processed.
     newest: Option<(u64, Option<Slot>)>,
     /// What was delivered, of an association that is saved or was restored.
-    deliveries: Option<Deliveries>,
+    deliveries: InlineState<parts::Persistence, Deliveries>,
+}
+
+/// The origins of records.
+#[derive(Debug, Default)]
+struct Origins {
+    /// That of the record being processed, if it may change where the peer is answered.
+    current: Option<Origin>,
+    /// Those of the records in slots, by slot. A slot beyond the end has no origin.
+    by_slot: Vec<Option<SlotOrigin>>,
 }
 
 /// Which payloads were delivered.
@@ -194,7 +202,7 @@ impl Shared {
     /// delivered it.
     #[inline]
     fn admits(&mut self, record: RecordId) -> bool {
-        let Some(Deliveries { floor, top }) = &mut self.deliveries else { return true };
+        let Some(Deliveries { floor, top }) = self.deliveries.get_mut() else { return true };
         let admitted = floor.is_none_or(|floor| floor <= record);
         if admitted {
             *top = (*top).max(Some(record));
@@ -209,20 +217,20 @@ impl Shared {
     }
 
     fn note_origin(&mut self, slot: Slot) {
-        if self.origin.is_none() && self.origins.is_empty() {
-            return;
-        }
+        let Some(origins) = &mut self.origins else { return };
+        let Origins { current, by_slot } = &mut **origins;
         let at = usize::from(slot);
-        if at >= self.origins.len() {
-            self.origins.resize(at + 1, None);
+        if at >= by_slot.len() {
+            by_slot.resize(at + 1, None);
         }
-        if let Some(origin) = self.origins.get_mut(at) {
-            *origin = self.origin.map(|origin| SlotOrigin { origin, waiting: None });
+        if let Some(origin) = by_slot.get_mut(at) {
+            *origin = current.map(|origin| SlotOrigin { origin, waiting: None });
         }
     }
 
     fn set_waiting(&mut self, slot: Slot, record: Option<RecordId>) {
-        if let Some(Some(origin)) = self.origins.get_mut(usize::from(slot)) {
+        let Some(origins) = &mut self.origins else { return };
+        if let Some(Some(origin)) = origins.by_slot.get_mut(usize::from(slot)) {
             origin.waiting = record;
         }
     }
@@ -250,7 +258,10 @@ impl ReceiveBuffer {
     pub fn begin(&mut self, origin: Option<Origin>) {
         if let Some(part) = parts::SharedReceiving::INCLUDED {
             let shared = self.shared.get_or_insert_with(part, Shared::default);
-            (shared.origin, shared.newest) = (origin, None);
+            shared.newest = None;
+            if origin.is_some() || shared.origins.is_some() {
+                shared.origins.get_or_insert_default().current = origin;
+            }
         }
     }
 
@@ -259,13 +270,14 @@ impl ReceiveBuffer {
     pub(crate) fn note_deliveries(&mut self, floor: Option<RecordId>) {
         if let Some(part) = parts::SharedReceiving::INCLUDED {
             let shared = self.shared.get_or_insert_with(part, Shared::default);
-            shared.deliveries = Some(Deliveries { floor, top: None });
+            let deliveries = |_| Deliveries { floor, top: None };
+            shared.deliveries = InlineState::new(parts::Persistence::INCLUDED, deliveries);
         }
     }
 
     /// The newest record under shared tags whose payload was queued for the application.
     pub(crate) fn newest_delivered(&self) -> Option<RecordId> {
-        self.shared.get()?.deliveries?.top
+        self.shared.get()?.deliveries.get()?.top
     }
 
     /// The record being processed, which is one under shared tags, was authenticated by its own
@@ -281,12 +293,13 @@ impl ReceiveBuffer {
     pub fn newest(&self) -> Option<(u64, Option<Origin>)> {
         let shared = self.shared.get()?;
         let (number, slot) = shared.newest?;
-        let origin = match slot {
-            None => shared.origin,
+        let origin = shared.origins.as_ref().and_then(|origins| match slot {
+            None => origins.current,
             Some(slot) => {
-                shared.origins.get(usize::from(slot)).copied().flatten().map(|known| known.origin)
+                let known = origins.by_slot.get(usize::from(slot)).copied().flatten()?;
+                Some(known.origin)
             }
-        };
+        });
         Some((number, origin))
     }
 
@@ -300,7 +313,8 @@ impl ReceiveBuffer {
     /// Whether a record that waits for verification came from `peer` and is newer than `record`.
     pub fn has_newer_from(&self, peer: SocketAddr, record: RecordId) -> bool {
         self.shared.get().is_some_and(|shared| {
-            shared.origins.iter().flatten().any(|known| {
+            let origins = shared.origins.as_ref().map(|origins| origins.by_slot.iter().flatten());
+            origins.into_iter().flatten().any(|known| {
                 known.origin.way.peer == peer && known.waiting.is_some_and(|newer| newer > record)
             })
         })
@@ -389,7 +403,7 @@ impl ReceiveBuffer {
         let len = self.payload(slot).len();
         let Some(shared) = self.shared.get_mut() else { return (self.deliver(slot), true) };
         shared.longest = shared.longest.max(len);
-        if !shared.origins.is_empty() {
+        if shared.origins.is_some() {
             shared.note_newest(record.number, Some(slot));
             shared.set_waiting(slot, None);
         }
@@ -418,8 +432,8 @@ impl ReceiveBuffer {
             shared.waiting_early -= 1;
             shared.reports.remove(at);
             let ready = self.ready.list();
-            let others = ready.iter().enumerate().filter(|(_, e)| matches!(e, Ready::Other(_)));
-            let Some((entry, _)) = others.skip(at).next() else { return len };
+            let mut others = ready.iter().enumerate().filter(|(_, e)| matches!(e, Ready::Other(_)));
+            let Some((entry, _)) = others.nth(at) else { return len };
             if verified {
                 ready[entry] = Ready::Data(slot);
                 return len;

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 pub type Slot = u16;
 
 /// The number of slots up to which memory for them is taken one by one: most associations never hold
-/// two payloads at once.
+/// two payloads at once. Beyond it there is room for at least that many more, or for an eighth.
 const FEW: usize = 4;
 
 /// Slots with a buffer each, which they keep while they are free.
@@ -47,8 +47,9 @@ impl Slots {
     #[cold]
     fn add(&mut self) -> Option<Slot> {
         let slot = Slot::try_from(1 + self.others.len()).ok()?;
-        if self.others.len() < FEW {
-            self.others.reserve_exact(1);
+        let len = self.others.len();
+        if len == self.others.capacity() {
+            self.others.reserve_exact(if len < FEW { 1 } else { (len / 8).max(FEW) });
         }
         self.others.push(Vec::new());
         Some(slot)

@@ -262,7 +262,7 @@ impl Opening {
         outcomes: &mut Outcomes,
     ) {
         if let Self::Aggregated(aggregated) = self {
-            aggregated.last_closing = Some(closing);
+            aggregated.last_closing = Some(Box::new(closing));
             aggregated.close();
             aggregated.settle_apart(held, tally, outcomes);
         }
@@ -331,7 +331,7 @@ pub(in crate::record) struct Aggregated {
     /// have been verified.
     opener: Box<SizedOpener>,
     /// The closing tag at the epoch's end, until the opener accepts it.
-    last_closing: Option<ClosingTag>,
+    last_closing: Option<Box<ClosingTag>>,
     /// The number of held records without a verdict.
     waiting: usize,
     /// The number of records that are not known to be copies, authentic or not.
@@ -527,8 +527,8 @@ impl Aggregated {
     /// Gives the closing tag at the epoch's end to the opener. If the opener's window is still too
     /// far from it, the tag is kept for later.
     fn close(&mut self) {
-        let Some(closing) = self.last_closing else { return };
-        let taken = self.opener.closing(&*self.prf, closing);
+        let Some(closing) = &self.last_closing else { return };
+        let taken = self.opener.closing(&*self.prf, **closing);
         if !matches!(taken, Err(Refusal::Ahead | Refusal::Behind)) {
             self.last_closing = None;
         }
