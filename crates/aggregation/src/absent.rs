@@ -94,7 +94,7 @@ impl Absent {
 
 /// The methods of a receiving side.
 impl Absent {
-    pub(crate) fn set_threshold(&mut self, _: Option<u8>) {
+    pub(crate) fn set_threshold<T>(&mut self, _: T) {
         match *self {}
     }
 

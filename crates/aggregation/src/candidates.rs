@@ -2,6 +2,8 @@
 
 use crate::number::Number;
 use crate::prf::PrfState;
+use crate::rivals::HAS_RIVALS;
+use crate::threshold::Threshold;
 use crate::tuning::{EVALUATED_PER_NUMBER, HELD_PER_NUMBER};
 use crate::verdict::{DropReason, Outcome, Verdict};
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -124,7 +126,7 @@ impl PackedOutcome {
         let reason = match self.0 {
             0 => return None,
             1 => return Some(Outcome::Verified),
-            bits if bits >= PROVISIONAL_OUTCOME => {
+            bits if Threshold::MAY_EXIST && bits >= PROVISIONAL_OUTCOME => {
                 return Some(Outcome::Provisional { bits: bits - PROVISIONAL_OUTCOME });
             }
             2 => DropReason::Rival,
@@ -160,6 +162,11 @@ impl<const SHARE: usize> Candidate<SHARE> {
         self.is(FIRST)
     }
 
+    /// Whether it was delivered before it was decided.
+    const fn is_provisional(&self) -> bool {
+        Threshold::MAY_EXIST && self.is(PROVISIONAL)
+    }
+
     /// Whether it is undecided data.
     const fn is_undecided_data(&self) -> bool {
         self.is(UNDECIDED) && self.is(HAS_SLOT)
@@ -192,7 +199,12 @@ pub(crate) struct Evicted {
 }
 
 impl Evicted {
-    pub(crate) const fn verdict(self) -> Verdict {
+    /// The verdict on a candidate that was removed, if there is one that the caller has not taken.
+    pub(crate) fn take(evicted: &mut Option<Self>) -> Option<Verdict> {
+        if HAS_RIVALS { evicted.take().map(Self::verdict) } else { None }
+    }
+
+    const fn verdict(self) -> Verdict {
         let Self { number, slot } = self;
         let number = number.get();
         Verdict { slot, number, outcome: Outcome::Dropped(DropReason::Evicted) }
@@ -331,14 +343,14 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
     pub(crate) fn release(&mut self, handle: Handle, reason: DropReason) -> bool {
         let candidate = self.get_mut(handle);
         let reason = match reason {
-            DropReason::Rival | DropReason::Failed if candidate.is(PROVISIONAL) => {
+            DropReason::Rival | DropReason::Failed if candidate.is_provisional() => {
                 DropReason::Failed
             }
             DropReason::Failed => DropReason::Rival,
             reason => reason,
         };
         let news = candidate.is_undecided_data();
-        let unresolved = news && candidate.is(PROVISIONAL) && reason != DropReason::Failed;
+        let unresolved = news && candidate.is_provisional() && reason != DropReason::Failed;
         candidate.flags &= !(UNDECIDED | SHARE_NEEDED);
         let is_taken = candidate.pending_outcome == PackedOutcome::NONE;
         self.unresolved += u64::from(unresolved);
@@ -366,7 +378,7 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<u16> {
         self.withdraw_outcome(handle);
         let candidate = self.get(handle);
-        let (slot, unresolved) = (candidate.slot(), candidate.is(PROVISIONAL));
+        let (slot, unresolved) = (candidate.slot(), candidate.is_provisional());
         self.vacate(handle);
         self.unresolved += u64::from(unresolved);
         slot
@@ -386,7 +398,7 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         let (number, slot) = (candidate.number(), candidate.slot);
         let outcome = candidate.pending_outcome.get()?;
         candidate.pending_outcome = PackedOutcome::NONE;
-        if matches!(outcome, Outcome::Provisional { .. }) {
+        if Threshold::MAY_EXIST && matches!(outcome, Outcome::Provisional { .. }) {
             candidate.flags |= PROVISIONAL;
         }
         if !candidate.is(SHARE_NEEDED) {

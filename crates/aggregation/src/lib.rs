@@ -119,6 +119,15 @@
 //! takes 80 bytes and an R2D2 sender 1.1 KB. The memory of an [`Opener`] follows from its parameters:
 //! the candidates that it holds and the record numbers of which it keeps track.
 //!
+//! With `provisional` an opener delivers data before it is verified ([`Opener::set_threshold`]); without
+//! it no [`Outcome::Provisional`] occurs. With `check-bytes` there are the schemes with a check byte in
+//! each record; without it nobody can send or receive under them.
+//!
+//! With `rivals` several candidates of a number are held, as the section on junk says. Without it the
+//! first record of a number to arrive is its only candidate: junk that is faster than the genuine record
+//! takes its place, and under Agg its set is lost. Under R2D2 another one takes its place once checks
+//! speak against it.
+//!
 //! All features are on by default.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -164,6 +173,7 @@ mod sealing;
 mod sizes;
 mod sliding;
 mod table;
+mod threshold;
 pub mod tuning;
 mod verdict;
 mod window;

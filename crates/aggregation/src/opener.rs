@@ -10,6 +10,7 @@ use crate::prf::{ClosingTag, Prf, PrfState};
 #[cfg(feature = "r2d2-receiver")]
 use crate::r2d2::receiver::BitReceiver;
 use crate::scheme::{RulerOrder, Scheme};
+use crate::threshold::Threshold;
 use crate::tuning;
 pub use crate::verdict::{Counters, DropReason, Offer, Outcome, Refusal, Verdict};
 use core::ops::DerefMut;
@@ -28,6 +29,7 @@ impl Scheme {
     /// Whether this build can receive under the scheme. Plain tags need nothing of this crate.
     pub const fn can_receive(self) -> bool {
         match self.sharing() {
+            _ if self.lacks_check_bytes() => false,
             None => true,
             Some(Sharing::Sets) => {
                 AggReceiver::<{ tuning::CANDIDATES }, { tuning::WINDOW }>::AVAILABLE
@@ -74,8 +76,7 @@ pub struct Opener<
     const BOARD: usize = { tuning::BOARD },
 > {
     inner: Inner<CANDIDATES, WINDOW, BOARD>,
-    /// The level in bits from which data is delivered before it is verified; `None` if it is not.
-    threshold: Option<u8>,
+    threshold: Threshold,
 }
 
 #[derive(Clone, Debug)]
@@ -111,6 +112,9 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
         order: &RulerOrder,
         place: impl Fn(Self) -> B,
     ) -> Option<B> {
+        if !scheme.can_receive() {
+            return None;
+        }
         let mut opener: B = match scheme.sharing()? {
             #[cfg(feature = "agg-receiver")]
             Sharing::Sets => place(Self::SETS),
@@ -129,7 +133,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
     const BITS: Self = Self::of(Inner::Bits(BitSideReceiver::<CANDIDATES, BOARD>::EMPTY));
 
     const fn of(inner: Inner<CANDIDATES, WINDOW, BOARD>) -> Self {
-        Self { inner, threshold: None }
+        Self { inner, threshold: Threshold::NONE }
     }
 
     /// Makes an empty opener ready for a scheme.
@@ -150,8 +154,13 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
     /// the first), provisional delivery ends by itself, and [`threshold`](Self::threshold) is
     /// `None` again. A record that is never decided counts half, unless its level reached
     /// [`tuning::EXCUSED_BITS`] more than `bits`.
+    ///
+    /// Without the feature `provisional` it has no effect.
     pub fn set_threshold(&mut self, bits: Option<u8>) {
-        self.threshold = bits.filter(|&bits| bits < 128);
+        if !Threshold::MAY_EXIST {
+            return;
+        }
+        self.threshold = Threshold::new(bits.filter(|&bits| bits < 128));
         match &mut self.inner {
             Inner::Agg(agg) => agg.set_threshold(self.threshold),
             Inner::Bits(opener) => opener.set_threshold(self.threshold),
@@ -174,7 +183,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
 
     /// The level in bits from which data is delivered before it is verified; `None` if it is not.
     pub const fn threshold(&self) -> Option<u8> {
-        self.threshold
+        self.threshold.get()
     }
 
     /// The security level in bits, 0 to 128, of the data record held or verified under this number.
@@ -312,7 +321,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
         let refuted = &mut self.counters_mut().records_refuted;
         *refuted += u64::from(reason == DropReason::Failed);
         let refuted = *refuted;
-        let Some(bits) = self.threshold else { return };
+        let Some(bits) = self.threshold.get() else { return };
         let unresolved = match &self.inner {
             Inner::Agg(agg) => agg.unresolved(),
             Inner::Bits(opener) => opener.unresolved(),

@@ -12,7 +12,7 @@
 
 use crate::candidates::{Candidate, Handle, Pool};
 use crate::prf::{Prf, PrfState, RANK_BLOCK, bound_block};
-use crate::tuning::FIRST_PER_NUMBER;
+use crate::tuning::{FIRST_PER_NUMBER, HELD_PER_NUMBER};
 
 /// A new candidate that needs room.
 #[derive(Clone, Copy)]
@@ -24,15 +24,21 @@ pub(crate) struct Newcomer {
     pub(crate) len: usize,
 }
 
+/// Whether a number may have several candidates.
+pub(crate) const HAS_RIVALS: bool = HELD_PER_NUMBER > 1;
+
 impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
     /// Whether one more candidate, besides those in `handles`, would be among the first of its
     /// number.
     pub(crate) fn has_first_place(&self, handles: &[Handle]) -> bool {
-        handles.iter().filter(|&&handle| self.get(handle).is_first()).count() < FIRST_PER_NUMBER
+        !HAS_RIVALS
+            || handles.iter().filter(|&&handle| self.get(handle).is_first()).count()
+                < FIRST_PER_NUMBER
     }
 
     /// The candidate of greatest rank among `handles`, the candidates of a number, without those
-    /// that arrived first; and whether a candidate with this state and share has a lesser rank.
+    /// that arrived first; and whether a candidate with this state and share has a lesser rank. Where
+    /// a number has one candidate, that one.
     #[cold]
     pub(crate) fn greatest_rank<P: Prf + ?Sized>(
         &self,
@@ -41,6 +47,10 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         state: &PrfState,
         share: u128,
     ) -> Option<(Handle, bool)> {
+        if !HAS_RIVALS {
+            let mut handles = handles;
+            return handles.next().map(|handle| (handle, false));
+        }
         let rank = |state: &PrfState, share: u128| {
             u128::from_be_bytes(bound_block(prf, RANK_BLOCK, state, share.to_be_bytes()))
         };

@@ -90,6 +90,16 @@ macro_rules! schemes {
             /// [`check_byte`](crate::check_byte).
             #[inline]
             pub const fn is_checked(self) -> bool {
+                HAS_CHECK_BYTES && self.names_check_byte()
+            }
+
+            /// Whether the scheme is one with a check byte, of which this build has none.
+            pub(crate) const fn lacks_check_bytes(self) -> bool {
+                !HAS_CHECK_BYTES && self.names_check_byte()
+            }
+
+            #[inline]
+            const fn names_check_byte(self) -> bool {
                 match self {
                     Self::Plain => false,
                     $(Self::$name(_) => <$parameters>::HAS_CHECK_BYTE,)*
@@ -179,6 +189,9 @@ schemes! {
     /// [`Self::R2d2`], with a check byte in each record.
     R2d2Checked(Checked<Overprovision>),
 }
+
+/// Whether this build has the schemes with check bytes.
+const HAS_CHECK_BYTES: bool = cfg!(feature = "check-bytes");
 
 /// The parts of a form before its colon, and from its plus sign on.
 fn parts(form: &'static str) -> (&'static str, &'static str) {

@@ -21,6 +21,7 @@ impl Scheme {
     /// Whether this build can send under the scheme. Plain tags need nothing of this crate.
     pub const fn can_send(self) -> bool {
         match self.sharing() {
+            _ if self.lacks_check_bytes() => false,
             None => true,
             Some(Sharing::Sets) => AggSender::AVAILABLE,
             Some(Sharing::Bits) => BitSender::AVAILABLE,
@@ -63,6 +64,9 @@ impl Sealer {
         order: &RulerOrder,
         place: impl Fn(Self) -> B,
     ) -> Option<B> {
+        if !scheme.can_send() {
+            return None;
+        }
         let mut sealer: B = match scheme.sharing()? {
             #[cfg(feature = "agg-sender")]
             Sharing::Sets => place(Self::SETS),
@@ -176,6 +180,9 @@ mod tests {
                 <Opener>::new(scheme, &RulerOrder::List).is_some(),
             );
             let expected = match scheme.unchecked() {
+                unchecked if unchecked != scheme && !cfg!(feature = "check-bytes") => {
+                    (false, false)
+                }
                 Scheme::Plain => (true, true),
                 Scheme::Agg(_) => (cfg!(feature = "agg-sender"), cfg!(feature = "agg-receiver")),
                 _ => (cfg!(feature = "r2d2-sender"), cfg!(feature = "r2d2-receiver")),

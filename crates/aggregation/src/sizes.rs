@@ -4,13 +4,16 @@ use crate::agg::opener::AggOpener;
 use crate::agg::sealer::AggSealer;
 use crate::r2d2::receiver::BitReceiver;
 use crate::r2d2::sealer::BitSealer;
-use crate::tuning::{BOARD, CANDIDATES, LEAST_BOARD, LEAST_WINDOW, WINDOW};
+use crate::tuning::{BOARD, CANDIDATES, HELD_PER_NUMBER, LEAST_BOARD, LEAST_WINDOW, WINDOW};
 
 /// What the widths of integers and pointers, and their alignments, may add to the least size.
 const WIDER: usize = if HAS_WIDER { 32 } else { 0 };
 /// WebAssembly aligns integers as processors of 64 bits do.
 const HAS_WIDER: bool =
     cfg!(any(feature = "fast", target_pointer_width = "64", target_family = "wasm"));
+
+/// The bytes for each record number that may have several candidates.
+const RIVALS: usize = HELD_PER_NUMBER - 1;
 
 /// Whether a type takes at most `small` bytes on a processor of 32 bits, or at most `fast` bytes with
 /// the feature `fast`.
@@ -20,8 +23,8 @@ const fn takes<T>(small: usize, fast: usize) -> bool {
 
 const _: () = assert!(takes::<AggSealer>(72, 320));
 const _: () = assert!(takes::<BitSealer>(1024, 3968));
-const _: () = assert!(takes::<AggOpener<16, LEAST_WINDOW>>(864, 1856));
-const _: () = assert!(takes::<AggOpener<32, LEAST_WINDOW>>(1296, 2544));
-const _: () = assert!(takes::<AggOpener<CANDIDATES, WINDOW>>(6192, 10000));
-const _: () = assert!(takes::<BitReceiver<64, LEAST_BOARD>>(6808, 9584));
-const _: () = assert!(takes::<BitReceiver<CANDIDATES, BOARD>>(15928, 18512));
+const _: () = assert!(takes::<AggOpener<16, LEAST_WINDOW>>(768 + RIVALS * LEAST_WINDOW, 1856));
+const _: () = assert!(takes::<AggOpener<32, LEAST_WINDOW>>(1200 + RIVALS * LEAST_WINDOW, 2544));
+const _: () = assert!(takes::<AggOpener<CANDIDATES, WINDOW>>(5808 + RIVALS * WINDOW, 10000));
+const _: () = assert!(takes::<BitReceiver<64, LEAST_BOARD>>(6472 + RIVALS * LEAST_BOARD, 9584));
+const _: () = assert!(takes::<BitReceiver<CANDIDATES, BOARD>>(15160 + RIVALS * BOARD, 18512));

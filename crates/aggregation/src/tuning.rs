@@ -29,8 +29,9 @@ pub const LATENESS: u64 = 37;
 /// Candidates held for one number: the true record and three forged ones. With sets of 16, a check
 /// chooses among at most 4^16 = 2^32 combinations, which leaves 96 of the 128 bits of a tag. A key
 /// allows 2^33 evaluations, which are 2^29 checks of such sets and 2^61 combinations. That leaves
-/// 67 bits over a key's life.
-pub const HELD_PER_NUMBER: usize = 4;
+/// 67 bits over a key's life. Without the feature `rivals` the first record of a number is its only
+/// candidate.
+pub const HELD_PER_NUMBER: usize = if cfg!(feature = "rivals") { 4 } else { 1 };
 
 /// How many candidates of a number no later candidate may displace. An attacker that is faster than
 /// the genuine record can fill these places, but cannot choose which candidates get the others. An

@@ -61,6 +61,13 @@ lightseal_core::parts! {
     Persistence if feature = "persistence";
     /// The receiving secrets of replaced epochs, of associations that sleep or are saved.
     ReplacedSecrets if any(feature = "persistence", feature = "sleep");
+    /// Delivery of data under shared tags before it is verified.
+    EarlyDelivery if all(
+        feature = "provisional-delivery",
+        any(feature = "agg-receiver", feature = "r2d2-receiver"),
+    );
+    /// Other encryption of the numbers of short records under shared tags than RFC 9147's.
+    OtherMasks if feature = "number-masks";
     /// Measurements of the loss of received records, and loss reports in both directions.
     LossReports if feature = "loss-reports";
     /// Waiting times of messages under shared tags that follow the traffic.

@@ -82,7 +82,7 @@ pub const LEAST_BESIDE_ID: usize = 64;
 /// [`Opener`](lightseal_aggregation::Opener) holds, each as long as a datagram.
 pub const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 /// Whether the build has the feature `aggregation`, which is for hosts.
-const IS_FOR_HOSTS: bool = cfg!(feature = "aggregation");
+pub(crate) const IS_FOR_HOSTS: bool = cfg!(feature = "aggregation");
 /// The candidates that an [`Opener`](lightseal_aggregation::Opener) holds. On small devices Agg has room
 /// for two sets of 16, so that one follows another that is not complete, and R2D2 for the 38 records
 /// that a tag covers and 26 that are late or rivals.

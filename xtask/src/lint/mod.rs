@@ -183,6 +183,7 @@ const FEATURE_SETS: &[(&str, &[&str])] = &[
             "agg-receiver",
             "r2d2-receiver",
             "agg-sender,r2d2-sender,agg-receiver,r2d2-receiver",
+            "agg-receiver,check-bytes,provisional,r2d2-receiver,rivals",
         ],
     ),
     (
@@ -199,6 +200,7 @@ const FEATURE_SETS: &[(&str, &[&str])] = &[
             "client,agg-sender,loss-reports,pacing,rustcrypto",
             "server,rustcrypto",
             "server,agg-receiver,rustcrypto",
+            "server,agg-receiver,check-bytes,number-masks,provisional-delivery,rivals,rustcrypto",
             "server,agg-receiver,loss-reports,scheme-changes,rustcrypto",
             "server,dtls12,r2d2-receiver,rustcrypto",
             "client,dtls12,liveness,rustcrypto,server",

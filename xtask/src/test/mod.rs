@@ -85,6 +85,19 @@ const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "aggregation in little memory, with all that it can do",
+        packages: &["lightseal-aggregation"],
+        arguments: &[
+            "test",
+            "--lib",
+            "--tests",
+            "--no-default-features",
+            "--features",
+            "agg-sender,agg-receiver,r2d2-sender,r2d2-receiver,check-bytes,provisional,rivals",
+        ],
+        ..STEP
+    },
+    Step {
         name: "PRESENT in little flash",
         packages: &["lightseal-present"],
         arguments: &["test", "--lib", "--tests", "--no-default-features"],

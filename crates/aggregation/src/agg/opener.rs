@@ -9,6 +9,8 @@ use crate::candidates::{Evicted, Handle, NumberState, Pool};
 use crate::closings::{Closings, covers};
 use crate::definition::{SetSize, TAG_BYTES};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK, is_zero};
+use crate::rivals::HAS_RIVALS;
+use crate::threshold::Threshold;
 use crate::tuning::{CLOSINGS, HELD_PER_NUMBER, LATENESS, LEAST_WINDOW, MAX_NUMBER};
 use crate::verdict::{Counters, DropReason, Offer, Refusal, Verdict};
 use crate::window::Window;
@@ -32,8 +34,7 @@ pub(crate) struct AggOpener<const CANDIDATES: usize, const WINDOW: usize> {
     /// The candidate that was removed at once to make room, until its verdict is taken.
     pub(super) evicted: Option<Evicted>,
     closings: Closings,
-    /// The level in bits from which data is delivered before it is verified; `None` if it is not.
-    threshold: Option<u8>,
+    threshold: Threshold,
     pub(super) counters: Counters,
 }
 
@@ -51,7 +52,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             ordered: OrderedSet::EMPTY,
             evicted: None,
             closings: Closings::EMPTY,
-            threshold: None,
+            threshold: Threshold::NONE,
             counters: Counters::ZERO,
         }
     };
@@ -75,9 +76,9 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         self.window.unit() as u64
     }
 
-    pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
+    pub(crate) fn set_threshold(&mut self, threshold: Threshold) {
         self.move_ordered_to_pool();
-        self.threshold = bits;
+        self.threshold = threshold;
     }
 
     pub(crate) fn level(&self, number: u64) -> Option<u8> {
@@ -122,7 +123,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         if let Some(verdict) = self.ordered.next_verdict() {
             return Some(verdict);
         }
-        if self.pool.has_no_pending_outcome() && self.evicted.is_none() {
+        if self.pool.has_no_pending_outcome() && (!HAS_RIVALS || self.evicted.is_none()) {
             return None;
         }
         self.verdict_of_pool()
@@ -130,7 +131,8 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
 
     #[cold]
     fn verdict_of_pool(&mut self) -> Option<Verdict> {
-        self.pool.next_verdict().or_else(|| self.evicted.take().map(Evicted::verdict))
+        let evicted = &mut self.evicted;
+        self.pool.next_verdict().or_else(|| Evicted::take(evicted))
     }
 
     #[inline]
@@ -220,7 +222,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         own.push(handle);
         // Under Agg a record's level is 0 until it is verified, so only a threshold of 0 delivers
         // it early.
-        if own.count == 1 && self.threshold == Some(0) {
+        if own.count == 1 && self.threshold.get() == Some(0) {
             self.pool.queue_provisional(handle, 0);
         }
         self.decide(prf, number);
@@ -302,7 +304,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         let may = OrderedSet::AVAILABLE
             && self.ordered.is_idle()
             && number.is_multiple_of(self.n())
-            && self.threshold != Some(0)
+            && self.threshold.get() != Some(0)
             && self.pool.has_no_pending_outcome()
             && self.pool.room() >= NUMBERS
             && self.check(number).is_ok()
@@ -496,6 +498,9 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         target: u128,
         share: impl Fn(&Self, u64, Handle) -> u128,
     ) -> bool {
+        if !HAS_RIVALS {
+            return self.check_only(first, count, target, share);
+        }
         let mut shares = [Shares::default(); NUMBERS];
         let mut open = 0;
         for (shares, number) in shares.iter_mut().zip(first..first + count) {
@@ -515,6 +520,28 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             self.verify(number, chosen);
         }
         true
+    }
+
+    /// As [`check_range`](Self::check_range), where each number has one candidate.
+    fn check_only(
+        &mut self,
+        first: u64,
+        count: u64,
+        target: u128,
+        share: impl Fn(&Self, u64, Handle) -> u128,
+    ) -> bool {
+        let (mut gap, mut open) = (target, 0);
+        for number in first..first + count {
+            let place = self.number(number);
+            open += u64::from(!place.is_verified());
+            gap ^= share(self, number, place.held[0]);
+        }
+        self.counters.evaluations += open;
+        let is_right = open == 0 || is_zero(gap).into();
+        if is_right && open > 0 {
+            (first..first + count).for_each(|number| self.verify(number, 0));
+        }
+        is_right
     }
 
     /// Marks the candidate with index `chosen` of this number as genuine.

@@ -3,7 +3,7 @@
 use crate::agg::opener::AggOpener;
 use crate::candidates::Handle;
 use crate::prf::{Prf, PrfState};
-use crate::rivals::Newcomer;
+use crate::rivals::{HAS_RIVALS, Newcomer};
 use crate::verdict::{DropReason, Offer, Refusal};
 
 impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW> {
@@ -20,6 +20,9 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         share: u128,
         slot: u16,
     ) -> Offer {
+        if !HAS_RIVALS {
+            return Offer::Refused(Refusal::TooManyCandidates);
+        }
         let handles = self.number(number).held;
         let ranked = self.pool.greatest_rank(prf, handles.into_iter(), &state, share);
         let displaced = ranked.and_then(|(handle, lesser)| lesser.then_some(handle));
@@ -62,7 +65,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         if !self.pool.is_full() {
             return true;
         }
-        if self.evicted.is_some() {
+        if !HAS_RIVALS || self.evicted.is_some() {
             return false;
         }
         let Some((handle, from)) = self.victim(number, 0, &|_| 0) else { return false };
@@ -83,7 +86,8 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     }
 
     pub(crate) fn evict(&mut self, number: u64, len: usize, len_of: &dyn Fn(u16) -> usize) -> bool {
-        if self.window.check(number).is_err()
+        if !HAS_RIVALS
+            || self.window.check(number).is_err()
             || self.ordered.continues(number) && self.pool.used() == 0
         {
             return false;

@@ -13,7 +13,7 @@ const ROWS: usize = (NUMBERS - 1) * (HELD_PER_NUMBER - 1);
 // At least 96 bits of security must remain with the most candidates that may be held, and a
 // combination of rows must fit a u64.
 const _: () = assert!(NUMBERS * HELD_PER_NUMBER.ilog2() as usize <= 32);
-const _: () = assert!(HELD_PER_NUMBER.is_power_of_two() && ROWS <= 64);
+const _: () = assert!(HELD_PER_NUMBER.is_power_of_two() && (NUMBERS - 1) * HELD_PER_NUMBER <= 64);
 
 /// The shares of one number's candidates.
 #[derive(Clone, Copy, Default)]
@@ -123,7 +123,7 @@ fn decode(others: &[Shares], mut combination: u64, last: usize) -> Option<[usize
     Some(choice)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "rivals"))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

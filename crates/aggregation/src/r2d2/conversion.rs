@@ -60,7 +60,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     /// window verified.
     fn is_convertible(&mut self, first: u64, pending: u64) -> bool {
         self.streak = 0;
-        self.threshold.is_none()
+        self.threshold.get().is_none()
             && self.evicted.is_none()
             && self.closings.iter().next().is_none()
             && self.pool.has_no_pending_outcome()

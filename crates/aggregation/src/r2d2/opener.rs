@@ -7,6 +7,7 @@ use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
 use crate::r2d2::board::{Board, is_verified_level};
 use crate::r2d2::{held, set_up_window};
 use crate::table::{DependencySets, DependencyTable, MAX_TAG_BYTES, REACH, SPAN};
+use crate::threshold::Threshold;
 use crate::tuning::{CLOSINGS, EXCUSED_BITS, HELD_PER_NUMBER, MAX_NUMBER};
 use crate::verdict::{Counters, DropReason, Offer, Refusal, Verdict};
 use crate::window::Window;
@@ -25,8 +26,7 @@ pub(crate) struct BitOpener<const CANDIDATES: usize, const BOARD: usize> {
     pub(super) pending: Bits,
     /// Numbers of data records that were delivered before they were verified.
     pub(super) provisional: Bits,
-    /// The level in bits from which data is delivered before it is verified; `None` if it is not.
-    pub(super) threshold: Option<u8>,
+    pub(super) threshold: Threshold,
     /// The highest number placed so far, plus 1.
     pub(super) newest: u64,
     /// How many records up to the last one arrived in order with right tags.
@@ -48,7 +48,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         pool: Pool::EMPTY,
         pending: Bits::EMPTY,
         provisional: Bits::EMPTY,
-        threshold: None,
+        threshold: Threshold::NONE,
         newest: 0,
         streak: 0,
         evicted: None,
@@ -68,8 +68,8 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         self.newest = self.window.base;
     }
 
-    pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
-        self.threshold = bits;
+    pub(crate) fn set_threshold(&mut self, threshold: Threshold) {
+        self.threshold = threshold;
     }
 
     pub(crate) fn expected(&self) -> u64 {
@@ -97,7 +97,8 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     }
 
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
-        self.pool.next_verdict().or_else(|| self.evicted.take().map(Evicted::verdict))
+        let evicted = &mut self.evicted;
+        self.pool.next_verdict().or_else(|| Evicted::take(evicted))
     }
 
     pub(crate) fn level(&self, number: u64) -> Option<u8> {
@@ -253,6 +254,9 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     /// Counts records that arrive in order with a right tag; any other record ends the count.
     /// `before` is `newest` before this record.
     pub(super) fn count_in_order(&mut self, number: u64, before: u64) {
+        if !cfg!(feature = "fast") {
+            return;
+        }
         let in_order = number == before && self.newest == number + 1;
         let right = in_order && self.board.tag_was_right(&self.table, number);
         self.streak = if right { self.streak + 1 } else { 0 };
@@ -327,7 +331,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     }
 
     pub(super) fn is_provisional(&self, number: u64) -> bool {
-        self.provisional.get(number)
+        Threshold::MAY_EXIST && self.provisional.get(number)
     }
 
     /// Verifies the records that the record `number` brought to 128 bits, and delivers those it
@@ -338,7 +342,9 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         let in_order = last <= number + 1;
         let first = number.saturating_sub(reach);
         let done = |opener: &Self| {
-            in_order && opener.threshold.is_none() && !opener.board.any_at_verified_level(number)
+            in_order
+                && opener.threshold.get().is_none()
+                && !opener.board.any_at_verified_level(number)
         };
         if done(self) {
             return;
@@ -360,7 +366,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
                     if done(self) {
                         return;
                     }
-                } else if self.threshold.is_some_and(|bits| level >= bits.into())
+                } else if self.threshold.get().is_some_and(|bits| level >= bits.into())
                     && !self.provisional.get(at)
                 {
                     self.provisional.set(at);
@@ -502,7 +508,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     /// Whether the placed candidate has reached a level at which its expiry, without ever having
     /// been verified, is no sign of forgery.
     fn is_excused(&self, number: u64) -> bool {
-        let enough = self.threshold.map(|bits| i16::from(bits) + i16::from(EXCUSED_BITS));
+        let enough = self.threshold.get().map(|bits| i16::from(bits) + i16::from(EXCUSED_BITS));
         enough.is_some_and(|enough| self.board.level(number) >= enough)
     }
 
@@ -518,7 +524,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             // A candidate that is not placed at the end was rejected by checks.
             let is_placed_candidate = self.board.is_placed(number);
             let reason = if is_placed_candidate { DropReason::Expired } else { DropReason::Failed };
-            if is_placed_candidate && self.provisional.get(number) && self.is_excused(number) {
+            if is_placed_candidate && self.is_provisional(number) && self.is_excused(number) {
                 self.pool.excuse(own.held[0]);
             }
             for &handle in own.handles() {

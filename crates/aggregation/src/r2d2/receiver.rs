@@ -8,6 +8,7 @@ use crate::prf::{ClosingTag, Prf, PrfState};
 use crate::r2d2::in_order::OrderedReceiver;
 use crate::r2d2::opener::BitOpener;
 use crate::table::DependencySets;
+use crate::threshold::Threshold;
 use crate::verdict::{Counters, Offer, Refusal, Verdict};
 
 #[cfg(feature = "fast")]
@@ -60,10 +61,10 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitReceiver<CANDIDATES, BOARD>
         }
     }
 
-    pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
+    pub(crate) fn set_threshold(&mut self, threshold: Threshold) {
         // An ordered receiver delivers nothing before it is verified.
-        if bits.is_some() || !matches!(self, Self::Ordered(_)) {
-            self.general().set_threshold(bits);
+        if threshold.get().is_some() || !matches!(self, Self::Ordered(_)) {
+            self.general().set_threshold(threshold);
         }
     }
 

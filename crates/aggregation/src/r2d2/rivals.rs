@@ -3,7 +3,7 @@
 use crate::candidates::Handle;
 use crate::prf::Prf;
 use crate::r2d2::opener::BitOpener;
-use crate::rivals::Newcomer;
+use crate::rivals::{HAS_RIVALS, Newcomer};
 use crate::verdict::DropReason;
 
 impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
@@ -43,7 +43,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         if !self.pool.is_full() || self.release_verified() {
             return true;
         }
-        if self.evicted.is_some() {
+        if !HAS_RIVALS || self.evicted.is_some() {
             return false;
         }
         let Some((handle, from)) = self.take_victim(prf, number, 0, &|_| 0) else { return false };
@@ -59,7 +59,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         len: usize,
         len_of: &dyn Fn(u16) -> usize,
     ) -> bool {
-        if self.window.check(number).is_err() {
+        if !HAS_RIVALS || self.window.check(number).is_err() {
             return false;
         }
         let victim = self.take_victim(prf, number, len, len_of);

@@ -143,6 +143,7 @@ fn control_records_take_part() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
 fn junk_first_displaces_nothing() {
     let mut sender = Sender::agg(8);
     let records: Vec<Record> = (0..8).map(|_| sender.data()).collect();
@@ -199,6 +200,7 @@ fn crowded_out(n: u8, record: &Record) -> Receiver {
 }
 
 #[test]
+#[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
 fn the_fourth_rival_keeps_the_true_record_out_until_it_can_be_tried() {
     let mut sender = Sender::agg(4);
     let records: Vec<Record> = (0..4).map(|_| sender.data()).collect();
@@ -217,6 +219,7 @@ fn the_fourth_rival_keeps_the_true_record_out_until_it_can_be_tried() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
 fn evaluations_of_one_number_end() {
     let mut sender = Sender::agg(2);
     let records = [sender.data(), sender.data()];
@@ -272,6 +275,7 @@ fn a_closing_tag_ends_a_silence_and_the_set_goes_on() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
 fn a_batch_ascends_whatever_completed_it() {
     let (mut sender, mut receiver) = (Sender::agg(8), <Receiver>::agg(8));
     let zero = sender.data();
@@ -303,6 +307,7 @@ fn a_closing_range_steps_over_control_records() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
 fn a_closing_tag_sees_through_junk() {
     let (mut sender, mut receiver) = (Sender::agg(8), <Receiver>::agg(8));
     let records = [sender.data(), sender.data(), sender.data()];
@@ -322,6 +327,7 @@ fn a_closing_tag_sees_through_junk() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
 fn a_closing_tag_lets_a_fifth_candidate_be_tried() {
     let mut sender = Sender::agg(8);
     let records = [sender.data(), sender.data()];
@@ -476,6 +482,7 @@ fn an_authenticated_record_moves_the_window_at_once() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
 fn memory_runs_out_from_the_top() {
     let (mut sender, mut receiver) = (Sender::agg(4), Receiver::<6>::agg(4));
     let records: Vec<Record> = (0..8).map(|_| sender.data()).collect();
@@ -498,6 +505,7 @@ fn memory_runs_out_from_the_top() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
 fn an_evicted_rival_leaves_the_other_in_place() {
     let (mut sender, mut receiver) = (Sender::agg(4), Receiver::<3>::agg(4));
     let control = sender.control();

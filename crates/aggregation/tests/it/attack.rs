@@ -64,6 +64,7 @@ fn every(_: u64) -> bool {
 /// A record behind k rivals keeps one of the two places by rank with a probability of 2 / (k − 1).
 /// With a probability of 1 / n it is the last record of its set and needs no place.
 #[test]
+#[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
 fn rivals_ahead_of_one_record_of_each_set_do_not_stop_all_of_them() {
     for (n, is_target) in [(8, one_in_8 as fn(u64) -> bool), (16, one_in_16)] {
         let scheme = Scheme::agg(n).expect("n is from 2 to 16");
@@ -104,6 +105,7 @@ fn r2d2_verifies_records_behind_any_few_rivals() {
 
 /// The second candidate of a number is as safe as the first.
 #[test]
+#[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
 fn a_genuine_record_that_came_second_stays() {
     for name in ["agg:8", "r2d2:100"] {
         let scheme: Scheme = name.parse().expect("a scheme");
@@ -128,6 +130,7 @@ fn a_genuine_record_that_came_second_stays() {
 
 /// Junk with the body of a genuine record and another aggregate also has its own rank.
 #[test]
+#[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
 fn rivals_that_differ_in_the_tag_alone_have_ranks_of_their_own() {
     let scheme = Scheme::agg(8).expect("n is from 2 to 16");
     let mut kept = 0;
@@ -158,6 +161,7 @@ fn rivals_that_differ_in_the_tag_alone_have_ranks_of_their_own() {
 /// Candidates of higher numbers, and third candidates, never prevent the first candidate of a
 /// number from being held.
 #[test]
+#[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
 fn third_rivals_make_room_for_the_first_of_another_number() {
     for name in ["agg:16", "r2d2:50"] {
         let scheme: Scheme = name.parse().expect("a scheme");
@@ -181,6 +185,7 @@ fn third_rivals_make_room_for_the_first_of_another_number() {
 /// The longest rival of the number with the most candidates is evicted first, and first candidates
 /// stay.
 #[test]
+#[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
 fn a_number_s_first_has_room_at_the_cost_of_long_rivals() {
     for name in ["agg:8", "r2d2:100"] {
         let scheme: Scheme = name.parse().expect("a scheme");
@@ -239,6 +244,7 @@ fn early_delivery_ends_when_forgeries_are_never_refuted() {
 /// Losses alone do not end provisional delivery: records that stay unverified because of losses
 /// have a high level.
 #[test]
+#[cfg_attr(not(feature = "provisional"), ignore = "needs the feature `provisional`")]
 fn early_delivery_survives_losses() {
     for name in ["r2d2:50", "r2d2:100", "r2d2:200"] {
         let scheme: Scheme = name.parse().expect("a scheme");

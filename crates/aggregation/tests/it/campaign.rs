@@ -164,6 +164,7 @@ proptest! {
     /// Up to three rivals of each number, anywhere before or after the genuine records, cost
     /// nothing.
     #[test]
+    #[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
     fn three_rivals_a_number_cost_nothing(
         n in 2u8..=16,
         rivals in prop::collection::vec((any::<Index>(), 1u8..=3, any::<Index>()), 0..40),

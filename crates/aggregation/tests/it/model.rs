@@ -72,15 +72,17 @@ impl Model {
             }
             self.verified.insert(number, record.clone());
             self.expire(&mut out);
-            self.closings.retain(|closing| {
+            let is_needed = |closing: &ClosingTag| {
                 let mut covered = closing.first..closing.first + u64::from(closing.count);
                 closing.first >= self.floor && !covered.all(|m| self.verified.contains_key(&m))
-            });
-            if record.closing.is_some() && self.closings.len() == tuning::CLOSINGS {
+            };
+            self.closings.retain(is_needed);
+            let closing = record.closing.filter(is_needed);
+            if closing.is_some() && self.closings.len() == tuning::CLOSINGS {
                 self.closings.sort_by_key(|closing| closing.first);
                 self.closings.remove(0);
             }
-            self.closings.extend(record.closing);
+            self.closings.extend(closing);
         } else {
             let held = self.candidates.entry(number).or_default();
             if held.contains(record) || held.len() == tuning::HELD_PER_NUMBER {

@@ -254,6 +254,7 @@ fn silence_is_ended_by_a_closing_tag() {
 
 /// Two records arrive under one number, and no tag bit tells them apart.
 #[test]
+#[cfg_attr(not(feature = "rivals"), ignore = "needs the feature `rivals`")]
 fn a_closing_tag_names_the_genuine_one_of_two() {
     for scheme in schemes() {
         let (mut sender, mut receiver) = (Sender::new(scheme), <Receiver>::new(scheme));
@@ -306,6 +307,7 @@ fn what_failed_is_not_tried_again_for_nothing() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "provisional"), ignore = "needs the feature `provisional`")]
 fn data_is_delivered_early_and_refuted() {
     let scheme = scheme(1);
     let (mut sender, mut receiver) = (Sender::new(scheme), <Receiver>::new(scheme));
@@ -326,6 +328,7 @@ fn data_is_delivered_early_and_refuted() {
 /// With θ = 0 a forged record is delivered at once and refuted by the following records. Nothing
 /// more is delivered early after that.
 #[test]
+#[cfg_attr(not(feature = "provisional"), ignore = "needs the feature `provisional`")]
 fn a_refutation_ends_unauthenticated_delivery() {
     for scheme in schemes() {
         let (mut sender, mut receiver) = (Sender::new(scheme), <Receiver>::new(scheme));

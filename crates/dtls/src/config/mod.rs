@@ -134,7 +134,8 @@ pub enum AdaptRule {
 }
 
 /// When received data under shared tags is delivered to the application. Data under plain tags is
-/// always verified on arrival.
+/// always verified on arrival. A build without the feature `provisional-delivery` always delivers as
+/// [`Self::Verified`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delivery {

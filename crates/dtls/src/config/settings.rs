@@ -324,6 +324,12 @@ impl Settings {
         if self.aggregation.is_wanted() && !self.ordered_suites().any(can_aggregate) {
             return Err(ConfigError::AggregationSuite);
         }
+        if !parts::OtherMasks::IS_INCLUDED
+            && self.aggregation.is_wanted()
+            && self.number_masks != NumberMasks::Standard
+        {
+            return Err(ConfigError::NumberMasks);
+        }
         let least = tuning::MIN_DATAGRAM_BYTES;
         if !(least..=tuning::MAX_DATAGRAM_BYTES).contains(&self.datagram_bytes) {
             return Err(ConfigError::DatagramSize { bytes: self.datagram_bytes, least });

@@ -44,6 +44,9 @@ pub enum ConfigError {
     PskModes,
     /// Aggregation needs a cipher suite whose tags are a pseudorandom function's output.
     AggregationSuite,
+    /// The build lacks the feature `number-masks`, and record numbers are to be encrypted otherwise
+    /// than in RFC 9147.
+    NumberMasks,
     /// The datagram size is below
     /// [`Settings::MIN_DATAGRAM_BYTES`](crate::Settings::MIN_DATAGRAM_BYTES) or above
     /// [`Settings::MAX_DATAGRAM_BYTES`](crate::Settings::MAX_DATAGRAM_BYTES).
@@ -95,6 +98,7 @@ impl fmt::Display for ConfigError {
             Self::AggregationSuite => {
                 f.write_str("aggregation needs a cipher suite with AES-CCM or LightMAC tags")
             }
+            Self::NumberMasks => f.write_str("this build encrypts record numbers as RFC 9147 only"),
             Self::DatagramSize { bytes, least } => {
                 let most = crate::tuning::MAX_DATAGRAM_BYTES;
                 write!(f, "datagrams of {bytes} bytes, not {least} to {most}")

@@ -36,7 +36,7 @@ pub fn mask_sample(body: &[u8]) -> Block {
 
 /// How the record numbers of records with aggregated tags are encrypted. Both ends must have the
 /// same setting. It is not negotiated: with different settings neither end can read such records of
-/// the other.
+/// the other. A build without the feature `number-masks` has [`Self::Standard`] only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NumberMasks {

@@ -3,7 +3,7 @@
 use super::ConnectionId;
 pub use super::slots::Slot;
 use super::slots::Slots;
-use crate::parts::{self, PartState};
+use crate::parts::{self, Part, PartState};
 use crate::tuning::OPENER_CANDIDATES;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -120,8 +120,8 @@ pub struct ReceiveBuffer {
 #[derive(Debug)]
 enum Ready {
     Data(Slot),
-    /// The next one of [`Shared::reports`].
-    Other(parts::SharedReceiving),
+    /// The next one of [`Early::reports`].
+    Other(parts::EarlyDelivery),
 }
 
 /// What is to be reported, once there was more than one payload at a time.
@@ -148,18 +148,9 @@ impl ReadyQueue {
 }
 
 /// What only records under shared tags need, once the first one has come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
-    /// What `ready` has for the application besides verified data, in the same order. The entries of
-    /// `ready` are small, because many payloads may be verified at once.
-    reports: VecDeque<Received>,
-    /// The number of entries in `reports` that are not verified.
-    waiting_early: usize,
-    /// Slots delivered to the application before they were verified, each with the number of bytes
-    /// delivered before it.
-    early: Vec<(Slot, u64)>,
-    /// The number of bytes delivered to the application.
-    given: u64,
+    early: InlineState<parts::EarlyDelivery, Early>,
     /// The longest payload that was verified by shared tags.
     longest: usize,
     /// Where records came from, once the origin of one may change where the peer is answered.
@@ -169,6 +160,33 @@ struct Shared {
     newest: Option<(u64, Option<Slot>)>,
     /// What was delivered, of an association that is saved or was restored.
     deliveries: InlineState<parts::Persistence, Deliveries>,
+}
+
+impl Shared {
+    fn new() -> Self {
+        Self {
+            early: InlineState::new(parts::EarlyDelivery::INCLUDED, |_| Early::default()),
+            longest: 0,
+            origins: None,
+            newest: None,
+            deliveries: InlineState::EMPTY,
+        }
+    }
+}
+
+/// What is delivered before it is verified.
+#[derive(Debug, Default)]
+struct Early {
+    /// What the queue has for the application besides verified data, in the same order. The entries of
+    /// the queue are small, because many payloads may be verified at once.
+    reports: VecDeque<Received>,
+    /// The number of entries in `reports` that are not verified.
+    waiting: usize,
+    /// Slots delivered to the application before they were verified, each with the number of bytes
+    /// delivered before it.
+    delivered: Vec<(Slot, u64)>,
+    /// The number of bytes delivered to the application.
+    given: u64,
 }
 
 /// The origins of records.
@@ -257,7 +275,7 @@ impl ReceiveBuffer {
     /// Begins to process the next record under shared tags, which has this origin.
     pub fn begin(&mut self, origin: Option<Origin>) {
         if let Some(part) = parts::SharedReceiving::INCLUDED {
-            let shared = self.shared.get_or_insert_with(part, Shared::default);
+            let shared = self.shared.get_or_insert_with(part, Shared::new);
             shared.newest = None;
             if origin.is_some() || shared.origins.is_some() {
                 shared.origins.get_or_insert_default().current = origin;
@@ -269,7 +287,7 @@ impl ReceiveBuffer {
     /// record is: a predecessor may have delivered it.
     pub(crate) fn note_deliveries(&mut self, floor: Option<RecordId>) {
         if let Some(part) = parts::SharedReceiving::INCLUDED {
-            let shared = self.shared.get_or_insert_with(part, Shared::default);
+            let shared = self.shared.get_or_insert_with(part, Shared::new);
             let deliveries = |_| Deliveries { floor, top: None };
             shared.deliveries = InlineState::new(parts::Persistence::INCLUDED, deliveries);
         }
@@ -383,15 +401,17 @@ impl ReceiveBuffer {
             if !shared.admits(record) {
                 return;
             }
-            shared.waiting_early += 1;
+            if let Some(early) = shared.early.get_mut() {
+                early.waiting += 1;
+            }
         }
         self.report(Received::Provisional { slot, record, bits });
     }
 
     fn report(&mut self, received: Received) {
-        if let Some(part) = parts::SharedReceiving::INCLUDED {
-            let shared = self.shared.get_or_insert_with(part, Shared::default);
-            shared.reports.push_back(received);
+        let Some(part) = parts::EarlyDelivery::INCLUDED else { return };
+        if let Some(early) = self.shared.get_mut().and_then(|shared| shared.early.get_mut()) {
+            early.reports.push_back(received);
             self.ready.list().push_back(Ready::Other(part));
         }
     }
@@ -411,10 +431,12 @@ impl ReceiveBuffer {
             self.release(slot);
             return (len, false);
         }
-        if shared.waiting_early == 0 && shared.early.is_empty() {
-            return (self.deliver(slot), true);
+        match shared.early.get() {
+            Some(early) if early.waiting > 0 || !early.delivered.is_empty() => {
+                (self.resolve(slot, record, Outcome::Verified), true)
+            }
+            _ => (self.deliver(slot), true),
         }
-        (self.resolve(slot, record, Outcome::Verified), true)
     }
 
     /// Resolves a payload that waited for verification. The application is told if the payload was
@@ -423,14 +445,21 @@ impl ReceiveBuffer {
     pub fn resolve(&mut self, slot: Slot, record: RecordId, outcome: Outcome) -> usize {
         let verified = outcome == Outcome::Verified;
         let len = if verified { self.payload(slot).len() } else { 0 };
-        let Some(shared) = self.shared.get_mut() else { return len };
+        let early = self.shared.get_mut().and_then(|shared| shared.early.get_mut());
+        let Some(early) = early else {
+            if verified {
+                return self.deliver(slot);
+            }
+            self.release(slot);
+            return len;
+        };
         // The search is skipped when there is none, because the queue may be long.
-        if shared.waiting_early > 0
-            && let Some(at) = shared.reports.iter().position(|report| report.is_provisional(slot))
+        if early.waiting > 0
+            && let Some(at) = early.reports.iter().position(|report| report.is_provisional(slot))
         {
             // The application has not taken the provisional payload yet.
-            shared.waiting_early -= 1;
-            shared.reports.remove(at);
+            early.waiting -= 1;
+            early.reports.remove(at);
             let ready = self.ready.list();
             let mut others = ready.iter().enumerate().filter(|(_, e)| matches!(e, Ready::Other(_)));
             let Some((entry, _)) = others.nth(at) else { return len };
@@ -440,12 +469,12 @@ impl ReceiveBuffer {
             }
             ready.remove(entry);
         }
-        let early = shared.early.iter().position(|(early, _)| *early == slot);
-        if let Some((_, before)) = early.map(|at| shared.early.swap_remove(at)) {
+        let delivered = early.delivered.iter().position(|(delivered, _)| *delivered == slot);
+        if let Some((_, before)) = delivered.map(|at| early.delivered.swap_remove(at)) {
             let resolution = match outcome {
                 Outcome::Verified => Resolution::Verified,
                 Outcome::Dropped(DropReason::Failed) => {
-                    Resolution::Refuted { bytes: shared.given - before }
+                    Resolution::Refuted { bytes: early.given - before }
                 }
                 _ => Resolution::Unknown,
             };
@@ -488,11 +517,12 @@ impl ReceiveBuffer {
         match dropped {
             Some(Ready::Data(slot)) => self.release(slot),
             Some(Ready::Other(_)) => {
-                let Some(shared) = self.shared.get_mut() else { return true };
-                let reports = &mut shared.reports;
+                let early = self.shared.get_mut().and_then(|shared| shared.early.get_mut());
+                let Some(early) = early else { return true };
+                let reports = &mut early.reports;
                 let report = if is_newest { reports.pop_back() } else { reports.pop_front() };
                 // The slot waits for its verdict.
-                shared.waiting_early -= usize::from(report.is_some_and(Received::is_early));
+                early.waiting -= usize::from(report.is_some_and(Received::is_early));
             }
             None => return false,
         }
@@ -507,7 +537,7 @@ impl ReceiveBuffer {
         }
         let received = match self.ready.pop_front()? {
             Ready::Data(slot) => Received::Data(slot),
-            Ready::Other(_) => self.shared.get_mut()?.reports.pop_front()?,
+            Ready::Other(_) => self.shared.get_mut()?.early.get_mut()?.reports.pop_front()?,
         };
         match received {
             Received::Data(slot) => {
@@ -515,9 +545,10 @@ impl ReceiveBuffer {
             }
             Received::Provisional { slot, .. } => {
                 let before = self.note_given(slot);
-                if let Some(shared) = self.shared.get_mut() {
-                    shared.waiting_early -= 1;
-                    shared.early.push((slot, before));
+                let early = self.shared.get_mut().and_then(|shared| shared.early.get_mut());
+                if let Some(early) = early {
+                    early.waiting -= 1;
+                    early.delivered.push((slot, before));
                 }
             }
             Received::Resolved(..) => {}
@@ -527,10 +558,14 @@ impl ReceiveBuffer {
 
     /// Notes that the application gets a payload. Returns how many bytes it had before.
     fn note_given(&mut self, slot: Slot) -> u64 {
+        if !parts::EarlyDelivery::IS_INCLUDED {
+            return 0;
+        }
         let len = self.payload(slot).len();
-        let Some(shared) = self.shared.get_mut() else { return 0 };
-        let before = shared.given;
-        shared.given += len as u64;
+        let early = self.shared.get_mut().and_then(|shared| shared.early.get_mut());
+        let Some(early) = early else { return 0 };
+        let before = early.given;
+        early.given += len as u64;
         before
     }
 

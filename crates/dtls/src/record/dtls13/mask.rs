@@ -3,6 +3,7 @@
 
 use super::mask_sample;
 use crate::crypto::{Block, CipherSuite, KeyDerivation, Keying, Pad, PrfProtection};
+use crate::parts::{OfPart, OtherMasks};
 use crate::record::header::UnifiedHeader;
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
@@ -18,9 +19,9 @@ pub(super) enum NumberMask {
     Standard,
     /// The mask follows from the first bytes of the ciphertext; a short one is padded with the
     /// epoch.
-    Paper { epoch: u64 },
+    Paper(OfPart<OtherMasks, u64>),
     /// As `Standard`, and short ciphertexts are encrypted with a pad made from the masked number.
-    Strong(Box<dyn Pad>),
+    Strong(OfPart<OtherMasks, Box<dyn Pad>>),
 }
 
 impl NumberMask {
@@ -31,10 +32,11 @@ impl NumberMask {
         scheme: Scheme,
         keys: &KeyDerivation,
     ) -> Self {
+        let Some(part) = OtherMasks::INCLUDED else { return Self::Standard };
         match (masks, &suite.keying) {
-            (NumberMasks::Paper, _) => Self::Paper { epoch },
+            (NumberMasks::Paper, _) => Self::Paper(OfPart::new(part, epoch)),
             (NumberMasks::Strong, Keying::Prf { pad: Some(pad), .. }) => {
-                Self::Strong(pad(keys, scheme.context()))
+                Self::Strong(OfPart::new(part, pad(keys, scheme.context())))
             }
             _ => Self::Standard,
         }
@@ -77,7 +79,7 @@ impl NumberMask {
     #[cold]
     fn short_sample(&self, body: &[u8]) -> Block {
         match self {
-            Self::Paper { epoch } => padded_with_epoch(body, *epoch),
+            Self::Paper(epoch) => padded_with_epoch(body, **epoch),
             Self::Standard | Self::Strong(_) => mask_sample(body),
         }
     }

@@ -7,14 +7,16 @@ use crate::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
 use crate::crypto::{
     CipherSuite, KeyDerivation, KeyState, Keying, PrfProtection, Record, TrafficSecret,
 };
-use crate::parts::{OfPart, Persistence, SharedReceiving};
+use crate::parts::{EarlyDelivery, OfPart, Part, Persistence, SharedReceiving};
 use crate::record::fates::{Fate, late_below};
 use crate::record::header::UnifiedHeader;
 use crate::record::number::NumberMasks;
 use crate::record::number::nearest;
 use crate::record::outcomes::{ArrivalCounts, Inner, Outcomes, SecurityLevel};
 use crate::record::receive_buffer::{ReceiveBuffer, RecordId, Slot};
-use crate::tuning::{OPENER_BOARD, OPENER_CANDIDATES, OPENER_WINDOW, SEARCHED_NUMBERS};
+use crate::tuning::{
+    IS_FOR_HOSTS, OPENER_BOARD, OPENER_CANDIDATES, OPENER_WINDOW, SEARCHED_NUMBERS,
+};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_aggregation::scheme::TAG_BYTES;
@@ -77,7 +79,9 @@ impl Opening {
     /// Sets the security level in bits at which data is delivered; `None`: only when it is
     /// verified.
     pub(in crate::record) fn deliver_from(&mut self, bits: Option<u8>) {
-        if let Self::Aggregated(aggregated) = self {
+        if EarlyDelivery::IS_INCLUDED
+            && let Self::Aggregated(aggregated) = self
+        {
             aggregated.opener.set_threshold(bits);
         }
     }
@@ -247,7 +251,10 @@ impl Opening {
             Self::Aggregated(aggregated) => {
                 let inner = aggregated.open(record, body, held, tally, outcomes);
                 aggregated.close();
-                aggregated.settle(held, tally, outcomes);
+                match IS_FOR_HOSTS {
+                    true => aggregated.settle(held, tally, outcomes),
+                    false => aggregated.settle_apart(held, tally, outcomes),
+                }
                 inner
             }
         }
@@ -535,7 +542,7 @@ impl Aggregated {
     }
 
     /// [`Self::settle`] for rare callers, so that the code is inlined only once, in the path of
-    /// every record.
+    /// every record; on small devices for all.
     #[cold]
     #[inline(never)]
     fn settle_apart(
@@ -557,7 +564,9 @@ impl Aggregated {
     ) {
         while let Some(Verdict { slot, number, outcome }) = self.opener.next_verdict() {
             let record = RecordId { epoch: self.epoch, number };
-            if let Outcome::Provisional { bits } = outcome {
+            if EarlyDelivery::IS_INCLUDED
+                && let Outcome::Provisional { bits } = outcome
+            {
                 outcomes.provisional += 1;
                 held.deliver_early(slot, record, bits);
                 continue;
