@@ -89,3 +89,44 @@ fn a_small_board_verifies_what_a_large_one_does() {
         assert!(o.percent() < 100 || by_small.len() > 500, "o = {}", o.percent());
     }
 }
+
+/// Where a number has one candidate, junk that comes first costs its own set, and no other one.
+#[test]
+#[cfg_attr(feature = "rivals", ignore = "needs a build without the feature `rivals`")]
+fn without_rivals_junk_costs_its_own_set() {
+    let (mut sender, mut receiver) = (Sender::agg(16), AggReceiver::agg(16));
+    let mut whole = 0;
+    for set in 0..40_usize {
+        for place in 0..16 {
+            let record = sender.data();
+            if set % 4 == 1 && place == set % 16 {
+                let mut junk = record.clone();
+                junk.body[0] ^= 1;
+                assert_eq!(receiver.take(&junk), []);
+            }
+            whole += verified(&receiver.take(&record)).count();
+        }
+    }
+    assert_eq!(whole, 30 * 16);
+}
+
+/// Under R2D2 a genuine record takes the place of junk once checks speak against that.
+#[test]
+#[cfg_attr(feature = "rivals", ignore = "needs a build without the feature `rivals`")]
+fn without_rivals_a_rejected_candidate_gives_way() {
+    for o in Overprovision::ALL {
+        let scheme = Scheme::R2d2(o);
+        let (mut sender, mut receiver) = (Sender::new(scheme), R2d2Receiver::new(scheme));
+        let mut seen = Vec::new();
+        for number in 0..200 {
+            let record = sender.data();
+            if number == 100 {
+                let mut junk = record.clone();
+                junk.body[0] ^= 1;
+                seen.extend(verified(&receiver.take(&junk)));
+            }
+            seen.extend(verified(&receiver.take(&record)));
+        }
+        assert!(seen.contains(&100) && seen.len() > 150, "o = {}", o.percent());
+    }
+}

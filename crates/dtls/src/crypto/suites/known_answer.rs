@@ -5,7 +5,7 @@
 //! payload in epoch 1 with sequence number 5. The answers here come from a second implementation,
 //! `tests/known_answers.py`.
 
-use super::outputs::AGGREGATION_BLOCKS;
+use super::outputs::{AGGREGATION_BLOCKS, ALL_BLOCKS};
 use crate::crypto::{
     Aead, Block, CipherSuite, CipherSuite12, Hash, HashAlgorithm, HashValue, HmacKey, Keying,
     PrfProtection, Record, TrafficSecret,
@@ -41,7 +41,7 @@ pub struct AggregatedAnswer {
     /// The encrypted content.
     pub content: [u8; 11],
     /// Output blocks 0, 1, 2, 255, 254 and 253.
-    pub blocks: [Block; AGGREGATION_BLOCKS.len()],
+    pub blocks: [Block; ALL_BLOCKS.len()],
     /// The mask for the fixed sample.
     pub mask: [u8; 2],
 }
@@ -213,7 +213,11 @@ impl AggregatedAnswer {
         let mut content = AGGREGATED;
         let state = keys.seal(RECORD, &mut content);
         let sealed = content == self.content;
-        let blocks = AGGREGATION_BLOCKS.map(|index| keys.block(&state, index)) == self.blocks;
+        let mut blocks = ALL_BLOCKS.iter().zip(&self.blocks);
+        // A build lacks the blocks that none of its schemes uses.
+        let blocks = blocks.all(|(index, block)| {
+            !AGGREGATION_BLOCKS.contains(index) || keys.block(&state, *index) == *block
+        });
         let opened = keys.open(RECORD, &mut content, 0).is_some_and(|opened| {
             opened.content_len == AGGREGATED.len()
                 && !opened.own_tag

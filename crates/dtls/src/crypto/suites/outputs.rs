@@ -5,13 +5,59 @@ use super::mask::keyed;
 use crate::crypto::{Block, KeyDerivation};
 use cipher::consts::U16;
 use cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit};
-use lightseal_aggregation::{CHECK_BLOCK, CLOSING_BLOCK, RANK_BLOCK, TAG_BLOCK};
+use lightseal_aggregation::tuning::HELD_PER_NUMBER;
+use lightseal_aggregation::{
+    CHECK_BLOCK, CLOSING_BLOCK, Checked, Overprovision, RANK_BLOCK, Scheme, SetSize, TAG_BLOCK,
+};
 
-/// The output blocks that aggregation uses; those that every record needs come first.
-pub(crate) const AGGREGATION_BLOCKS: [u8; 6] =
-    [TAG_BLOCK, 1, 2, CLOSING_BLOCK, RANK_BLOCK, CHECK_BLOCK];
+/// All output blocks of aggregation; those that every record needs come first.
+pub(crate) const ALL_BLOCKS: [u8; 6] = [TAG_BLOCK, 1, 2, CLOSING_BLOCK, RANK_BLOCK, CHECK_BLOCK];
+/// The output blocks that aggregation uses in this build, in the same order. Each takes a key.
+pub(crate) const AGGREGATION_BLOCKS: [u8; BLOCKS] = used();
 /// The output blocks that are derived from block 0.
-pub(crate) const EXTENDED_BLOCKS: [u8; 5] = [1, 2, CLOSING_BLOCK, RANK_BLOCK, CHECK_BLOCK];
+pub(crate) const EXTENDED_BLOCKS: [u8; BLOCKS - 1] = {
+    let [_, extended @ ..] = AGGREGATION_BLOCKS;
+    extended
+};
+const BLOCKS: usize = {
+    let (mut at, mut count) = (0, 0);
+    while at < ALL_BLOCKS.len() {
+        count += is_used(ALL_BLOCKS[at]) as usize;
+        at += 1;
+    }
+    count
+};
+
+const fn used() -> [u8; BLOCKS] {
+    let mut used = [0; BLOCKS];
+    let (mut at, mut count) = (0, 0);
+    while at < ALL_BLOCKS.len() {
+        if is_used(ALL_BLOCKS[at]) {
+            used[count] = ALL_BLOCKS[at];
+            count += 1;
+        }
+        at += 1;
+    }
+    used
+}
+
+/// Whether a scheme of this build uses an output block.
+const fn is_used(index: u8) -> bool {
+    const fn has(scheme: Scheme) -> bool {
+        scheme.can_send() || scheme.can_receive()
+    }
+    const AGG: SetSize = SetSize::MAX;
+    const R2D2: Overprovision = Overprovision::ALL[0];
+    match index {
+        1 | 2 => has(Scheme::R2d2(R2D2)),
+        RANK_BLOCK => HELD_PER_NUMBER > 1,
+        CHECK_BLOCK => {
+            has(Scheme::AggChecked(Checked::new(AGG)))
+                || has(Scheme::R2d2Checked(Checked::new(R2D2)))
+        }
+        _ => true,
+    }
+}
 
 /// The content type of application data, the only one whose tags are aggregated.
 pub(crate) const APPLICATION_DATA: u8 = 23;
