@@ -2,9 +2,8 @@
 
 use crate::number::Number;
 use crate::prf::PrfState;
-use crate::rivals::HAS_RIVALS;
 use crate::threshold::Threshold;
-use crate::tuning::{EVALUATED_PER_NUMBER, HELD_PER_NUMBER};
+use crate::tuning::{EVALUATED_PER_NUMBER, HAS_RIVALS, HELD_PER_NUMBER};
 use crate::verdict::{DropReason, Outcome, Verdict};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 

@@ -12,7 +12,7 @@
 
 use crate::candidates::{Candidate, Handle, Pool};
 use crate::prf::{Prf, PrfState, RANK_BLOCK, bound_block};
-use crate::tuning::{FIRST_PER_NUMBER, HELD_PER_NUMBER};
+use crate::tuning::{FIRST_PER_NUMBER, HAS_RIVALS};
 
 /// A new candidate that needs room.
 #[derive(Clone, Copy)]
@@ -23,9 +23,6 @@ pub(crate) struct Newcomer {
     /// The bytes of the caller's memory that it needs.
     pub(crate) len: usize,
 }
-
-/// Whether a number may have several candidates.
-pub(crate) const HAS_RIVALS: bool = HELD_PER_NUMBER > 1;
 
 impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
     /// Whether one more candidate, besides those in `handles`, would be among the first of its

@@ -33,6 +33,9 @@ pub const LATENESS: u64 = 37;
 /// candidate.
 pub const HELD_PER_NUMBER: usize = if cfg!(feature = "rivals") { 4 } else { 1 };
 
+/// Whether a number may have several candidates.
+pub(crate) const HAS_RIVALS: bool = HELD_PER_NUMBER > 1;
+
 /// How many candidates of a number no later candidate may displace. An attacker that is faster than
 /// the genuine record can fill these places, but cannot choose which candidates get the others. An
 /// attacker that comes after the genuine record cannot take its place.

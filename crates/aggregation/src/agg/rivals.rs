@@ -3,7 +3,8 @@
 use crate::agg::opener::AggOpener;
 use crate::candidates::Handle;
 use crate::prf::{Prf, PrfState};
-use crate::rivals::{HAS_RIVALS, Newcomer};
+use crate::rivals::Newcomer;
+use crate::tuning::HAS_RIVALS;
 use crate::verdict::{DropReason, Offer, Refusal};
 
 impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW> {

@@ -3,7 +3,8 @@
 use crate::candidates::Handle;
 use crate::prf::Prf;
 use crate::r2d2::opener::BitOpener;
-use crate::rivals::{HAS_RIVALS, Newcomer};
+use crate::rivals::Newcomer;
+use crate::tuning::HAS_RIVALS;
 use crate::verdict::DropReason;
 
 impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {

@@ -31,6 +31,8 @@ mod passive;
 #[cfg(feature = "alloc")]
 pub mod receive_buffer;
 #[cfg(feature = "alloc")]
+mod received;
+#[cfg(feature = "alloc")]
 pub mod seal;
 mod shape;
 #[cfg(feature = "alloc")]
