@@ -8,7 +8,7 @@ use zeroize::Zeroize;
 ///
 /// Blocks of several messages may wait together. Each block has an owner: the index of the state
 /// that its encryption is added to. The lane under construction holds the counter and the message
-/// bytes so far, followed by zeros.
+/// bytes so far, followed by zeros, once there are any.
 #[derive(Clone)]
 pub(crate) struct Pipeline<N: ArraySize, const LANES: usize> {
     lanes: [Array<u8, N>; LANES],
@@ -48,16 +48,15 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
 
     fn next_lane(&mut self) {
         self.counter = self.counter.wrapping_add(1);
-        self.begin_lane();
+        self.filled = self.counter_bits;
     }
 
-    /// Writes the counter, followed by zeros, to the lane under construction.
+    /// Writes the counter, followed by zeros, to the lane under construction if nothing is there.
     fn begin_lane(&mut self) {
-        self.filled = self.counter_bits;
-        // The counter is left-aligned in 128 bits. Bits above s are set only in the last counter
-        // 2^s, and the shift removes them.
-        let lead = (u128::from(self.counter) << (128 - self.counter_bits)).to_be_bytes();
-        self.lanes[self.queued].copy_from_slice(&lead[..N::USIZE]);
+        if self.filled == self.counter_bits {
+            let lead = lead(self.counter, self.counter_bits).to_be_bytes();
+            self.lanes[self.queued].copy_from_slice(&lead[..N::USIZE]);
+        }
     }
 
     /// Adds whole bytes to the message. The caller has checked the message's length.
@@ -76,6 +75,7 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
                 data = self.absorb_blocks(cipher, states, data);
                 continue;
             }
+            self.begin_lane();
             let at = self.filled as usize / 8;
             let (now, later) = data.split_at(data.len().min(N::USIZE - at));
             self.lanes[self.queued][at..at + now.len()].copy_from_slice(now);
@@ -91,18 +91,37 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
         &mut self,
         cipher: &C,
         states: &mut [Array<u8, N>],
-        mut data: &'a [u8],
+        data: &'a [u8],
     ) -> &'a [u8]
     where
         C: BlockCipherEncrypt + BlockSizeUser<BlockSize = N>,
     {
-        let step = N::USIZE - self.counter_bits as usize / 8;
+        // Shifts by a number that the compiler knows take few instructions, and records have
+        // counters of two bytes.
+        match self.counter_bits {
+            16 => self.absorb_shares(cipher, states, data, 16),
+            bits => self.absorb_shares(cipher, states, data, bits),
+        }
+    }
+
+    #[inline(always)]
+    fn absorb_shares<'a, C>(
+        &mut self,
+        cipher: &C,
+        states: &mut [Array<u8, N>],
+        mut data: &'a [u8],
+        counter_bits: u32,
+    ) -> &'a [u8]
+    where
+        C: BlockCipherEncrypt + BlockSizeUser<BlockSize = N>,
+    {
+        let step = N::USIZE - counter_bits as usize / 8;
         while data.len() >= N::USIZE {
             // A load of fixed length and a shift take less time than a copy of variable length.
             let mut wide = [0; 16];
             wide[..N::USIZE].copy_from_slice(&data[..N::USIZE]);
-            let lead = u128::from(self.counter) << (128 - self.counter_bits);
-            let block = (lead | u128::from_be_bytes(wide) >> self.counter_bits).to_be_bytes();
+            let share = u128::from_be_bytes(wide) >> counter_bits;
+            let block = (lead(self.counter, counter_bits) | share).to_be_bytes();
             self.lanes[self.queued].copy_from_slice(&block[..N::USIZE]);
             self.owners[self.queued] = self.owner;
             self.counter = self.counter.wrapping_add(1);
@@ -112,7 +131,6 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
             }
             data = &data[step..];
         }
-        self.begin_lane();
         data
     }
 
@@ -127,6 +145,7 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
         C: BlockCipherEncrypt + BlockSizeUser<BlockSize = N>,
     {
         while count > 0 {
+            self.begin_lane();
             let used = self.filled % 8;
             let now = count.min(8 - used);
             let kept = bits & (0xffu16 << (8 - now)) as u8;
@@ -155,6 +174,7 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
     /// Adds the message's remainder, padded with 10*, to its state. [`start`](Self::start) or
     /// [`flush`](Self::flush) must be called next.
     pub(crate) fn finish(&mut self, states: &mut [Array<u8, N>]) {
+        self.begin_lane();
         let mut wide = [0; 16];
         wide[..N::USIZE].copy_from_slice(&self.lanes[self.queued]);
         let remainder = u128::from_be_bytes(wide) << self.counter_bits;
@@ -189,6 +209,13 @@ impl<N: ArraySize, const LANES: usize> Zeroize for Pipeline<N, LANES> {
             lane.as_mut_slice().zeroize();
         }
     }
+}
+
+/// A counter of s = `counter_bits` bits, left-aligned in 128 bits. Bits above s are set only in the
+/// last counter 2^s, and the shift removes them.
+#[inline(always)]
+fn lead(counter: u64, counter_bits: u32) -> u128 {
+    u128::from(counter) << (128 - counter_bits)
 }
 
 /// Computes `state ^= block`. Both have the cipher's block length.
