@@ -147,3 +147,18 @@ pub(crate) fn install(target: &str) -> Result<(), String> {
     }
     Err(format!("`rustup target add {target}` has not installed Rust's standard library"))
 }
+
+/// Has the sources of Rust's standard library installed, from which cargo can build it anew.
+///
+/// # Errors
+/// Why they are not there.
+pub(crate) fn install_library_sources() -> Result<(), String> {
+    let found = command("rustc", &["--print", "sysroot"]).output();
+    let sysroot = found.map(|output| output.stdout).unwrap_or_default();
+    let sysroot = String::from_utf8_lossy(&sysroot).trim().to_owned();
+    let locked = Path::new(&sysroot).join("lib/rustlib/src/rust/library/Cargo.lock");
+    if locked.is_file() || succeeds(command("rustup", &["component", "add", "rust-src"])) {
+        return Ok(());
+    }
+    Err("`rustup component add rust-src` has not installed the sources of Rust's library".into())
+}

@@ -1,7 +1,8 @@
 //! `cargo xtask router`: the proxy alone, as a static program for a machine with little flash.
 //!
 //! Neither a C compiler nor the files of another system are needed: without AWS-LC everything is Rust,
-//! and Rust's own linker and its musl link it.
+//! and Rust's own linker and its musl link it. The standard library is built as well, for size and
+//! without backtraces, which need the tables that are left out here.
 
 use crate::Failure;
 use crate::cross;
@@ -73,6 +74,16 @@ pub(crate) fn build(target: &str, features: &str) -> Result<PathBuf, Failure> {
     let mut build = cargo(&["build", "--quiet", "--profile", "small", "--target", target]);
     build.args(["--package", "lightseal", "--no-default-features"]);
     build.arg(format!("--features=proxy,{features}")).arg("--target-dir").arg(&folder);
+    match cross::install_library_sources() {
+        Ok(()) => {
+            build.args(["-Zbuild-std=std,panic_abort", "-Zbuild-std-features=optimize_for_size"]);
+            // Cargo of a release takes these flags with this variable only.
+            build.env("RUSTC_BOOTSTRAP", "1");
+        }
+        Err(why) => {
+            eprintln!("{why}, so the program has the library that is ready-made, and is larger");
+        }
+    }
     let script = format!("-Clink-arg=-T{}", script.display());
     let sources = format!("--remap-path-prefix={}=cargo", cargo_home().display());
     let flags = [

@@ -21,6 +21,7 @@
 //! command line. A new flag is therefore a new setting without further work,
 //! and both are checked in the same way.
 
+use crate::aside::aside;
 use crate::cli::Cli;
 use crate::failure::{Context, Failure};
 use clap::parser::ValueSource;
@@ -37,7 +38,13 @@ use toml::{Table, Value};
 /// If the usage is wrong, or the file cannot be read or has a mistake. Requests for help and for
 /// the version are answered, and end the program.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Failure> {
-    let mut args: Vec<OsString> = args.into_iter().collect();
+    let args: Vec<OsString> = args.into_iter().collect();
+    // The parser takes more than a hundred kilobytes of stack.
+    aside(|| read(&args))
+}
+
+fn read(given: &[OsString]) -> Result<Cli, Failure> {
+    let mut args = given.to_vec();
     let typed = matches(Cli::command(), &args)?;
     let path = subcommands(&typed);
     let leaf = path.last().map_or(&typed, |(_, leaf)| *leaf);

@@ -14,6 +14,7 @@
 //! - [`keys`]: the file of pre-shared keys;
 //! - [`keygen`]: makes keys and certificates;
 //! - [`aggregate`]: which schemes of shared tags are offered;
+//! - [`aside`]: work of the start that needs much stack;
 //! - [`system`]: what differs between operating systems;
 //! - [`service`]: metrics, health and draining of all services;
 //! - [`provider`]: the cryptography;
@@ -27,6 +28,7 @@
 
 mod address;
 mod aggregate;
+mod aside;
 mod cli;
 mod config;
 mod config_args;

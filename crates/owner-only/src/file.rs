@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// A file of secrets that other users can read or write.
+/// What other users can do to a file or directory, and must not be able to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exposed(String);
 
@@ -42,10 +42,17 @@ pub fn refuse_exposed(path: &Path, metadata: &Metadata) -> Result<(), Exposed> {
     }
 }
 
-/// The mode of a file or directory that other users can write; `None` if they cannot, or if files have
-/// no modes on this system.
-pub fn writable_by_others(metadata: &Metadata) -> Option<u32> {
-    system::mode(metadata).filter(|mode| mode & 0o022 != 0)
+/// Refuses a file or directory that other users can change. They may read it. A path that is neither,
+/// such as a pipe, is accepted. On Windows the access list decides, as in [`refuse_exposed`].
+///
+/// # Errors
+/// Other users can change it.
+pub fn refuse_writable(path: &Path, metadata: &Metadata) -> Result<(), Exposed> {
+    let judged = metadata.is_file() || metadata.is_dir();
+    match system::openness(path, metadata).filter(|_| judged) {
+        Some(why) => Err(Exposed(why)),
+        None => Ok(()),
+    }
 }
 
 /// Device and inode of a file, which tell it from every other file that exists at the same time. On
@@ -313,6 +320,12 @@ mod tests {
         drop(crate::kernel::create_file(&exposed, &everyone).unwrap());
         let said = refuse_exposed(&exposed, &exposed.metadata().unwrap()).unwrap_err().to_string();
         assert!(said.starts_with("open to everyone: icacls \""), "{said}");
+        // Wine keeps what a file's mode can say, and the umask takes the right to write from others.
+        let is_kept = system::descriptor(&exposed).unwrap().contains(";FA;;;WD)");
+        let judged = refuse_writable(&exposed, &exposed.metadata().unwrap());
+        let said = judged.map_err(|why| why.to_string());
+        let is_refused = said.is_err_and(|why| why.starts_with("open to everyone: icacls \""));
+        assert_eq!(is_refused, is_kept);
         // A file of the user becomes one that nobody else reads.
         replace(&exposed, 0o600, b"secret", |_| Ok(())).unwrap();
         assert_eq!(refuse_exposed(&exposed, &exposed.metadata().unwrap()), Ok(()));
@@ -335,6 +348,7 @@ mod tests {
         new_private_directory(&new).unwrap();
         assert_eq!(new_private_directory(&new).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         private_directory(&new).unwrap();
+        assert_eq!(refuse_writable(&new, &new.metadata().unwrap()), Ok(()));
         assert!(check(&new).unwrap().is_ok() && check(&new.join("none")).is_err());
     }
 

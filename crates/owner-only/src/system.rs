@@ -27,17 +27,23 @@ mod unix {
         DirBuilder::new().mode(0o700).recursive(parents).create(path)
     }
 
-    pub(crate) fn mode(metadata: &Metadata) -> Option<u32> {
-        Some(metadata.mode() & 0o777)
-    }
-
     /// Why a file of secrets is refused; `None` if it is not.
     pub(crate) fn exposure(path: &Path, metadata: &Metadata) -> Option<String> {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
         let is_credential = credentials.is_some_and(|directory| path.starts_with(directory));
         let forbidden = if is_credential { 0o037 } else { 0o077 };
-        let mode = mode(metadata).filter(|mode| mode & forbidden != 0)?;
-        Some(format!("open to other users (mode {mode:03o}): chmod 600 {}", path.display()))
+        let mode = metadata.mode() & 0o777;
+        let shown = path.display();
+        (mode & forbidden != 0)
+            .then(|| format!("open to other users (mode {mode:03o}): chmod 600 {shown}"))
+    }
+
+    /// Why a file or directory that only this user may change is refused; `None` if it is not.
+    pub(crate) fn openness(path: &Path, metadata: &Metadata) -> Option<String> {
+        let mode = metadata.mode() & 0o777;
+        let shown = path.display();
+        (mode & 0o022 != 0)
+            .then(|| format!("other users can change it (mode {mode:03o}): chmod go-w {shown}"))
     }
 
     /// Device and inode.
@@ -151,18 +157,23 @@ mod windows {
         }
     }
 
-    pub(crate) fn mode(_: &Metadata) -> Option<u32> {
-        None
-    }
-
     /// Why a file of secrets is refused; `None` if it is not.
     pub(crate) fn exposure(path: &Path, _: &Metadata) -> Option<String> {
+        judged(path, Forbidden::Access)
+    }
+
+    /// Why a file or directory that only this user may change is refused; `None` if it is not.
+    pub(crate) fn openness(path: &Path, _: &Metadata) -> Option<String> {
+        judged(path, Forbidden::Change)
+    }
+
+    fn judged(path: &Path, forbidden: Forbidden) -> Option<String> {
         let shown = path.display();
         let cure = format!(
             "icacls \"{shown}\" /reset, then icacls \"{shown}\" /inheritance:r /grant:r YOU:F, where YOU \
              is what whoami prints"
         );
-        match check(path, Forbidden::Access) {
+        match check(path, forbidden) {
             Ok(Ok(())) => None,
             Ok(Err(fault @ Fault::Open(_))) => Some(format!("{fault}: {cure}")),
             Ok(Err(fault @ Fault::Owner(_))) => Some(format!("{fault}: {shown}")),

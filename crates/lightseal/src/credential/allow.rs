@@ -19,7 +19,7 @@ use lightseal_dtls::{
     BadCertificate, CertificateVerifier, Identity, Lookup, PeerKey, PeerLookup,
     PresentedCertificate, PskStore,
 };
-use lightseal_owner_only::file::{Version, writable_by_others};
+use lightseal_owner_only::file::{Version, refuse_writable};
 use lightseal_pki::SpkiHash;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -118,7 +118,8 @@ impl State {
         let name = named(path);
         let mut file = File::open(path).context(&name)?;
         let metadata = file.metadata().context(&name)?;
-        refuse_writable(&name, path, &metadata)?;
+        // Everybody may read the list, and whoever can change it can let anybody in.
+        refuse_writable(path, &metadata).context(&name)?;
         if metadata.len() > MAX_FILE_BYTES {
             return Err(Failure::new(format_args!("{name}: longer than 1 GiB")));
         }
@@ -127,17 +128,6 @@ impl State {
         let identities =
             parse(&text).map_err(|error| Failure::new(format_args!("{name}{error}")))?;
         Ok(Self { identities, version: Version::of(&metadata) })
-    }
-}
-
-/// Refuses a list that other users can write: they could let anybody in. Everybody may read it.
-fn refuse_writable(name: &str, path: &Path, metadata: &std::fs::Metadata) -> Result<(), Failure> {
-    match writable_by_others(metadata).filter(|_| metadata.is_file()) {
-        None => Ok(()),
-        Some(mode) => Err(Failure::new(format_args!(
-            "{name}: other users can write it (mode {mode:03o}): chmod go-w {}",
-            path.display()
-        ))),
     }
 }
 

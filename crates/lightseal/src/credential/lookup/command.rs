@@ -12,7 +12,7 @@ use super::source::{
 use crate::keys::decode_hex;
 use crate::system;
 use lightseal_dtls::{Identity, Psk};
-use lightseal_owner_only::file::writable_by_others;
+use lightseal_owner_only::file::refuse_writable;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -213,10 +213,7 @@ fn refuse_unfit(path: &Path) -> Result<(), SourceError> {
     if !metadata.is_file() || !system::is_executable(&metadata) {
         return Err(SourceError::new("it is no program that can be executed"));
     }
-    match writable_by_others(&metadata) {
-        None => Ok(()),
-        Some(_) => Err(SourceError::new("other users can write to it; chmod go-w takes that away")),
-    }
+    refuse_writable(path, &metadata).map_err(SourceError::new)
 }
 
 #[cfg(all(test, unix))]

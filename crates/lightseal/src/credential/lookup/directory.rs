@@ -13,7 +13,7 @@ use crate::keys;
 use crate::units::counted;
 use lightseal_dtls::{Identity, Psk};
 use lightseal_net::RateLimitedLog;
-use lightseal_owner_only::file::{inode, writable_by_others};
+use lightseal_owner_only::file::{inode, refuse_writable};
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
@@ -77,7 +77,8 @@ impl Directory {
         if !metadata.is_dir() {
             return Err(SourceError::new("not a directory"));
         }
-        refuse_writable(&metadata)?;
+        // Whoever can change the directory can add keys.
+        refuse_writable(&self.path, &metadata).map_err(SourceError::new)?;
         let id = directory_id(&metadata);
         // A directory that is there and empty may be the place where another one is mounted.
         if self.found != Some(id) && !self.has_any()? {
@@ -257,14 +258,6 @@ fn psk(identity: &[u8], file: File, path: &Path, metadata: &Metadata) -> Result<
 fn directory_id(metadata: &Metadata) -> DirectoryId {
     let (device, inode) = inode(metadata);
     (device, inode, metadata.created().ok())
-}
-
-/// Refuses a directory to which other users could add keys.
-fn refuse_writable(metadata: &Metadata) -> Result<(), SourceError> {
-    match writable_by_others(metadata) {
-        None => Ok(()),
-        Some(_) => Err(SourceError::new("other users can write to it; chmod go-w takes that away")),
-    }
 }
 
 #[cfg(all(test, unix))]
