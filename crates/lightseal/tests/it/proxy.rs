@@ -496,7 +496,7 @@ fn without_connection_ids_it_costs_a_flow_some_keepalives() {
     let socket = application();
     let echoed = numbered(&socket, &local, 200, Duration::from_millis(5));
     client.wait_for("starting a new handshake");
-    assert!(echoed.iter().any(|number| *number < 30) && echoed.len() >= 40, "{echoed:?}");
+    assert!(echoed.iter().any(|number| *number < 30), "before the address changes: {echoed:?}");
     knock(&socket, &local);
 }
 
