@@ -198,6 +198,28 @@ impl Stats {
     }
 }
 
+/// The sum of the counters of associations that have ended: none in a build without the feature
+/// `statistics`.
+#[derive(Debug, Default)]
+pub(crate) struct Totals(#[cfg(feature = "statistics")] Stats);
+
+#[cfg_attr(not(feature = "statistics"), allow(unused_variables, clippy::unused_self))]
+impl Totals {
+    pub(crate) fn get(&self) -> Stats {
+        #[cfg(feature = "statistics")]
+        return self.0;
+        #[cfg(not(feature = "statistics"))]
+        Stats::default()
+    }
+
+    pub(crate) fn add(&mut self, ended: &Stats) {
+        #[cfg(feature = "statistics")]
+        {
+            self.0 += ended;
+        }
+    }
+}
+
 /// The counters that an association keeps: none in a build without the feature `statistics`.
 #[derive(Debug, Default)]
 pub(crate) struct Counters(#[cfg(feature = "statistics")] sparse::Sparse);

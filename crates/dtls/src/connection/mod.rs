@@ -228,6 +228,7 @@ pub struct Connection {
 
 impl Connection {
     /// Begins an association as client. Its first flight is ready to be polled.
+    #[inline(never)]
     pub fn client(config: Arc<ClientConfig>, peer: SocketAddr, now: Instant, rng: Random) -> Self {
         let part = config.part;
         let session = config.session_for(peer, now);
@@ -280,7 +281,7 @@ impl Connection {
         let mut incoming = Reassembly::starting_at(sequence.wrapping_add(1));
         let mut state = match admitted {
             AdmittedClient::Dtls13(accepted) => {
-                server::accept(&config, &mut channel, *accepted, cid)?
+                server::accept(&config, &mut channel, accepted, cid)?
             }
             AdmittedClient::Dtls12(_, accepted) => {
                 incoming.accept_clear(ClearMessages::AnyOrder);

@@ -32,7 +32,7 @@ use crate::handshake::hello_context::{AddressProof, HelloContext};
 use crate::handshake::hello_decision::{self, HelloDecision, fingerprint};
 use crate::handshake::session::Sessions;
 use crate::record::{ConnectionId, cid};
-use crate::stats::Stats;
+use crate::stats::{Stats, Totals};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -144,7 +144,7 @@ pub struct Endpoint {
     past: VecDeque<[u8; 32]>,
     stats: EndpointStats,
     /// Counters of associations that have ended.
-    ended: Stats,
+    ended: Totals,
 }
 
 impl Endpoint {
@@ -179,7 +179,7 @@ impl Endpoint {
             memory: Vec::new(),
             past: VecDeque::new(),
             stats: EndpointStats::default(),
-            ended: Stats::default(),
+            ended: Totals::default(),
         }
     }
 
@@ -245,7 +245,7 @@ impl Endpoint {
 
     /// The sum of all associations' counters, including those that have ended.
     pub fn totals(&self) -> Stats {
-        let mut totals = self.ended;
+        let mut totals = self.ended.get();
         self.entries.in_any_order().for_each(|entry| totals += &entry.connection.stats());
         totals
     }
@@ -485,7 +485,7 @@ impl Endpoint {
         self.unsaved.note(handle, 0);
         let entry = self.entries.remove(&handle)?;
         let connection = entry.connection.view();
-        self.ended += &connection.stats();
+        self.ended.add(&connection.stats());
         for cid in connection.own_ids() {
             self.by_id.remove(&cid);
         }

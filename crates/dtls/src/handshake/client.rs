@@ -36,8 +36,8 @@ pub(super) use server_flight::LastFlight;
 pub(crate) use server_flight::{WaitEncryptedExtensions, WaitFinished};
 use server_hello::check_hello_13;
 
-/// The room in bytes for a ClientHello besides its identity, cookies, ticket and share.
-const HELLO_ROOM: usize = 640;
+/// The room in bytes for a ClientHello besides its lists, identity, cookies, ticket and share.
+const HELLO_ROOM: usize = 256;
 
 /// The room in bytes for values that no standard defines.
 const GREASE_ROOM: usize = 32;
@@ -110,7 +110,7 @@ struct Offer {
     ticket: PartState<parts::Resumption, OfferedTicket>,
     psk: Option<HandshakePsk>,
     share: Option<OfPart<parts::KeyExchange, PendingExchange>>,
-    transcript: Transcript,
+    transcript: Box<Transcript>,
     /// The suite of the HelloRetryRequest, if one came.
     retried: Option<CipherSuiteId>,
 }
@@ -219,7 +219,7 @@ impl WaitServerHello {
                     }
                     _ => None,
                 },
-                transcript,
+                transcript: Box::new(transcript),
                 retried: None,
             })
         });
@@ -335,7 +335,12 @@ impl WaitServerHello {
         let psks: usize = offer_13.map_or(0, Offer::psks_len);
         let certificates = self.certificates.get().map(|own| (own, VerifierOffer::of(own)));
         let protocols = settings.protocols().iter().map(|name| 1 + name.len()).sum::<usize>();
+        let lists = 2 * (settings.suites.len() + settings.groups.len())
+            + settings.psk_modes.len()
+            + aggregation_extension::LONGEST_SCHEME
+                * (settings.aggregation.send.len() + settings.aggregation.receive.len());
         let room = HELLO_ROOM
+            + lists
             + if settings.grease { GREASE_ROOM } else { 0 }
             + psks
             + protocols

@@ -59,7 +59,7 @@ pub(crate) struct AcceptedHello<'a> {
     pub(crate) receive: Scheme,
     pub(crate) answer_aggregation: bool,
     /// The transcript before this hello: empty, or the first hello's hash and the retry request.
-    pub(crate) transcript: Transcript,
+    pub(crate) transcript: Box<Transcript>,
     /// When the hello's cookie was made, if it has one: the client has then proved its address.
     pub(crate) cookie: Option<Instant>,
     /// The ticket to resume, and the tickets for the client.
@@ -166,7 +166,7 @@ fn consider_13<'a>(
         None => None,
     };
     let (retry, cookie) = opened.unzip();
-    let mut transcript = Transcript::new(suite.hash);
+    let mut transcript = Box::new(Transcript::new(suite.hash));
     let share = match (&retry, exchange) {
         (None, Exchange::Retry(_, group)) => {
             return bake_retry(suite, Some(group), jar, rng, now, from, body);
@@ -195,7 +195,7 @@ fn consider_13<'a>(
         }
         let cookie = extension(ExtensionType::COOKIE).unwrap_or_default();
         let request = write_retry(retry.suite, retry.group, cookie)?;
-        transcript = Transcript::of_message_hash(suite.hash, &retry.hello_hash);
+        *transcript = Transcript::of_message_hash(suite.hash, &retry.hello_hash);
         absorb(&mut transcript, HandshakeType::SERVER_HELLO, &request);
     }
     let (receive, send) = schemes.unwrap_or((Scheme::Plain, Scheme::Plain));

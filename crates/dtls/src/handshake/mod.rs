@@ -29,6 +29,7 @@ pub(crate) mod flight;
 pub(crate) mod grease;
 pub(crate) mod hello_context;
 pub(crate) mod hello_decision;
+mod keys;
 pub(crate) mod negotiated_extensions;
 pub(crate) mod psk;
 pub(crate) mod ranges;

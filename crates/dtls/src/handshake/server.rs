@@ -5,6 +5,7 @@ pub(crate) mod certificates;
 use super::certificates::choice::{ChosenCertificate, offered_name};
 use super::early::{self, EarlyKeys};
 use super::hello_decision::AcceptedHello;
+use super::keys::HandshakeKeys;
 use super::negotiated_extensions::AcceptedExtensions;
 use super::psk::{self, HandshakePsk, PskKind};
 use super::reassembly::Message;
@@ -18,10 +19,7 @@ use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
 use crate::config::session::Owner;
 use crate::config::{Lookup, ProtocolVersion, ServerConfig, Settings};
 use crate::credential::PeerKey;
-use crate::crypto::{
-    ApplicationSecrets, CipherSuite, EarlySecret, HashValue, KeptSecret, MasterSecret,
-    TrafficSecret, Transcript,
-};
+use crate::crypto::{ApplicationSecrets, CipherSuite, EarlySecret, HashValue, KeptSecret};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, write_extension};
@@ -51,7 +49,7 @@ pub(crate) struct WaitFinished {
 pub(crate) fn accept(
     config: &ServerConfig,
     channel: &mut Channel,
-    mut accepted: AcceptedHello<'_>,
+    mut accepted: Box<AcceptedHello<'_>>,
     cid: Option<ConnectionId>,
 ) -> Result<State, Unaccepted> {
     let settings = &config.settings;
@@ -114,18 +112,15 @@ pub(crate) fn accept(
     absorb(&mut transcript, HandshakeType::SERVER_HELLO, &hello);
     channel.flight.push(0, HandshakeType::SERVER_HELLO, hello);
 
-    let hash = transcript.hash();
-    let handshake = secret.into_handshake(shared.as_ref());
-    let client = handshake.client_traffic(&hash);
-    let server = handshake.server_traffic(&hash);
-    let master = handshake.into_master();
-    log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &client_random, &client);
-    log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &client_random, &server);
+    let mut keys = HandshakeKeys::new(secret, shared.as_ref(), transcript);
+    log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &client_random, &keys.client);
+    log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &client_random, &keys.server);
     // The handshake epoch has the standard layout, whatever scheme is negotiated.
     channel.record_limit = answer.agreed.record_limit;
     channel.receive_limit = answer.agreed.receive_limit;
     channel.agree_on_cids(&answer.agreed);
-    channel.install(HANDSHAKE_EPOCH, suite, (&server, Scheme::Plain), (&client, Scheme::Plain));
+    let (client, server) = ((&keys.client, Scheme::Plain), (&keys.server, Scheme::Plain));
+    channel.install(HANDSHAKE_EPOCH, suite, server, client);
 
     let (send, receive) = (accepted.send, accepted.receive);
     let schemes = offer.get(settings.aggregation_extension).unwrap_or_default();
@@ -147,7 +142,7 @@ pub(crate) fn accept(
             answer.write_limits(settings, w)
         })
     })?;
-    absorb(&mut transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
+    absorb(&mut keys.transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
     channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::ENCRYPTED_EXTENSIONS, extensions);
 
     let (resumed, owner) = match &credential {
@@ -159,10 +154,7 @@ pub(crate) fn accept(
     let flight = Box::new(ServerFlight {
         client_random,
         suite,
-        transcript,
-        master,
-        client,
-        server,
+        keys,
         offered: OfferedSchemes::new((send, &down), (receive, &up)),
         negotiated: Negotiated {
             version: ProtocolVersion::Dtls13,
@@ -232,10 +224,7 @@ fn choose_certificate(
 pub(super) struct ServerFlight {
     client_random: [u8; 32],
     suite: &'static CipherSuite,
-    pub(super) transcript: Transcript,
-    master: MasterSecret,
-    client: TrafficSecret,
-    server: TrafficSecret,
+    pub(super) keys: Box<HandshakeKeys>,
     offered: OfferedSchemes,
     pub(super) negotiated: Negotiated,
     /// The tickets for the client.
@@ -251,20 +240,19 @@ impl ServerFlight {
         settings: &Settings,
         channel: &mut Channel,
     ) -> Box<SentFlight> {
-        let Self { client_random, suite, mut transcript, master, client, server, .. } = *self;
-        let (negotiated, offered) = (self.negotiated, self.offered);
-        let finished = server.finished_key().verify_data(&transcript.hash()).to_vec();
-        absorb(&mut transcript, HandshakeType::FINISHED, &finished);
+        let (client_random, suite, mut keys) = (&self.client_random, self.suite, self.keys);
+        let finished = keys.server.finished_key().verify_data(&keys.transcript.hash()).to_vec();
+        absorb(&mut keys.transcript, HandshakeType::FINISHED, &finished);
         channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished);
         let ApplicationSecrets { client: receive_secret, server: send_secret, exporter } =
-            master.application(&transcript.hash());
-        log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &client_random, &receive_secret);
-        log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &client_random, &send_secret);
+            keys.master.application(&keys.transcript.hash());
+        log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", client_random, &receive_secret);
+        log_secret(settings, "SERVER_TRAFFIC_SECRET_0", client_random, &send_secret);
         // After its Finished the server sends alerts under these keys (RFC 8446, appendix A.2), and
         // data if the configuration allows it before the client's Finished.
-        channel.install_sending(APPLICATION_EPOCH, suite, (&send_secret, negotiated.send));
+        channel.install_sending(APPLICATION_EPOCH, suite, (&send_secret, self.negotiated.send));
         let established = Box::new(Established {
-            offered,
+            offered: self.offered,
             keys: EstablishedKeys::Dtls13 {
                 suite,
                 send: KeptSecret::of(&send_secret),
@@ -272,20 +260,17 @@ impl ServerFlight {
                 exporter: keep_exporter(exporter),
                 resumption: PartState::EMPTY,
             },
-            negotiated,
+            negotiated: self.negotiated,
         });
-        let (issuer, owner) = (self.issuer, self.owner);
-        Box::new(SentFlight { transcript, client, master, issuer, owner, established })
+        Box::new(SentFlight { keys, issuer: self.issuer, owner: self.owner, established })
     }
 }
 
 /// The server's flight was sent.
 #[derive(Debug)]
 pub(super) struct SentFlight {
-    /// The transcript; at first it ends with the server's Finished.
-    pub(super) transcript: Transcript,
-    client: TrafficSecret,
-    master: MasterSecret,
+    /// Its transcript ends at first with the server's Finished.
+    pub(super) keys: Box<HandshakeKeys>,
     issuer: Option<TicketIssuer>,
     owner: Owner,
     established: Box<Established>,
@@ -308,7 +293,8 @@ impl SentFlight {
         settings: &Settings,
         channel: &mut Channel,
     ) -> State {
-        let client_finished = self.client.finished_key().verify_data(&self.transcript.hash());
+        let client_finished =
+            self.keys.client.finished_key().verify_data(&self.keys.transcript.hash());
         let negotiated = &self.established.negotiated;
         let issuer = self
             .issuer
@@ -317,9 +303,9 @@ impl SentFlight {
         if let (Some(issuer), Some(part), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
             (issuer, parts::Resumption::INCLUDED, &mut self.established.keys)
         {
-            absorb(&mut self.transcript, HandshakeType::FINISHED, &client_finished);
+            absorb(&mut self.keys.transcript, HandshakeType::FINISHED, &client_finished);
             let agreed = Agreed { suite: suite.id, owner: self.owner, alpn };
-            let secret = self.master.resumption(&self.transcript.hash());
+            let secret = self.keys.master.resumption(&self.keys.transcript.hash());
             let tickets = Tickets::ToSend(issuer);
             resumption.set(part, Resumption { part, secret, agreed, tickets });
         }

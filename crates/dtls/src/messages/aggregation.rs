@@ -103,6 +103,9 @@ fn first_accepted(
     Some(if complete { chosen } else { Scheme::Plain })
 }
 
+/// The longest scheme in bytes: identifier, length and two parameters.
+pub(crate) const LONGEST_SCHEME: usize = 4;
+
 /// Writes one scheme, or 0x00 for plain tags.
 pub(crate) fn write_scheme(scheme: Scheme, w: &mut Writer<'_>) -> Result<(), BufferFull> {
     // The context contains the identifier, n and o; not every scheme has both parameters.

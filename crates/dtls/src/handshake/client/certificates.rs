@@ -83,7 +83,7 @@ impl WaitCertificate {
         let chosen = self.certificates.keys.as_ref().and_then(|keys| keys.choose(&offered));
         let signer = Signer::new(chosen, &offered);
         self.answer = Some(Answer { part: self.part, signer });
-        absorb(&mut self.finished.transcript, message.kind, &message.body);
+        absorb(&mut self.finished.keys.transcript, message.kind, &message.body);
         Ok(State::WaitServerCertificate(self.part, self))
     }
 
@@ -109,7 +109,7 @@ impl WaitCertificate {
                 from_client: false,
             },
         )?;
-        absorb(&mut self.finished.transcript, message.kind, &message.body);
+        absorb(&mut self.finished.keys.transcript, message.kind, &message.body);
         let Self { part, certificates, answer, finished, .. } = *self;
         let server_name = certificates.server_name.clone();
         Ok(State::WaitServerCertificateVerify(
@@ -138,8 +138,8 @@ impl WaitCertificateVerify {
         message: &Message,
     ) -> Result<State, Fault> {
         let Self { part, claimed, server_name, answer, mut finished } = *self;
-        let key = claimed.verify(settings, SERVER_CONTEXT, &finished.transcript, message)?;
-        absorb(&mut finished.transcript, message.kind, &message.body);
+        let key = claimed.verify(settings, SERVER_CONTEXT, &finished.keys.transcript, message)?;
+        absorb(&mut finished.keys.transcript, message.kind, &message.body);
         finished
             .negotiated
             .certificates
@@ -168,7 +168,7 @@ pub(in crate::handshake) fn answer(
 ) -> Result<Progress, Fault> {
     let Some(signer) = signer else {
         let body = certificate_body(&[])?;
-        send_message(HandshakeType::CERTIFICATE, body, &mut flight.transcript, channel);
+        send_message(HandshakeType::CERTIFICATE, body, &mut flight.keys.transcript, channel);
         return Ok(Progress::Complete(flight.finish(channel)));
     };
     // The certificate is sent together with the signature, so that the flight is complete when its
@@ -181,14 +181,14 @@ impl WaitSignature {
     #[inline(never)]
     pub(crate) fn sign(self: Box<Self>, channel: &mut Channel) -> Result<Progress, Fault> {
         let (kind, body) = self.signer.certificate()?;
-        let mut transcript = self.flight.transcript.clone();
+        let mut transcript = self.flight.keys.transcript.clone();
         absorb(&mut transcript, kind, &body);
         let Some(signature) = self.signer.sign(CLIENT_CONTEXT, &transcript, channel)? else {
             return Ok(Progress::Wait(State::WaitClientSignature(self.part, self)));
         };
         let Self { signer, mut flight, .. } = *self;
-        send_message(kind, body, &mut flight.transcript, channel);
-        signer.send_signature(&signature, &mut flight.transcript, channel)?;
+        send_message(kind, body, &mut flight.keys.transcript, channel);
+        signer.send_signature(&signature, &mut flight.keys.transcript, channel)?;
         Ok(Progress::Complete(flight.finish(channel)))
     }
 }

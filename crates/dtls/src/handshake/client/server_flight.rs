@@ -5,12 +5,10 @@ use crate::codepoints::{ExtensionType, HandshakeType};
 use crate::config::certificates::ForClient;
 use crate::config::session::Owner;
 use crate::config::{ProtocolVersion, Settings, can_aggregate};
-use crate::crypto::{
-    ApplicationSecrets, CipherSuite, KeptSecret, MasterSecret, NamedGroup, TrafficSecret,
-    Transcript,
-};
+use crate::crypto::{ApplicationSecrets, CipherSuite, KeptSecret, NamedGroup};
 use crate::error::{Fault, Misbehaviour};
 use crate::handshake::certificates::offer::{Kinds, is_offered};
+use crate::handshake::keys::HandshakeKeys;
 use crate::handshake::negotiated_extensions::NegotiatedExtensions;
 use crate::handshake::resumption::{Agreed, Resumption};
 use crate::handshake::{
@@ -44,10 +42,7 @@ pub(crate) struct WaitEncryptedExtensions {
     pub(super) agreed: NegotiatedExtensions,
     pub(super) suite: &'static CipherSuite,
     pub(super) group: Option<NamedGroup>,
-    pub(super) transcript: Transcript,
-    pub(super) master: MasterSecret,
-    pub(super) client: TrafficSecret,
-    pub(super) server: TrafficSecret,
+    pub(super) keys: Box<HandshakeKeys>,
 }
 
 impl WaitEncryptedExtensions {
@@ -103,7 +98,7 @@ impl WaitEncryptedExtensions {
             negotiated_extensions::read_limit_answer(settings, version, extensions, self.agreed)?;
         channel.record_limit = agreed.record_limit;
         channel.receive_limit = agreed.receive_limit;
-        absorb(&mut self.transcript, message.kind, &message.body);
+        absorb(&mut self.keys.transcript, message.kind, &message.body);
         let certificates = match self.certificates.get() {
             Some(certificates) if self.verifies => {
                 Some((Arc::clone(certificates), Kinds::read(certificates, extensions)?))
@@ -125,10 +120,7 @@ impl WaitEncryptedExtensions {
             part: self.part,
             random: self.random,
             suite: self.suite,
-            transcript: self.transcript,
-            master: self.master,
-            client: self.client,
-            server: self.server,
+            keys: self.keys,
             negotiated: Negotiated {
                 version,
                 suite: self.suite.id,
@@ -167,10 +159,7 @@ pub(crate) struct WaitFinished {
     pub(in crate::handshake) part: parts::Client,
     random: [u8; 32],
     suite: &'static CipherSuite,
-    pub(in crate::handshake) transcript: Transcript,
-    master: MasterSecret,
-    client: TrafficSecret,
-    server: TrafficSecret,
+    pub(in crate::handshake) keys: Box<HandshakeKeys>,
     owner: Owner,
     pub(in crate::handshake) negotiated: Negotiated,
     /// What the client answers a server that has asked for its certificate.
@@ -188,13 +177,13 @@ impl WaitFinished {
         message: &Message,
     ) -> Result<Progress, Fault> {
         expect_epoch(message, HANDSHAKE_EPOCH)?;
-        if !self.server.finished_key().verify(&self.transcript.hash(), &message.body) {
+        if !self.keys.server.finished_key().verify(&self.keys.transcript.hash(), &message.body) {
             return Err(Misbehaviour::WrongFinished.into());
         }
-        absorb(&mut self.transcript, message.kind, &message.body);
-        let hash = self.transcript.hash();
+        absorb(&mut self.keys.transcript, message.kind, &message.body);
+        let hash = self.keys.transcript.hash();
         let ApplicationSecrets { client: send_secret, server: receive_secret, exporter } =
-            self.master.application(&hash);
+            self.keys.master.application(&hash);
         log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &self.random, &send_secret);
         log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &self.random, &receive_secret);
         channel.flight.complete();
@@ -221,13 +210,7 @@ impl WaitFinished {
             ),
             negotiated: self.negotiated,
         });
-        let flight = Box::new(LastFlight {
-            transcript: self.transcript,
-            client: self.client,
-            master: self.master,
-            agreed,
-            established,
-        });
+        let flight = Box::new(LastFlight { keys: self.keys, agreed, established });
         match self.answer.take() {
             Some(answer) => certificates::answer(answer, flight, channel),
             None => Ok(Progress::Complete(flight.finish(channel))),
@@ -238,10 +221,8 @@ impl WaitFinished {
 /// What the client's last flight is made from.
 #[derive(Debug)]
 pub(in crate::handshake) struct LastFlight {
-    /// The transcript; at first it ends with the server's Finished.
-    pub(in crate::handshake) transcript: Transcript,
-    client: TrafficSecret,
-    master: MasterSecret,
+    /// Its transcript ends at first with the server's Finished.
+    pub(in crate::handshake) keys: Box<HandshakeKeys>,
     /// What tickets of the server will carry on.
     agreed: PartState<parts::Resumption, Agreed>,
     established: Box<Established>,
@@ -253,7 +234,7 @@ impl LastFlight {
         mut self: Box<Self>,
         channel: &mut Channel,
     ) -> Box<Established> {
-        let finished = self.client.finished_key().verify_data(&self.transcript.hash());
+        let finished = self.keys.client.finished_key().verify_data(&self.keys.transcript.hash());
         channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
         let mut established = self.established;
         let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
@@ -265,8 +246,8 @@ impl LastFlight {
             if let Some(agreed) = self.agreed.take()
                 && let Some(part) = parts::Resumption::INCLUDED
             {
-                absorb(&mut self.transcript, HandshakeType::FINISHED, &finished);
-                let secret = self.master.resumption(&self.transcript.hash());
+                absorb(&mut self.keys.transcript, HandshakeType::FINISHED, &finished);
+                let secret = self.keys.master.resumption(&self.keys.transcript.hash());
                 *resumption = Resumption::receiver(part, secret, agreed);
             }
         }

@@ -7,6 +7,7 @@ use crate::config::session::Owner;
 use crate::config::{ProtocolVersion, Psk, Settings};
 use crate::crypto::{CipherSuite, EarlySecret};
 use crate::error::{Fault, Misbehaviour};
+use crate::handshake::keys::HandshakeKeys;
 use crate::handshake::psk::HandshakePsk;
 use crate::handshake::{Channel, State, absorb, log_secret, negotiated_extensions};
 use crate::messages::ServerHello;
@@ -171,18 +172,16 @@ impl Offer {
             (None, _) => return Err(Misbehaviour::MissingExtension("key_share").into()),
         };
         absorb(&mut self.transcript, message.kind, &message.body);
-        let hash = self.transcript.hash();
-        let handshake = early.into_handshake(shared.as_ref());
-        let client = handshake.client_traffic(&hash);
-        let server = handshake.server_traffic(&hash);
-        log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &random, &client);
-        log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &random, &server);
+        let keys = HandshakeKeys::new(early, shared.as_ref(), self.transcript);
+        log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &random, &keys.client);
+        log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &random, &keys.server);
         let agreed = negotiated_extensions::read_cid_answer(settings, hello.extensions, cid)?;
         channel.agree_on_cids(&agreed);
         // The ServerHello acknowledges the ClientHello (RFC 9147, section 7.2).
         channel.flight.complete();
         // The handshake epoch has the standard layout, whatever scheme is negotiated.
-        channel.install(HANDSHAKE_EPOCH, suite, (&client, Scheme::Plain), (&server, Scheme::Plain));
+        let (client, server) = ((&keys.client, Scheme::Plain), (&keys.server, Scheme::Plain));
+        channel.install(HANDSHAKE_EPOCH, suite, client, server);
         Ok(State::WaitEncryptedExtensions(
             self.part,
             Box::new(WaitEncryptedExtensions {
@@ -196,10 +195,7 @@ impl Offer {
                 agreed,
                 suite,
                 group,
-                transcript: self.transcript,
-                master: handshake.into_master(),
-                client,
-                server,
+                keys,
             }),
         ))
     }

@@ -25,7 +25,7 @@ pub(super) fn send(
     settings: &Settings,
     channel: &mut Channel,
 ) -> Result<State, Fault> {
-    let transcript = &mut flight.transcript;
+    let transcript = &mut flight.keys.transcript;
     let ChosenCertificate { signer, request, .. } = chosen;
     if let Some(verifier) = request.as_ref().and_then(|asked| asked.clients.verifier()) {
         let authorities = verifier.authorities();
@@ -61,7 +61,7 @@ impl WaitSignature {
         settings: &Settings,
         channel: &mut Channel,
     ) -> Result<State, Fault> {
-        let transcript = &mut self.flight.transcript;
+        let transcript = &mut self.flight.keys.transcript;
         let Some(signature) = self.signer.sign(SERVER_CONTEXT, transcript, channel)? else {
             return Ok(State::WaitServerSignature(self.part, self));
         };
@@ -98,7 +98,7 @@ impl WaitCertificate {
     ) -> Result<State, Fault> {
         let body = compression::expand(settings.accepted_compressions(), message)?;
         let certificate = read_certificate(&body, self.kind)?;
-        absorb(&mut self.flight.transcript, message.kind, &message.body);
+        absorb(&mut self.flight.keys.transcript, message.kind, &message.body);
         // The client answers our flight, so it has all of it.
         channel.flight.complete();
         let Self { part, clients, kind, flight } = *self;
@@ -138,8 +138,8 @@ impl WaitCertificateVerify {
         message: &Message,
     ) -> Result<State, Fault> {
         let Self { part, claimed, mut flight } = *self;
-        let key = claimed.verify(settings, CLIENT_CONTEXT, &flight.transcript, message)?;
-        absorb(&mut flight.transcript, message.kind, &message.body);
+        let key = claimed.verify(settings, CLIENT_CONTEXT, &flight.keys.transcript, message)?;
+        absorb(&mut flight.keys.transcript, message.kind, &message.body);
         flight.authenticated(key);
         Ok(flight.wait_finished(part.0, settings, channel))
     }
