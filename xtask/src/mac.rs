@@ -1,20 +1,17 @@
 //! Programs for macOS, linked here: `cargo xtask targets --link`.
 //!
-//! The PyPI package `ziglang` is a C compiler and a linker for many systems, with the lists of what the
-//! libraries of macOS export; `cargo-zigbuild` has cargo use it. AWS-LC is compiled and the command
-//! linked without a Mac and without Apple's files. Whether the program runs is not tested.
+//! AWS-LC is compiled and the command linked by `ziglang`, without a Mac and without Apple's files. Whether
+//! the program runs is not tested.
 
 use crate::Failure;
 use crate::cross;
-use crate::process::{cargo, command, run, target_dir};
-use crate::registry::pip;
+use crate::process::{run, target_dir};
+use crate::zig::cargo_zigbuild;
 use std::path::{Path, PathBuf};
 
 /// The processors of Macs: the target, and the number of the processor in `<mach/machine.h>`.
 pub(crate) const PROCESSORS: [(&str, u32); 2] =
     [("aarch64-apple-darwin", 0x0100_000c), ("x86_64-apple-darwin", 0x0100_0007)];
-/// PyPI packages with the versions that are known to work together.
-const PACKAGES: [&str; 2] = ["ziglang==0.17.1", "cargo-zigbuild==0.24.1"];
 /// The oldest macOS that the programs are for: the first on ARM.
 const OLDEST: &str = "11.0";
 /// Frameworks that a crate asks to be linked with (`whoami`, for the name of the computer) and from
@@ -37,24 +34,13 @@ pub(crate) fn linked((target, processor): (&str, u32)) -> Result<Program, Failur
 
 fn build(target: &str) -> Result<PathBuf, Failure> {
     cross::install(target).map_err(Failure::NotPossibleHere)?;
-    let tools = target_dir().join("tools").join(PACKAGES.join("-").replace("==", "-"));
-    let (zig, zigbuild) = (tools.join("ziglang/zig"), tools.join("bin/cargo-zigbuild"));
-    if !zig.is_file() || !zigbuild.is_file() {
-        let mut install = pip("install");
-        install.args(["--root-user-action", "ignore", "--upgrade"]);
-        install.arg("--target").arg(&tools).args(PACKAGES);
-        let absent = |why| Failure::NotPossibleHere(format!("{}: {why}", PACKAGES.join(" and ")));
-        run(install).map_err(absent)?;
-    }
     let folder = target_dir().join("linked");
     let frameworks = folder.join("frameworks");
     let broken = |error| Failure::Failed(format!("{}: {error}", frameworks.display()));
     write_frameworks(&frameworks).map_err(broken)?;
-    let mut link = command(&zigbuild.to_string_lossy(), &["rustc", "--quiet"]);
-    // The cargo that this program was started by is the one that it uses.
-    link.env("CARGO", cargo(&[]).get_program()).env("CARGO_ZIGBUILD_ZIG_PATH", zig);
+    let mut link = cargo_zigbuild("rustc", target)?;
     link.env("MACOSX_DEPLOYMENT_TARGET", OLDEST);
-    link.args(["--target", target, "--package", "lightseal", "--bin", "lightseal"]);
+    link.args(["--package", "lightseal", "--bin", "lightseal"]);
     link.arg("--target-dir").arg(&folder);
     link.arg("--").arg("-L").arg(format!("framework={}", frameworks.display()));
     // There is no SDK. The compiler warns that it may be needed.

@@ -40,6 +40,7 @@ mod times;
 mod toolchain;
 mod vectors;
 mod wine;
+mod zig;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

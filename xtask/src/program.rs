@@ -4,7 +4,7 @@ use crate::process::{capture, cargo, command, run, target_dir};
 use crate::{Failure, system};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
@@ -72,6 +72,14 @@ impl Program {
         cargo(&["run", "--quiet", "--release", "--package", package, kind, name])
     }
 
+    /// The file of the program in the folder of what is built.
+    fn file(self) -> PathBuf {
+        match self.kind {
+            "--example" => Path::new("examples").join(self.name),
+            _ => self.name.into(),
+        }
+    }
+
     /// Builds the program and returns its path.
     pub(crate) fn built(self) -> Result<PathBuf, Failure> {
         built(&[self])
@@ -85,8 +93,8 @@ fn built(programs: &[Program]) -> Result<PathBuf, Failure> {
     build.args(programs.iter().flat_map(|program| ["--package", program.package]));
     build.args(programs.iter().flat_map(|program| [program.kind, program.name]));
     run(build).map_err(Failure::Failed)?;
-    let name = programs.last().map_or("", |program| program.name);
-    Ok(target_dir().join("release").join(name))
+    let folder = target_dir().join("release");
+    Ok(programs.last().map_or(folder.clone(), |program| folder.join(program.file())))
 }
 
 /// A program with its arguments.

@@ -2,11 +2,13 @@
 //!
 //! Neither a C compiler nor the files of another system are needed: without AWS-LC everything is Rust,
 //! and Rust's own linker and its musl link it. The standard library is built as well, for size and
-//! without backtraces, which need the tables that are left out here.
+//! without backtraces, which need the tables that are left out here. For a processor for which Rust's
+//! musl cannot be had, `ziglang` links.
 
 use crate::Failure;
 use crate::cross;
 use crate::process::{cargo, run, target_dir};
+use crate::zig::cargo_zigbuild;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
@@ -60,21 +62,19 @@ const LINKER_SCRIPT: &str = "SECTIONS { /DISCARD/ : { *(.eh_frame) *(.eh_frame_h
 
 /// Builds the proxy for a target with these features more, and returns the program's path.
 pub(crate) fn build(target: &str, features: &str) -> Result<PathBuf, Failure> {
-    cross::install(target).map_err(Failure::NotPossibleHere)?;
     let folder = target_dir().join("router");
-    let script = folder.join("no-unwinding.ld");
-    let written = std::fs::create_dir_all(&folder).and_then(|()| {
-        // A file that is written anew would have cargo link again.
-        match std::fs::read_to_string(&script) {
-            Ok(text) if text == LINKER_SCRIPT => Ok(()),
-            _ => std::fs::write(&script, LINKER_SCRIPT),
+    let sources = cross::install_library_sources();
+    let (mut build, flags) = match cross::install(target) {
+        Ok(()) => (cargo(&["build", "--quiet", "--target", target]), linked_by_rust(&folder)?),
+        // With the sources alone, the C library and what starts a program come from elsewhere.
+        Err(_) if sources.is_ok() => {
+            (cargo_zigbuild("build", target)?, vec!["-Clink-self-contained=no".into()])
         }
-    });
-    written.map_err(|error| Failure::Failed(format!("{}: {error}", script.display())))?;
-    let mut build = cargo(&["build", "--quiet", "--profile", "small", "--target", target]);
-    build.args(["--package", "lightseal", "--no-default-features"]);
+        Err(why) => return Err(Failure::NotPossibleHere(why)),
+    };
+    build.args(["--profile", "small", "--package", "lightseal", "--no-default-features"]);
     build.arg(format!("--features=proxy,{features}")).arg("--target-dir").arg(&folder);
-    match cross::install_library_sources() {
+    match sources {
         Ok(()) => {
             build.args(["-Zbuild-std=std,panic_abort", "-Zbuild-std-features=optimize_for_size"]);
             // Cargo of a release takes these flags with this variable only.
@@ -84,20 +84,31 @@ pub(crate) fn build(target: &str, features: &str) -> Result<PathBuf, Failure> {
             eprintln!("{why}, so the program has the library that is ready-made, and is larger");
         }
     }
-    let script = format!("-Clink-arg=-T{}", script.display());
-    let sources = format!("--remap-path-prefix={}=cargo", cargo_home().display());
-    let flags = [
-        "-Clinker=rust-lld",
-        // Relocations in a compact form, which the musl of Rust reads, and equal functions once.
-        "-Clink-arg=-zpack-relative-relocs",
-        "-Clink-arg=--icf=all",
-        "-Cforce-unwind-tables=no",
-        &script,
-        &sources,
-    ];
-    build.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    let paths = format!("--remap-path-prefix={}=cargo", cargo_home().display());
+    let common = ["-Cforce-unwind-tables=no".into(), paths];
+    build.env("CARGO_ENCODED_RUSTFLAGS", [&common[..], &flags].concat().join("\u{1f}"));
     run(build).map_err(Failure::Failed)?;
     Ok(folder.join(target).join("small/lightseal"))
+}
+
+/// The flags with which Rust's own linker links a program.
+fn linked_by_rust(folder: &Path) -> Result<Vec<String>, Failure> {
+    let script = folder.join("no-unwinding.ld");
+    let written = std::fs::create_dir_all(folder).and_then(|()| {
+        // A file that is written anew would have cargo link again.
+        match std::fs::read_to_string(&script) {
+            Ok(text) if text == LINKER_SCRIPT => Ok(()),
+            _ => std::fs::write(&script, LINKER_SCRIPT),
+        }
+    });
+    written.map_err(|error| Failure::Failed(format!("{}: {error}", script.display())))?;
+    Ok(vec![
+        "-Clinker=rust-lld".into(),
+        // Relocations in a compact form, which the musl of Rust reads, and equal functions once.
+        "-Clink-arg=-zpack-relative-relocs".into(),
+        "-Clink-arg=--icf=all".into(),
+        format!("-Clink-arg=-T{}", script.display()),
+    ])
 }
 
 /// The folder with the sources of other packages, whose paths stand in messages.
