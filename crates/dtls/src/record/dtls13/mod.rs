@@ -22,16 +22,22 @@ pub(super) use seal::Sealing;
 use super::number::mask_sample;
 use crate::crypto::KeyDerivation;
 use lightseal_aggregation::scheme::TAG_BYTES;
-use lightseal_aggregation::{RulerOrder, Scheme};
+use lightseal_aggregation::{Overprovision, RulerOrder, Scheme};
 
 /// The length in bytes of a closing tag record's content: how far back its range begins (1), how
 /// many records it covers (1), and the tag.
 const CLOSING_CONTENT: usize = 2 + TAG_BYTES;
 
+/// Whether this build has schemes with dependency sets that are drawn.
+const HAS_DRAWN_SETS: bool = {
+    let r2d2 = Scheme::R2d2(Overprovision::ALL[0]);
+    r2d2.can_send() || r2d2.can_receive()
+};
+
 /// The secret order of a scheme's dependency sets in one direction of an epoch.
 fn order(keys: &KeyDerivation, scheme: Scheme) -> RulerOrder {
     let mut seed = [0; 32];
-    if scheme.is_drawn() {
+    if HAS_DRAWN_SETS && scheme.is_drawn() {
         keys.expand("agg rulers", &scheme.context(), &mut seed);
     }
     RulerOrder::Keyed(seed)
