@@ -32,7 +32,7 @@ pub struct Origin {
 /// What is reported to the application about received data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// A verified payload. Its slot stays occupied until [`ReceiveBuffer::release`].
+    /// A verified payload. Its slot stays occupied until [`release`](super::receive_buffer::ReceiveBuffer::release).
     Data(Slot),
     /// A payload that is not verified yet, with its security level.
     Provisional {
