@@ -72,6 +72,8 @@ impl Model {
             }
             self.verified.insert(number, record.clone());
             self.expire(&mut out);
+            // A closing tag over what the record itself has verified takes no other one's place.
+            self.decide(number, &mut out);
             let is_needed = |closing: &ClosingTag| {
                 let mut covered = closing.first..closing.first + u64::from(closing.count);
                 closing.first >= self.floor && !covered.all(|m| self.verified.contains_key(&m))
@@ -90,20 +92,25 @@ impl Model {
             }
             held.push(record.clone());
         }
+        self.decide(number, &mut out);
+        self.expire(&mut out);
+        out
+    }
+
+    /// Checks all closing tags and the set of `number`.
+    fn decide(&mut self, number: u64, out: &mut Vec<Decided>) {
         for closing in self.closings.clone() {
             let numbers: Vec<u64> = (closing.first..).take(closing.count.into()).collect();
             let target = u128::from_be_bytes(closing.tag);
             if let Some(found) = self.find(&numbers, CLOSING_BLOCK, target) {
-                self.accept(found, &mut out);
+                self.accept(found, out);
             }
         }
         let start = number - number % self.n;
         let numbers: Vec<u64> = (start..start + self.n).collect();
         if let Some(found) = self.find(&numbers, TAG_BLOCK, 0) {
-            self.accept(found, &mut out);
+            self.accept(found, out);
         }
-        self.expire(&mut out);
-        out
     }
 
     fn expire(&mut self, out: &mut Vec<Decided>) {
