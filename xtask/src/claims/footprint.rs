@@ -12,8 +12,6 @@ struct Row {
     profile: &'static str,
     /// The terms of the sum.
     terms: &'static [Term],
-    /// How many payloads of the images are subtracted.
-    payloads: u64,
     bar: f64,
     beside: &'static [Beside],
 }
@@ -53,15 +51,10 @@ const fn row(
     terms: &'static [Term],
     bar: f64,
 ) -> Row {
-    Row { name, what, profile, terms, payloads: 0, bar, beside: &[] }
+    Row { name, what, profile, terms, bar, beside: &[] }
 }
 
 impl Row {
-    /// The figure is without this many payloads that wait for their verdict.
-    const fn without_payloads(self, payloads: u64) -> Self {
-        Self { payloads, ..self }
-    }
-
     const fn beside(self, beside: &'static [Beside]) -> Self {
         Self { beside, ..self }
     }
@@ -71,8 +64,6 @@ impl Row {
 const KB: f64 = 1000.0;
 /// A kilobyte of RAM.
 const KB_RAM: f64 = 1024.0;
-/// The bytes of a payload in the images (`firmware/footprint/src/settings.rs`).
-const PAYLOAD_BYTES: u64 = 32;
 
 const FLASH: &str = "flash_bytes";
 const STACK: &str = "handshake_stack_bytes";
@@ -178,22 +169,20 @@ const ROWS: &[Row] = &[
     ),
     row(
         "footprint-agg-receiver",
-        "Bytes of heap that receiving under agg:16 adds to a DTLS 1.3 client's session, without 15 \
-         payloads, which wait for their verdict",
+        "Bytes of heap that receiving under agg:16 adds to a DTLS 1.3 client's session, with \
+         payloads that wait for their verdict",
         "small",
         &[plus("client-agg-both", STEADY), minus("client-agg", STEADY)],
         KB_RAM,
-    )
-    .without_payloads(15),
+    ),
     row(
         "footprint-r2d2-receiver",
-        "Bytes of heap that receiving under r2d2:50 adds to a DTLS 1.3 client's session, without 27 \
-         payloads, which wait for their verdict",
+        "Bytes of heap that receiving under r2d2:50 adds to a DTLS 1.3 client's session, with \
+         payloads that wait for their verdict",
         "small",
         &[plus("client-r2d2-both", STEADY), minus("client-r2d2", STEADY)],
         4.0 * KB_RAM,
-    )
-    .without_payloads(27),
+    ),
     row(
         "footprint-flash-group-axiom",
         "Bytes of flash of a symmetric member of a group in axiom-1.2, sender and listener, beside \
@@ -398,10 +387,6 @@ fn measure(row: &Row) -> Result<Measured, Failure> {
         let term = figures.figure(image, key)?;
         lines.push(format!("{} {key} of {image}: {term}", if *sign < 0 { '-' } else { '+' }));
         figure += f64::from(*sign) * term as f64;
-    }
-    if row.payloads > 0 {
-        lines.push(format!("- {} payloads of {PAYLOAD_BYTES} B", row.payloads));
-        figure -= (row.payloads * PAYLOAD_BYTES) as f64;
     }
     for beside in row.beside {
         match *beside {
