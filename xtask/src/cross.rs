@@ -18,9 +18,9 @@ pub(crate) struct Machine {
     /// What is special about it, for people.
     pub(crate) what: &'static str,
     pub(crate) linker: String,
-    /// The words before a program's path that run it.
+    /// The words before a program's path that run it; none where the kernel runs it.
     pub(crate) runner: Vec<String>,
-    /// Variables for the runner.
+    /// Variables for cargo and the runner.
     pub(crate) environment: Vec<(&'static str, OsString)>,
     /// The folder of what is built, in the target folder.
     pub(crate) folder: &'static str,
@@ -37,7 +37,9 @@ impl Machine {
         command.args(["--target", self.target]).arg("--target-dir").arg(self.folder());
         let target = self.target.replace('-', "_").to_uppercase();
         command.env(format!("CARGO_TARGET_{target}_LINKER"), &self.linker);
-        command.env(format!("CARGO_TARGET_{target}_RUNNER"), self.runner.join(" "));
+        if !self.runner.is_empty() {
+            command.env(format!("CARGO_TARGET_{target}_RUNNER"), self.runner.join(" "));
+        }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }

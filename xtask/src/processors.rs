@@ -1,10 +1,11 @@
 //! `cargo xtask processors`: the tests of the engines on other processors, in emulators.
 //!
-//! A cross compiler's linker links them, and QEMU's emulation of programs runs them. The tests need no C.
+//! A cross compiler's linker links them, and QEMU's emulation of programs runs them; a kernel that runs
+//! them by itself does without the emulator. The tests need no C.
 
 use crate::Failure;
 use crate::cross::{self, Machine, Outcome};
-use crate::process::{command, target_dir, workspace};
+use crate::process::{command, succeeds, target_dir, workspace};
 use crate::system::on_path;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -34,6 +35,8 @@ struct Processor {
     packages: &'static str,
 }
 
+const I686: &str = "i686-unknown-linux-gnu";
+
 const PROCESSORS: [Processor; 4] = [
     Processor {
         target: "s390x-unknown-linux-gnu",
@@ -50,7 +53,7 @@ const PROCESSORS: [Processor; 4] = [
         packages: "gcc-arm-linux-gnueabihf qemu-user",
     },
     Processor {
-        target: "i686-unknown-linux-gnu",
+        target: I686,
         what: "32 bits",
         toolchain: "i686-linux-gnu",
         emulator: "qemu-i386",
@@ -70,15 +73,38 @@ impl Processor {
         format!("{}-gcc", self.toolchain)
     }
 
+    /// The folder of the C library.
+    fn libraries(&self) -> String {
+        format!("/usr/{}", self.toolchain)
+    }
+
+    /// Whether this kernel runs the target's programs: 64-bit x86 runs those of 32 bits. (QEMU 7.2
+    /// loses the thread-local memory of an i386 program in a signal after its second thread.)
+    fn runs_natively(&self) -> bool {
+        let loader = format!("{}/lib/ld-linux.so.2", self.libraries());
+        self.target == I686
+            && cfg!(target_arch = "x86_64")
+            && succeeds(command(&loader, &["--version"]))
+    }
+
     fn machine(&self) -> Machine {
-        let libraries = format!("/usr/{}", self.toolchain);
+        let libraries = self.libraries();
+        let (runner, environment) = if self.runs_natively() {
+            let paths =
+                format!("--dynamic-linker={libraries}/lib/ld-linux.so.2,-rpath,{libraries}/lib");
+            let flags = format!("-Clink-arg=-Wl,{paths}");
+            (vec![], ("CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_RUSTFLAGS", flags.into()))
+        } else {
+            let runner = vec![self.emulator.into(), "-L".into(), libraries.clone()];
+            // A test may start the emulator itself, with a plugin.
+            (runner, ("QEMU_LD_PREFIX", libraries.into()))
+        };
         Machine {
             target: self.target,
             what: self.what,
             linker: self.linker(),
-            runner: vec![self.emulator.into(), "-L".into(), libraries.clone()],
-            // A test may start the emulator itself, with a plugin.
-            environment: vec![("QEMU_LD_PREFIX", libraries.into())],
+            runner,
+            environment: vec![environment],
             folder: "processors",
         }
     }
@@ -138,7 +164,8 @@ fn available(target: &str) -> Result<Machine, Failure> {
     let Some(processor) = processor else {
         return Err(Failure::NotPossibleHere(format!("{target} is not among the processors")));
     };
-    if !on_path(&processor.linker()) || !on_path(processor.emulator) {
+    let runs = processor.runs_natively() || on_path(processor.emulator);
+    if !runs || !on_path(&processor.linker()) {
         return Err(Failure::NotPossibleHere(format!("apt install {}", processor.packages)));
     }
     cross::install(target).map_err(Failure::NotPossibleHere)?;
@@ -155,16 +182,20 @@ pub(crate) fn proxy(target: &str) -> Result<Vec<String>, Failure> {
     built(target, &words, "lightseal")
 }
 
-/// As [`proxy`], with the commands for groups, whose emulated members send to multicast groups on IPv6.
+/// As [`proxy`], with the commands for groups. Members in an emulator send to multicast groups on IPv6 too.
 ///
 /// # Errors
 /// Also if the cross compiler cannot compile a library.
 pub(crate) fn multicast(target: &str) -> Result<Vec<String>, Failure> {
     let words = ["--package", "lightseal", "--no-default-features", "--features", "group,proxy"];
+    let machine = available(target)?;
     let mut line = built(target, &words, "lightseal")?;
+    if machine.runner.is_empty() {
+        return Ok(line);
+    }
     let source = workspace().join("xtask/src/processors/setsockopt.c");
     let library = target_dir().join("processors").join(target).join("setsockopt.so");
-    let mut compile = command(&available(target)?.linker, &["-shared", "-fPIC", "-O", "-o"]);
+    let mut compile = command(&machine.linker, &["-shared", "-fPIC", "-O", "-o"]);
     compile.arg(&library).arg(source);
     crate::process::run(compile).map_err(Failure::Failed)?;
     let program = line.len() - 1;

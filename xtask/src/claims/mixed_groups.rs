@@ -1,4 +1,5 @@
-//! Claims on groups whose controller and members are on two processors, one of which is emulated.
+//! Claims on groups whose controller and members are on two processors, one of which is emulated if
+//! this kernel does not run its programs.
 
 use super::prelude::*;
 use crate::processors;
@@ -7,7 +8,7 @@ pub(super) fn claims() -> Vec<Claim> {
     let claim = |target: &'static str| {
         let processor = target.split('-').next().unwrap_or(target);
         format!(
-            "Messages of a group, of 22 000 (10 000 and 1 000 each way), that members and a controller on {target}, emulated, and on \
+            "Messages of a group, of 22 000 (10 000 and 1 000 each way), that members and a controller on {target} and on \
              this processor do not carry or answer wrongly, and epochs that begin because stored state is \
              not understood: each goes on with what the other has stored. The worst of both profiles and \
              of pairwise responses. Bar: our own target"

@@ -1,4 +1,5 @@
-//! Claims on what the engines do on other processors, which are emulated.
+//! Claims on what the engines do on other processors, in an emulator where this kernel does not run
+//! their programs.
 
 use super::prelude::*;
 use crate::processors;
@@ -7,7 +8,8 @@ pub(super) fn claims() -> Vec<Claim> {
     let claim = |target: &'static str| {
         let processor = target.split('-').next().unwrap_or(target);
         format!(
-            "Tests of the engines that fail on {target}, in the emulation of QEMU. Bar: our own target"
+            "Tests of the engines that fail on {target}, in QEMU where the kernel cannot run them. Bar: our own \
+             target"
         )
         .claim(format!("processor-{processor}"), Exactly(0.0), Seconds(900))
         .by(move || {
@@ -17,14 +19,14 @@ pub(super) fn claims() -> Vec<Claim> {
     };
     let mixed = |target: &'static str| {
         let processor = target.split('-').next().unwrap_or(target);
-        about_pairs(&format!("{target}, emulated,"))
-            .claim(format!("mixed-{processor}"), Exactly(0.0), Seconds(550))
-            .by(wrong_in_pairs(move || {
+        about_pairs(target).claim(format!("mixed-{processor}"), Exactly(0.0), Seconds(550)).by(
+            wrong_in_pairs(move || {
                 let other = processors::proxy(target)?;
                 // QEMU does not translate how many bytes each segment of a message has.
                 let filter = RESTRICTED.built()?.to_string_lossy().into_owned();
                 Ok([vec![filter, "--under".into(), "no-batches".into()], other].concat())
-            }))
+            }),
+        )
     };
     processors::targets().map(claim).chain(processors::targets().map(mixed)).collect()
 }
