@@ -9,6 +9,7 @@
 
 use crate::access_list::{self, Fault, Forbidden};
 use crate::{file, system};
+use interprocess::ConnectWaitMode;
 use interprocess::os::windows::named_pipe::pipe_mode::Bytes;
 use interprocess::os::windows::named_pipe::tokio::{DuplexPipeStream, PipeListener};
 use interprocess::os::windows::named_pipe::{self, PipeListenerOptions, PipeMode};
@@ -16,6 +17,7 @@ use interprocess::os::windows::security_descriptor::SecurityDescriptor;
 use std::io::{self, Read};
 use std::os::windows::io::{AsHandle, BorrowedHandle};
 use std::path::Path;
+use std::time::Duration;
 use widestring::U16CString;
 
 /// The access list of a pipe, in the language of security descriptors: full access for the owner of
@@ -25,6 +27,8 @@ const ACCESS: &str = "D:P(A;;GA;;;OW)(A;;GA;;;SY)(A;;GA;;;BA)";
 const PREFIX: &str = r"\\.\pipe\lightseal-";
 /// The length in bytes of the random part of a pipe's name.
 const RANDOM_BYTES: usize = 16;
+/// How long to wait for a listener that lives and accepts nobody.
+const PATIENCE: ConnectWaitMode = ConnectWaitMode::Timeout(Duration::from_secs(3));
 
 /// A connection to a socket of this user.
 pub type Stream = DuplexPipeStream<Bytes>;
@@ -93,10 +97,11 @@ impl Listener {
 /// # Errors
 /// Errors of the operating system. As with a Unix socket, the kind is `ConnectionRefused` if the file
 /// is no socket, or nobody listens any more. It is `PermissionDenied` if the listener is neither the
-/// owner of the file nor an administrator.
+/// owner of the file nor an administrator, and `TimedOut` if it accepts nobody for 3 seconds.
 pub async fn connect(path: &Path) -> io::Result<Stream> {
     let name = pipe_of(path)?;
-    let stream = Stream::connect_by_path(name.as_str()).await.map_err(refused)?;
+    let stream = Stream::connect_by_path_with_wait_mode(name.as_str(), PATIENCE).await;
+    let stream = stream.map_err(refused)?;
     check_pipe(stream.as_handle(), path)?;
     Ok(stream)
 }
@@ -108,7 +113,8 @@ pub async fn connect(path: &Path) -> io::Result<Stream> {
 /// file listens: nobody listens any more for whom the file was made.
 pub fn try_connect(path: &Path) -> io::Result<()> {
     let name = pipe_of(path)?;
-    let stream = named_pipe::DuplexPipeStream::<Bytes>::connect_by_path(name.as_str());
+    type Waiting = named_pipe::DuplexPipeStream<Bytes>;
+    let stream = Waiting::connect_by_path_with_wait_mode(name.as_str(), PATIENCE);
     let stream = stream.map_err(refused)?;
     check_pipe(stream.as_handle(), path).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => io::ErrorKind::ConnectionRefused.into(),
@@ -193,6 +199,17 @@ mod tests {
         drop((served, listener));
         assert_eq!(connect(&path).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
         assert_eq!(try_connect(&path).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[tokio::test]
+    async fn a_listener_that_accepts_nobody_is_not_waited_for_without_end() {
+        let dir = Dir::new("busy");
+        prepare_directory(&dir.0).unwrap();
+        let path = dir.0.join("s");
+        let _listener = listen(&path).unwrap();
+        let _first = connect(&path).await.unwrap();
+        assert_eq!(connect(&path).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(try_connect(&path).unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 
     /// Another user may listen at a name that a killed listener had.
