@@ -4,26 +4,35 @@ use crate::failure::Failure;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, Parser};
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// Parses a command line, and answers requests for help and for the version, which end the program.
 ///
 /// # Errors
 ///
-/// If the usage is wrong.
+/// If the usage is wrong, or the help cannot be written.
 pub fn matches(mut command: Command, args: &[OsString]) -> Result<ArgMatches, Failure> {
     command.build();
     wrap_usages(&mut command);
     command.try_get_matches_from(args).map_err(|error| {
         // A command without its subcommand shows the help.
-        if !error.use_stderr()
-            || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-        {
-            error.exit();
-        }
-        Failure::new(one_line(&error))
+        let shows = !error.use_stderr()
+            || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+        if shows { show(&error) } else { Failure::new(one_line(&error)) }
     })
+}
+
+/// Writes the help or the version that was asked for and ends the program.
+///
+/// Returns why it could not be written. A reader that closes the pipe early has seen enough.
+fn show(help: &clap::Error) -> Failure {
+    match help.print() {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Failure::new(format_args!("standard output: {error}"))
+        }
+        _ => std::process::exit(help.exit_code()),
+    }
 }
 
 /// The greatest length of a line of usage, in columns. Clap does not break these lines.

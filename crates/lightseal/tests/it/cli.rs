@@ -139,12 +139,28 @@ fn a_command_without_its_subcommand_shows_what_there_is() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
-    for command in [&["completions", "zsh"][..], &["psk", "a"]] {
+    for command in [&["completions", "zsh"][..], &["psk", "a"], &["--help"]] {
         let mut child = lightseal(command);
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = child.stdout(writer).stderr(std::process::Stdio::piped()).output().unwrap();
         assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]), "{command:?}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn output_for_which_there_is_no_room_is_a_failure() {
+    for command in [&["--version"][..], &["proxy", "--help"], &["completions", "zsh"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = lightseal(command).stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command:?}");
+        assert!(
+            said.starts_with("lightseal: standard output: No space left"),
+            "{command:?}: {said}"
+        );
+        assert_eq!(said.lines().count(), 1, "{command:?}: {said}");
     }
 }
 
