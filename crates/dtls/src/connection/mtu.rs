@@ -316,7 +316,7 @@ impl Connection {
         // A peer whose address has changed has the same keys and answers from its new address.
         let patience = self.retransmission.timeout().max(MTU_PROBE_PATIENCE);
         self.timers.set(Timer::PathMtu, self.now + patience);
-        let message = PathMessage { kind: PathMessageKind::PathChallenge, cookie };
+        let message = PathMessage { kind: PathMessageKind::Challenge, cookie };
         let kind = ContentType::RETURN_ROUTABILITY_CHECK;
         let (most, last) = (self.channel.record_limit, self.last_control());
         let epoch = self.channel.send.newest()?;

@@ -422,14 +422,14 @@ impl Connection {
         };
         let Some(message) = message else { return Ok(()) };
         match message.kind {
-            PathMessageKind::PathChallenge => {
+            PathMessageKind::Challenge => {
                 // Each challenge is answered once, because no record is accepted twice.
                 let check = self.path.check.get_or_insert_with(part, PathCheck::default);
                 if check.responses.len() < MAX_PATH_RESPONSES {
                     check.responses.push_back((from, message.cookie));
                 }
             }
-            PathMessageKind::PathResponse => {
+            PathMessageKind::Response => {
                 let known = from.peer == self.path.peer();
                 match self.path.asked() {
                     Some(Asked::Candidate(candidate))
@@ -448,7 +448,7 @@ impl Connection {
                 }
             }
             // A path_drop answers a challenge over the old path, which is never sent in basic mode.
-            PathMessageKind::PathDrop => {}
+            PathMessageKind::Drop => {}
         }
         Ok(())
     }
@@ -460,7 +460,7 @@ impl Connection {
         }
         if let Some((to, cookie)) = self.path.check.get_mut()?.responses.pop_front() {
             self.path.tidy();
-            let kind = PathMessageKind::PathResponse;
+            let kind = PathMessageKind::Response;
             let len = self.seal_path_message(buf, PathMessage { kind, cookie })?;
             return Some((len, to));
         }
@@ -495,7 +495,7 @@ impl Connection {
         }
         let cookie = self.channel.rng.array();
         self.path.asked()?.challenges_mut().cookies.push(cookie);
-        let kind = PathMessageKind::PathChallenge;
+        let kind = PathMessageKind::Challenge;
         let len = self.seal_path_message(buf, PathMessage { kind, cookie })?;
         self.stats.sent(|sent| sent.path_challenges += 1);
         if let Some(candidate) = self.path.candidate() {

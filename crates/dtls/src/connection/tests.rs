@@ -379,7 +379,7 @@ fn asking_for_ids_in_vain_again_and_again_ends_it() {
 #[test]
 fn path_messages_have_no_place_without_their_extension_and_wrong_answers_are_ignored() {
     let elsewhere = ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 9], 9);
-    let answer = PathMessage { kind: PathMessageKind::PathResponse, cookie: [7; 8] };
+    let answer = PathMessage { kind: PathMessageKind::Response, cookie: [7; 8] };
     let kind = ContentType::RETURN_ROUTABILITY_CHECK;
     let mut ends = Ends::connected();
     ends.client_says(APPLICATION_EPOCH, kind, |w| answer.write(w));

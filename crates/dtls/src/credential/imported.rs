@@ -43,7 +43,7 @@ impl<'a> ImportedIdentity<'a> {
     }
 
     /// The bytes on the wire.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(self) -> Vec<u8> {
         let room = 8 + self.external_identity.len() + self.context.len();
         let mut bytes = alloc::vec![0; room];
         self.write(&mut Writer::new(&mut bytes)).expect("there is room for all fields");

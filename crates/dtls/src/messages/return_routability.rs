@@ -7,12 +7,12 @@ use lightseal_core::{DecodeError, Encode, Reader, Writer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathMessageKind {
     /// A challenge, whose receiver returns its cookie.
-    PathChallenge,
+    Challenge,
     /// A response with the cookie of a challenge.
-    PathResponse,
+    Response,
     /// A response with the cookie of a challenge that came over a path that its receiver no longer
     /// prefers.
-    PathDrop,
+    Drop,
 }
 
 /// A path message.
@@ -38,9 +38,9 @@ impl PathMessage {
 pub fn read(bytes: &[u8]) -> Result<Option<PathMessage>, DecodeError> {
     let mut r = Reader::new(bytes);
     let kind = match r.u8()? {
-        0 => PathMessageKind::PathChallenge,
-        1 => PathMessageKind::PathResponse,
-        2 => PathMessageKind::PathDrop,
+        0 => PathMessageKind::Challenge,
+        1 => PathMessageKind::Response,
+        2 => PathMessageKind::Drop,
         _ => return Ok(None),
     };
     let cookie = r.array()?;
@@ -51,9 +51,9 @@ pub fn read(bytes: &[u8]) -> Result<Option<PathMessage>, DecodeError> {
 impl Encode for PathMessage {
     fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         w.u8(match self.kind {
-            PathMessageKind::PathChallenge => 0,
-            PathMessageKind::PathResponse => 1,
-            PathMessageKind::PathDrop => 2,
+            PathMessageKind::Challenge => 0,
+            PathMessageKind::Response => 1,
+            PathMessageKind::Drop => 2,
         })?;
         w.bytes(&self.cookie)
     }
@@ -65,11 +65,7 @@ mod tests {
 
     #[test]
     fn round_trip_every_cut_and_unknown_types() {
-        let kinds = [
-            PathMessageKind::PathChallenge,
-            PathMessageKind::PathResponse,
-            PathMessageKind::PathDrop,
-        ];
+        let kinds = [PathMessageKind::Challenge, PathMessageKind::Response, PathMessageKind::Drop];
         for (kind, number) in kinds.into_iter().zip(0..) {
             let message = PathMessage { kind, cookie: *b"a cookie" };
             let mut buf = [0; 10];
