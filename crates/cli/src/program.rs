@@ -109,7 +109,7 @@ pub fn exit_code(name: &str, result: Result<ExitCode, Failure>) -> ExitCode {
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             // If this fails, standard error is closed, and the failure cannot be reported.
-            let _ = writeln!(std::io::stderr(), "{name}: {failure}");
+            let _ = writeln!(io::stderr(), "{name}: {failure}");
             ExitCode::from(Failure::EXIT_CODE)
         }
     }
