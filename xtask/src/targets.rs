@@ -144,6 +144,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Err(Failure::Failed(format!("does not compile for {}", faulty.join(", "))))
 }
 
+/// Checks all targets. Returns how many do not compile, and a line for each.
+///
+/// # Errors
+/// One of them cannot be checked on this machine.
+pub(crate) fn faulty() -> Result<(usize, String), Failure> {
+    let (mut faulty, mut lines) = (0, Vec::new());
+    for Target { name, scope } in TARGETS {
+        let outcome = check(name, calls(*scope));
+        if matches!(outcome, Outcome::NotHere(_)) {
+            return Err(Failure::NotPossibleHere(format!("{name}: {outcome}")));
+        }
+        faulty += usize::from(matches!(outcome, Outcome::Faulty(_)));
+        lines.push(format!("{name}: {scope}: {outcome}"));
+    }
+    Ok((faulty, lines.join("\n")))
+}
+
 /// Checks [`SAMPLE`].
 pub(crate) fn check_sample() -> Result<(), String> {
     let mut faults = Vec::new();

@@ -1,9 +1,10 @@
-//! Claims on other systems: what runs on Windows, in Wine, and programs for macOS.
+//! Claims on other systems and machines: what a Debian lacks that has nothing yet, what compiles for other
+//! targets, what runs on Windows, in Wine, and programs for macOS.
 
 use super::prelude::*;
 use super::processors::{about_pairs, wrong_in_pairs};
 use crate::process::{capture, command};
-use crate::{mac, wine};
+use crate::{fresh, mac, targets, wine};
 
 /// Sessions of the demo with their numbers of messages delivered.
 const DELIVERED: &str = "  delivered";
@@ -12,6 +13,17 @@ const IDENTICAL: &str = "  byte for byte as sent";
 
 pub(super) fn claims() -> Vec<Claim> {
     vec![
+        "Tests that fail in a minimal Debian that is made for the claim, with both of the README's commands \
+            run there from nothing; a demo that fails counts as one. Bar: our own target"
+            .claim("fresh", Exactly(0.0), Seconds(2700))
+            .by(|| on_a_fresh_machine(false)),
+        "As fresh, the tests alone, as another user than root and with all packages already there. Bar: our \
+            own target"
+            .claim("fresh-user", Exactly(0.0), Seconds(2000))
+            .by(|| on_a_fresh_machine(true)),
+        "Targets of `cargo xtask targets` for which something does not compile. Bar: our own target"
+            .claim("targets", Exactly(0.0), Seconds(1200))
+            .by(compiled),
         "Tests for Windows that fail in Wine, AWS-LC included. Bar: our own target"
             .claim("wine-tests", Exactly(0.0), Seconds(900))
             .by(tests),
@@ -28,6 +40,16 @@ pub(super) fn claims() -> Vec<Claim> {
             .claim("macos-linked", Exactly(2.0), Seconds(900))
             .by(linked),
     ]
+}
+
+fn on_a_fresh_machine(as_user: bool) -> Result<Measured, Failure> {
+    let (failures, detail) = fresh::failures(as_user)?;
+    Ok(Measured { figure: failures as f64, detail })
+}
+
+fn compiled() -> Result<Measured, Failure> {
+    let (faulty, detail) = targets::faulty()?;
+    Ok(Measured { figure: faulty as f64, detail })
 }
 
 fn linked() -> Result<Measured, Failure> {

@@ -87,7 +87,7 @@ impl Machine {
         let machine = Self { folder, shape, toolchain, stop };
         machine.has_room()?;
         let source = Source::here();
-        println!("a Debian {} in {}", source.suite, machine.root().display());
+        eprintln!("a Debian {} in {}", source.suite, machine.root().display());
         machine.bootstrap(&source)?;
         machine.furnish(&source).map_err(Failure::NotPossibleHere)?;
         machine.prepare()?;
@@ -165,7 +165,7 @@ impl Machine {
         clone.env("GIT_TEMPLATE_DIR", "");
         run_command(&mut clone)?;
         let commit = capture(command("git", &["-C", &repository, "log", "-1", "--format=%h %s"]))?;
-        println!("commit {}", commit.trim());
+        eprintln!("commit {}", commit.trim());
         Ok(())
     }
 

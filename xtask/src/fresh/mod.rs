@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub(crate) struct Arguments {
     /// Make the machine in this folder, which must not exist yet
     #[arg(long, value_name = "DIR")]
@@ -74,6 +74,30 @@ struct Outcome {
     told: TestSummary,
 }
 
+impl Outcome {
+    /// The number of tests that failed; for a command that has failed without any, 1.
+    fn failures(&self) -> u64 {
+        let failed =
+            self.told.count.as_deref().and_then(numbers).map_or(0, |[_, failed, _]| failed);
+        if self.success { failed } else { failed.max(1) }
+    }
+
+    /// What is printed for people.
+    fn text(&self) -> String {
+        let Self { part, duration, success, told } = self;
+        let word = if *success { "ok" } else { "FAILED" };
+        let counted = told.count.as_deref().map(|count| format!(": {count}")).unwrap_or_default();
+        let command = part.command();
+        let mut lines = vec![format!("{command:30} {:>12}  {word}{counted}", minutes(*duration))];
+        if *part == Part::Test {
+            let (number, names) = (told.installed.len(), told.installed.join(", "));
+            lines.push(format!("{number} packages installed: {names}"));
+        }
+        lines.extend(told.lines.iter().cloned());
+        lines.join("\n")
+    }
+}
+
 /// The summary that `cargo xtask test` prints at its end.
 #[derive(Debug, Default, PartialEq)]
 struct TestSummary {
@@ -92,7 +116,7 @@ impl TestSummary {
                 told.installed = names.split(", ").map(str::to_owned).collect();
             } else if line.starts_with("skipped: ") || line.starts_with("failed: ") {
                 told.lines.push(line.to_owned());
-            } else if is_count(line) {
+            } else if numbers(line).is_some() {
                 told.count = Some(line.to_owned());
             }
         }
@@ -100,18 +124,45 @@ impl TestSummary {
     }
 }
 
-/// Whether a line has the form `12 passed, 0 failed, 3 skipped`.
-fn is_count(line: &str) -> bool {
+/// The numbers in a line of the form `12 passed, 0 failed, 3 skipped`.
+fn numbers(line: &str) -> Option<[u64; 3]> {
     let parts: Vec<_> = line.split(", ").collect();
-    let words = ["passed", "failed", "skipped"];
-    parts.len() == words.len()
-        && parts.iter().zip(words).all(|(part, word)| {
-            let number = part.strip_suffix(word).and_then(|number| number.strip_suffix(' '));
-            number.is_some_and(|number| number.parse::<u64>().is_ok())
-        })
+    let parts: [&str; 3] = parts.try_into().ok()?;
+    let mut numbers = [0; 3];
+    for ((number, part), word) in numbers.iter_mut().zip(parts).zip(["passed", "failed", "skipped"])
+    {
+        *number = part.strip_suffix(word)?.strip_suffix(' ')?.parse().ok()?;
+    }
+    Some(numbers)
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let outcomes = outcomes(arguments)?;
+    println!();
+    outcomes.iter().for_each(|outcome| println!("{}", outcome.text()));
+    println!("everything that was printed: {}", target_dir().join("fresh-*.log").display());
+    let failed: Vec<_> = outcomes.iter().filter(|outcome| !outcome.success).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = failed.iter().map(|outcome| outcome.part.command()).collect();
+    Err(Failure::Failed(format!("failed there: {}", names.join(", "))))
+}
+
+/// Runs both commands as root, or the tests as another user with all packages already there. Returns
+/// the number of tests and commands that failed, and what `cargo xtask fresh` says of them.
+///
+/// # Errors
+/// No such machine can be made here.
+pub(crate) fn failures(as_user: bool) -> Result<(u64, String), Failure> {
+    let only = as_user.then_some(Part::Test);
+    let outcomes = outcomes(&Arguments { user: as_user, only, ..Arguments::default() })?;
+    let said: Vec<_> = outcomes.iter().map(Outcome::text).collect();
+    Ok((outcomes.iter().map(Outcome::failures).sum(), said.join("\n")))
+}
+
+/// Makes the machine and runs the commands in it. What they print goes to standard error.
+fn outcomes(arguments: &Arguments) -> Result<Vec<Outcome>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
@@ -128,7 +179,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let began = Instant::now();
     let machine = Machine::make(folder, shape, stop)?;
-    println!("made in {}", minutes(began.elapsed()));
+    eprintln!("made in {}", minutes(began.elapsed()));
     let mut outcomes = Vec::new();
     for part in Part::ALL {
         if arguments.only.is_some_and(|only| only != part) {
@@ -138,18 +189,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     // The full log of the tests would otherwise be removed with the machine.
     let _ = fs::copy(machine.inside("target/test.log"), logs.join("fresh-test-whole.log"));
-    println!();
-    outcomes.iter().for_each(print);
-    println!("everything that was printed: {}", logs.join("fresh-*.log").display());
     if arguments.keep {
-        println!("the machine: {}", machine.root().display());
+        eprintln!("the machine: {}", machine.root().display());
     }
-    let failed: Vec<_> = outcomes.iter().filter(|outcome| !outcome.success).collect();
-    if failed.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<_> = failed.iter().map(|outcome| outcome.part.command()).collect();
-    Err(Failure::Failed(format!("failed there: {}", names.join(", "))))
+    Ok(outcomes)
 }
 
 fn run_part(machine: &Machine, part: Part, arguments: &[String]) -> Result<Outcome, Failure> {
@@ -160,14 +203,14 @@ fn run_part(machine: &Machine, part: Part, arguments: &[String]) -> Result<Outco
             line.push_str(&machine::quoted(argument));
         });
     }
-    println!("there: {line}");
+    eprintln!("there: {line}");
     let path = target_dir().join(format!("fresh-{}.log", part.name()));
     let failed = |error: std::io::Error| Failure::Failed(format!("{}: {error}", path.display()));
     let mut log = File::create(&path).map_err(failed)?;
     let began = Instant::now();
     let mut text = String::new();
     let success = machine.run(&line, &mut |line| {
-        println!("{line}");
+        eprintln!("{line}");
         text.push_str(line);
         text.push('\n');
         // The log is only for a person to read, so an error in writing it does not end the run.
@@ -176,17 +219,6 @@ fn run_part(machine: &Machine, part: Part, arguments: &[String]) -> Result<Outco
     let told = if part == Part::Test { TestSummary::read(&text) } else { TestSummary::default() };
     let counted = part == Part::Demo || told.count.is_some();
     Ok(Outcome { part, duration: began.elapsed(), success: success && counted, told })
-}
-
-fn print(outcome: &Outcome) {
-    let Outcome { part, duration, success, told } = outcome;
-    let word = if *success { "ok" } else { "FAILED" };
-    let counted = told.count.as_deref().map(|count| format!(": {count}")).unwrap_or_default();
-    println!("{:30} {:>12}  {word}{counted}", part.command(), minutes(*duration));
-    if *part == Part::Test {
-        println!("{} packages installed: {}", told.installed.len(), told.installed.join(", "));
-    }
-    told.lines.iter().for_each(|line| println!("{line}"));
 }
 
 fn minutes(duration: Duration) -> String {
@@ -208,7 +240,13 @@ mod tests {
         assert_eq!(told.count.as_deref(), Some("3 passed, 1 failed, 2 skipped"));
         for other in ["3 passed", "3 passed, 1 failed, x skipped", "3 passed; 1 failed; 2 skipped"]
         {
-            assert!(!is_count(other), "{other}");
+            assert_eq!(numbers(other), None, "{other}");
         }
+        let (part, duration) = (Part::Test, Duration::ZERO);
+        let failures = |success, told| Outcome { part, duration, success, told }.failures();
+        assert_eq!(failures(false, TestSummary::read(text)), 1);
+        assert_eq!(failures(false, TestSummary::default()), 1, "the command ended early");
+        assert_eq!(failures(true, TestSummary::read("3 passed, 0 failed, 2 skipped")), 0);
+        assert_eq!(failures(false, TestSummary::read("3 passed, 7 failed, 2 skipped")), 7);
     }
 }
