@@ -4,6 +4,7 @@ use chacha20::ChaCha20Legacy;
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use core::convert::Infallible;
 use core::fmt;
+use core::num::NonZeroU64;
 use rand_core::{SeedableRng, TryCryptoRng, TryRng};
 use zeroize::Zeroizing;
 
@@ -21,8 +22,9 @@ const WORD: usize = 4;
 /// in the stream, and no blocks: each association has a generator and seldom asks it.
 pub struct Random {
     seed: Zeroizing<[u8; SEED]>,
-    /// The number of words taken.
-    words: u64,
+    /// One more than the number of words taken. That it is never zero lets an optional generator take no
+    /// more memory.
+    next: NonZeroU64,
 }
 
 impl Random {
@@ -31,7 +33,7 @@ impl Random {
     /// Except in tests and simulations, the seed must be 32 bytes of full entropy that nobody else
     /// ever sees.
     pub fn from_seed(seed: [u8; SEED]) -> Self {
-        Self { seed: Zeroizing::new(seed), words: 0 }
+        Self { seed: Zeroizing::new(seed), next: NonZeroU64::MIN }
     }
 
     /// A generator that is seeded by the operating system.
@@ -69,10 +71,10 @@ impl Random {
     /// Fills `out` with random bytes.
     pub fn fill(&mut self, out: &mut [u8]) {
         let mut stream = ChaCha20Legacy::new((&*self.seed).into(), &[0; 8].into());
-        stream.seek(self.words * WORD as u64);
+        stream.seek((self.next.get() - 1) * WORD as u64);
         out.fill(0);
         stream.apply_keystream(out);
-        self.words += out.len().div_ceil(WORD) as u64;
+        self.next = self.next.saturating_add(out.len().div_ceil(WORD) as u64);
     }
 
     /// `N` random bytes.

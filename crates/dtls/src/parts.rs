@@ -59,6 +59,17 @@ lightseal_core::parts! {
     );
     /// Associations that are saved and restored.
     Persistence if feature = "persistence";
+    /// Random numbers after the first flight.
+    Randomness if any(
+        feature = "connection-ids",
+        feature = "dtls12",
+        feature = "key-exchange",
+        feature = "path-mtu",
+        feature = "persistence",
+        feature = "resumption",
+        feature = "server",
+        feature = "sleep",
+    );
     /// The receiving secrets of replaced epochs, of associations that sleep or are saved.
     ReplacedSecrets if any(feature = "persistence", feature = "sleep");
     /// Delivery of data under shared tags before it is verified.

@@ -233,10 +233,8 @@ impl Connection {
         let part = config.part;
         let session = config.session_for(peer, now);
         let role = Role::Client(OfPart::new(part, Arc::clone(&config)));
-        let channel = Channel::new(rng, &config.settings, 0, 0);
+        let (state, channel) = WaitServerHello::start(&config, rng, now, session.as_ref());
         let mut connection = Self::new(role, peer, now, channel, Reassembly::default());
-        let channel = &mut connection.channel;
-        let state = WaitServerHello::start(&config, channel, now, session.as_ref());
         if state.version() != Some(ProtocolVersion::Dtls13) {
             connection.incoming.accept_clear(ClearMessages::AnyOrder);
         }

@@ -18,6 +18,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use lightseal_core::parts::PartState as InlineState;
 use lightseal_core::{AddressPair, Encode, Instant};
 use subtle::ConstantTimeEq;
 
@@ -26,9 +27,9 @@ use subtle::ConstantTimeEq;
 pub(super) struct Path {
     /// The peer's address, and the local address to which it sends and from which it is answered.
     to: Addresses,
-    /// How many bytes may be sent to a client that has not proved its address; `None` if there is
+    /// How many bytes may be sent to a client that has not proved its address; nothing if there is
     /// no limit (RFC 9147, section 5.1).
-    allowance: Option<usize>,
+    allowance: InlineState<parts::Server, usize>,
     /// Messages that check paths, while there are any.
     check: PartState<parts::ConnectionIds, PathCheck>,
 }
@@ -146,7 +147,11 @@ impl Asked {
 
 impl Path {
     pub(super) fn new(peer: SocketAddr) -> Self {
-        Self { to: Addresses::new(AddressPair::to(peer)), allowance: None, check: PartState::EMPTY }
+        Self {
+            to: Addresses::new(AddressPair::to(peer)),
+            allowance: InlineState::EMPTY,
+            check: PartState::EMPTY,
+        }
     }
 
     /// The peer's address, and the local address to which it sends and from which it is answered.
@@ -174,12 +179,15 @@ impl Path {
     /// Limits what may be sent to the peer until [`Self::proved`]. `hello` is the size in bytes of
     /// its hello; `None` removes the limit.
     pub(super) fn limit(&mut self, hello: Option<usize>) {
-        self.allowance = hello.map(|hello| hello.saturating_mul(AMPLIFICATION));
+        let allowance = hello.map(|hello| hello.saturating_mul(AMPLIFICATION));
+        let limited = parts::Server::INCLUDED.zip(allowance);
+        self.allowance = limited
+            .map_or(InlineState::EMPTY, |(part, bytes)| InlineState::new(Some(part), |_| bytes));
     }
 
     /// Whether the peer has proved its address, and no other one is being checked.
     pub(super) fn is_settled(&self) -> bool {
-        self.allowance.is_none() && self.check.get().is_none()
+        self.allowance.get().is_none() && self.check.get().is_none()
     }
 
     /// Whether no path message is due.
@@ -191,28 +199,25 @@ impl Path {
     }
 
     /// The peer has proved that it receives what is sent to its address.
-    pub(super) const fn proved(&mut self) {
-        self.allowance = None;
+    pub(super) fn proved(&mut self) {
+        self.allowance = InlineState::EMPTY;
     }
 
     /// The number of bytes that may be sent to the peer now.
-    pub(super) const fn allowance(&self) -> usize {
-        match self.allowance {
-            Some(bytes) => bytes,
-            None => usize::MAX,
-        }
+    pub(super) fn allowance(&self) -> usize {
+        self.allowance.get().copied().unwrap_or(usize::MAX)
     }
 
     /// A datagram of `bytes` was received.
     pub(super) fn received(&mut self, bytes: usize) {
-        if let Some(allowance) = &mut self.allowance {
+        if let Some(allowance) = self.allowance.get_mut() {
             *allowance = allowance.saturating_add(bytes.saturating_mul(AMPLIFICATION));
         }
     }
 
     /// A datagram of `bytes` was sent.
     pub(super) fn sent(&mut self, bytes: usize) {
-        if let Some(allowance) = &mut self.allowance {
+        if let Some(allowance) = self.allowance.get_mut() {
             *allowance = allowance.saturating_sub(bytes);
         }
     }

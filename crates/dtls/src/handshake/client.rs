@@ -28,7 +28,7 @@ use crate::record::ConnectionId;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Decode, Instant, Reader, Writer};
+use lightseal_core::{Decode, Instant, Random, Reader, Writer};
 
 use super::reassembly::Message;
 
@@ -166,30 +166,29 @@ impl Offers {
 
 fn start_share(
     settings: &Settings,
-    channel: &mut Channel,
+    rng: &mut Random,
     group: NamedGroup,
 ) -> Option<OfPart<parts::KeyExchange, PendingExchange>> {
     let part = parts::KeyExchange::INCLUDED?;
-    let exchange = settings.provider.group(group)?.start(&mut channel.rng);
+    let exchange = settings.provider.group(group)?.start(rng);
     Some(OfPart::new(part, PendingExchange { group, exchange }))
 }
 
 impl WaitServerHello {
-    /// Sends the first ClientHello. A session is offered if it fits the configuration.
+    /// Sends the first ClientHello on a new channel. A session is offered if it fits the configuration.
     #[inline(never)]
     pub(crate) fn start(
         config: &ClientConfig,
-        channel: &mut Channel,
+        mut rng: Random,
         now: Instant,
         session: Option<&Session>,
-    ) -> Box<Self> {
+    ) -> (Box<Self>, Channel) {
         let settings = &config.settings;
         let psk = config.psk.as_ref();
         let certificates = config.certificates.clone();
-        let random = channel.rng.array();
+        let random = rng.array();
         let ids = settings.connection_ids;
-        let cid =
-            ids.are_negotiated().then(|| ConnectionId::random(&mut channel.rng, ids.own_bytes()));
+        let cid = ids.are_negotiated().then(|| ConnectionId::random(&mut rng, ids.own_bytes()));
         let hashes = settings.ordered_suites().map(|suite| suite.hash);
         let first = hashes.clone().next();
         let offer_13 = first.map(|first| {
@@ -215,7 +214,7 @@ impl WaitServerHello {
                         if certificates.get().is_some()
                             || settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) =>
                     {
-                        start_share(settings, channel, *group)
+                        start_share(settings, &mut rng, *group)
                     }
                     _ => None,
                 },
@@ -228,7 +227,7 @@ impl WaitServerHello {
                 || settings.ordered_suites().any(|suite| offer.fits(&certificates, suite))
         });
         let verifies = certificates.get().is_some();
-        let offer_12 = |highest, channel: &mut Channel| {
+        let offer_12 = |highest, rng: &mut Random| {
             let session = session.and_then(Session::dtls12).cloned().filter(|session| {
                 settings.resumption
                     && config.made(&session.owner)
@@ -242,7 +241,7 @@ impl WaitServerHello {
                 highest,
                 session,
                 cid,
-                channel,
+                rng,
             ))
         };
         let part_12 = parts::Dtls12::INCLUDED
@@ -250,19 +249,20 @@ impl WaitServerHello {
         let offers = match (offer_13, part_12) {
             (Some(offer), None) => Offers::Dtls13(offer),
             (Some(offer), Some(part)) => {
-                Offers::Both(offer, part, offer_12(ProtocolVersion::Dtls13, channel))
+                Offers::Both(offer, part, offer_12(ProtocolVersion::Dtls13, &mut rng))
             }
             (None, offered) => {
                 let part = offered.expect("the configuration has a version that it can use");
-                Offers::Dtls12(part, offer_12(ProtocolVersion::Dtls12, channel))
+                Offers::Dtls12(part, offer_12(ProtocolVersion::Dtls12, &mut rng))
             }
         };
         let psk = psk.cloned();
         let part = config.part;
         let mut state = Box::new(Self { part, random, psk, certificates, cid, offers });
-        let sent = state.send_hello(settings, channel, &[], &[]);
+        let mut channel = Channel::new(rng, settings, 0, 0);
+        let sent = state.send_hello(settings, &mut channel, &[], &[]);
         sent.expect("Settings::check and LONGEST_TICKET keep the first hello short enough");
-        state
+        (state, channel)
     }
 
     /// The keys of the early data that the first hello offers.
@@ -569,7 +569,7 @@ impl WaitServerHello {
             if offered.is_none() || offered == Some(group) || !settings.groups.contains(&group) {
                 return Err(Misbehaviour::IllegalParameter("retry group").into());
             }
-            offer.share = start_share(settings, channel, group);
+            offer.share = start_share(settings, &mut channel.rng, group);
         } else if cookie.is_empty() {
             return Err(Misbehaviour::IllegalParameter("retry that changes nothing").into());
         }

@@ -32,6 +32,7 @@ pub(crate) mod hello_decision;
 mod keys;
 pub(crate) mod negotiated_extensions;
 pub(crate) mod psk;
+pub(crate) mod random;
 pub(crate) mod ranges;
 pub(crate) mod reassembly;
 mod replaced_secrets;
@@ -68,13 +69,14 @@ use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Random, Reader, Writer};
 use negotiated_extensions::NegotiatedExtensions;
+use random::KeptRandom;
 use reassembly::Message;
 use replaced_secrets::ReplacedSecrets;
 
 /// What the handshake states act upon: epochs, flight, and what they negotiate about records.
 #[derive(Debug)]
 pub(crate) struct Channel {
-    pub(crate) rng: Random,
+    pub(crate) rng: KeptRandom,
     pub(crate) flight: Flight,
     pub(crate) send: SendEpochs,
     pub(crate) receive: ReceiveEpochs,
@@ -112,7 +114,7 @@ impl Channel {
         Self {
             keeps_replaced: settings.keeps_replaced_secrets(),
             replaced: PartState::EMPTY,
-            rng,
+            rng: KeptRandom::new(rng),
             flight: Flight::starting_at(next_message),
             send: SendEpochs::default(),
             receive: ReceiveEpochs::default(),

@@ -4,7 +4,7 @@ pub use super::received::{Origin, Received, RecordId, Resolution};
 pub use super::slots::Slot;
 use super::slots::Slots;
 use crate::parts::{self, Part, PartState};
-use crate::tuning::OPENER_CANDIDATES;
+use crate::tuning::{IS_FOR_HOSTS, OPENER_CANDIDATES};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use lightseal_aggregation::tuning::HELD_PER_NUMBER;
 use lightseal_aggregation::{DropReason, Outcome};
 use lightseal_core::parts::PartState as InlineState;
 
-/// Received payloads in reusable buffers. Once the buffers have grown, no record allocates, and the
+/// Received payloads in reusable buffers. On hosts no record allocates once the buffers have grown. The
 /// heap stays within twice the budget whatever is received.
 ///
 /// A slot is free, waits for verification, is ready for the application, or both of the latter.
@@ -495,8 +495,9 @@ impl ReceiveBuffer {
         if let Some(buffer) = self.slots.get_mut(slot) {
             self.bytes -= buffer.len() + SLOT_COST;
             buffer.clear();
-            // Slots that held large payloads one after the other must not all keep large buffers.
-            if self.capacity > self.budget {
+            // Slots that held large payloads one after the other must not all keep large buffers. On a
+            // small device that has many sessions, no slot keeps one.
+            if self.capacity > self.budget || !IS_FOR_HOSTS {
                 self.capacity -= buffer.capacity();
                 *buffer = Vec::new();
             }

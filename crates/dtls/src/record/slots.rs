@@ -17,8 +17,8 @@ pub(super) struct Slots {
     first: Vec<u8>,
     /// The buffers of the other slots.
     others: Vec<Vec<u8>>,
-    /// A bit for each of the first 64 slots: whether it is free.
-    free: u64,
+    /// A bit for each of the first slots, as many as the word has: whether the slot is free.
+    free: usize,
     /// The other slots that are free, once there was one: few associations ever hold that many payloads.
     #[expect(clippy::box_collection, reason = "it takes less memory while there is none")]
     free_beyond: Option<Box<Vec<Slot>>>,
@@ -84,7 +84,7 @@ impl Slots {
     /// Makes a slot free that is taken.
     #[inline]
     pub(super) fn free(&mut self, slot: Slot) {
-        match 1_u64.checked_shl(slot.into()) {
+        match 1_usize.checked_shl(slot.into()) {
             Some(bit) => self.free |= bit,
             None => self.free_beyond.get_or_insert_default().push(slot),
         }

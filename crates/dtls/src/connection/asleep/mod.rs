@@ -170,7 +170,7 @@ impl Connection {
         Some(SleepingConnection {
             bytes: self.written(established)?,
             role: self.role.clone(),
-            rng: core::mem::replace(&mut self.channel.rng, Random::from_seed([0; 32])),
+            rng: core::mem::replace(&mut *self.channel.rng, Random::from_seed([0; 32])),
             keys,
             ids: self.ids.clone(),
             liveness: self.liveness.clone(),
@@ -298,7 +298,7 @@ impl SleepingConnection {
     /// The association, awake. Nothing may be made of `self` afterwards.
     pub(crate) fn awaken(&mut self) -> Box<Connection> {
         let mut connection = self.read(Purpose::Waking).expect(WRITTEN_HERE);
-        core::mem::swap(&mut connection.channel.rng, &mut self.rng);
+        core::mem::swap(&mut *connection.channel.rng, &mut self.rng);
         connection
     }
 

@@ -26,7 +26,7 @@ use crate::tuning::LONGEST_TICKET;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use lightseal_core::{Decode, Reader};
+use lightseal_core::{Decode, Random, Reader};
 
 use certificates::{Negotiation, WaitCertificate};
 
@@ -64,10 +64,10 @@ impl Offer {
         highest: ProtocolVersion,
         session: Option<Session>,
         cid: Option<ConnectionId>,
-        channel: &mut Channel,
+        rng: &mut Random,
     ) -> Self {
         let session_id = match &session {
-            Some(Session { ticket: Some(_), .. }) => fresh_ticket_id(&mut channel.rng),
+            Some(Session { ticket: Some(_), .. }) => fresh_ticket_id(rng),
             Some(session) => session.id.clone(),
             None => Vec::new(),
         };
