@@ -14,6 +14,8 @@
 //!   first flight, and external PSKs that are imported (RFC 9258);
 //! - `exporter` (in `full`): keying material for the application
 //!   (`Connection::export_keying_material`);
+//! - `parameters` (in `full`, `server` and most others): the negotiated parameters for as long as an
+//!   association lives (`Connection::negotiated`), and not only with [`Event::Connected`];
 //! - `persistence` (in `full`): associations that are saved and restored;
 //! - `full` (default): all parts of the engine, for hosts. A device chooses among `client`, `server`
 //!   (which an [`Endpoint`] needs), `dtls12`, `liveness` (probes that show whether the peer is alive)

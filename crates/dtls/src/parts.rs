@@ -59,6 +59,8 @@ lightseal_core::parts! {
     );
     /// Associations that are saved and restored.
     Persistence if feature = "persistence";
+    /// The negotiated parameters, as long as an association lives.
+    Parameters if feature = "parameters";
     /// Random numbers after the first flight.
     Randomness if any(
         feature = "connection-ids",

@@ -2,7 +2,8 @@
 //! trips.
 
 use crate::parts::{self, Part};
-use crate::tuning::{ACK_PATIENCE, MIN_TIMEOUT, REPEAT_INTERVAL};
+use crate::tuning::{ACK_PATIENCE, IS_FOR_HOSTS, MIN_TIMEOUT, REPEAT_INTERVAL};
+use alloc::boxed::Box;
 use core::num::NonZeroU64;
 use core::time::Duration;
 use lightseal_core::wire::BufferFull;
@@ -92,23 +93,50 @@ const COUNT: usize = {
 };
 
 /// The deadline of each timer that the build contains; [`Instant::MAX`] for timers that are not set.
+type Deadlines = [Instant; COUNT];
+
+/// The timers of an association. On a small device most sessions have no timer that runs most of the
+/// time, and then take no memory for them.
 #[derive(Debug)]
-pub(crate) struct Timers([Instant; COUNT]);
+pub(crate) struct Timers {
+    /// On hosts, whose associations set a timer for many records.
+    kept: [Deadlines; IS_FOR_HOSTS as usize],
+    /// On small devices, while a timer runs.
+    running: [Option<Box<Deadlines>>; !IS_FOR_HOSTS as usize],
+}
 
 impl Timers {
     pub(crate) const fn new() -> Self {
-        Self([Instant::MAX; COUNT])
+        Self {
+            kept: [[Instant::MAX; COUNT]; IS_FOR_HOSTS as usize],
+            running: [const { None }; !IS_FOR_HOSTS as usize],
+        }
+    }
+
+    fn deadlines(&self) -> Option<&Deadlines> {
+        self.kept.first().or_else(|| self.running.first()?.as_deref())
     }
 
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
-        if let Some(deadline) = self.0.get_mut(timer.place()) {
-            *deadline = at;
+        let Self { kept, running } = self;
+        let (kept, running) = (kept.first_mut(), running.first_mut());
+        if let Some(deadlines) = kept {
+            set(deadlines, timer, at);
+        } else if let Some(running) = running {
+            if at != Instant::MAX || running.is_some() {
+                let deadlines = running.get_or_insert_with(|| Box::new([Instant::MAX; COUNT]));
+                set(deadlines, timer, at);
+                if deadlines.iter().all(|deadline| *deadline == Instant::MAX) {
+                    *running = None;
+                }
+            }
         }
     }
 
     /// The deadline of a timer; [`Instant::MAX`] if it is not set.
     pub(crate) fn deadline(&self, timer: Timer) -> Instant {
-        self.0.get(timer.place()).copied().unwrap_or(Instant::MAX)
+        let deadlines = self.deadlines().and_then(|deadlines| deadlines.get(timer.place()));
+        deadlines.copied().unwrap_or(Instant::MAX)
     }
 
     /// Sets a timer unless it is due earlier already.
@@ -120,7 +148,7 @@ impl Timers {
         self.set(timer, Instant::MAX);
     }
 
-    pub(crate) const fn stop_all(&mut self) {
+    pub(crate) fn stop_all(&mut self) {
         *self = Self::new();
     }
 
@@ -136,7 +164,7 @@ impl Timers {
 
     /// The earliest deadline.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.0.iter().copied().min().filter(|at| *at != Instant::MAX)
+        self.deadlines()?.iter().copied().min().filter(|at| *at != Instant::MAX)
     }
 
     /// Stops and returns a timer that is due.
@@ -146,6 +174,12 @@ impl Timers {
             .find(|timer| self.is_set(*timer) && self.deadline(*timer) <= now)?;
         self.stop(due);
         Some(due)
+    }
+}
+
+fn set(deadlines: &mut Deadlines, timer: Timer, at: Instant) {
+    if let Some(deadline) = deadlines.get_mut(timer.place()) {
+        *deadline = at;
     }
 }
 

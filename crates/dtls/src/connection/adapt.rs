@@ -123,7 +123,7 @@ impl Connection {
         if offered.is_empty() {
             return;
         }
-        let agreed = &established.negotiated;
+        let Some(agreed) = established.parameters.get() else { return };
         let adaptation = self.adaptation.get_or_insert_with(part, || {
             Adaptation::new(adapt, agreed.receive, agreed.receive_cid.len())
         });
@@ -143,7 +143,7 @@ impl Connection {
     /// Passes the numbers of received messages and closing tags to the rule: the cost of sharing if
     /// sets do not fill.
     pub(super) fn adapt_to_closings(&mut self, messages: u64, tags: u64) {
-        let shared = self.negotiated().is_some_and(|agreed| agreed.receive.aggregates());
+        let shared = self.agreed().is_some_and(|agreed| agreed.receive.aggregates());
         if let Some(adaptation) = self.adaptation.get_mut() {
             let share = adaptation.closings.note(self.now, messages, tags, shared);
             if let Rule::Hindsight(rule) = &mut adaptation.rule {

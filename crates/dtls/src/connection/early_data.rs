@@ -178,7 +178,7 @@ impl Connection {
 
     /// The client's handshake is complete, or the server's: early data ends.
     pub(super) fn end_early_data(&mut self) {
-        let accepted = self.negotiated().is_some_and(|agreed| agreed.early_data);
+        let accepted = self.agreed().is_some_and(|agreed| agreed.early_data);
         if matches!(self.role, Role::Server(..)) {
             return;
         }

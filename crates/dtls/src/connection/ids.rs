@@ -248,7 +248,7 @@ impl Connection {
         let given = NewConnectionId::decode(&message.body)?;
         // A longer ID than the first one would leave less room for payloads than the application
         // was told.
-        let longest = self.negotiated().map_or(0, |agreed| agreed.send_cid.len());
+        let longest = self.agreed().map_or(0, |agreed| agreed.send_cid.len());
         let mut usable = given
             .iter()
             .filter_map(ConnectionId::new)

@@ -383,26 +383,29 @@ impl Connection {
     }
 
     /// Whether the handshake is complete and the session's keys are not erased.
-    const fn is_established(&self) -> bool {
+    pub(crate) const fn is_established(&self) -> bool {
         matches!(self.stage, Stage::Established(_))
     }
 
     /// Whether data can be sent immediately: the handshake is complete, or this is a server that
     /// need not wait for that ([`ServerConfig::with_half_rtt_data`]).
     pub fn may_send(&self) -> bool {
-        self.is_open() && self.sending().is_some()
+        self.is_open() && self.sends_data()
+    }
+
+    /// Whether data can be sent in this stage.
+    fn sends_data(&self) -> bool {
+        self.is_established() || self.sending().is_some()
     }
 
     /// The negotiated parameters for the data that this end sends; `None` while it may not send
-    /// any.
+    /// any, and where they are not kept.
     fn sending(&self) -> Option<&Negotiated> {
         match (&self.stage, &self.role) {
-            (Stage::Established(established), _) => Some(&established.negotiated),
+            (Stage::Established(established), _) => established.parameters.get(),
             (Stage::Handshake(handshake), Role::Server(config)) if config.send_half_rtt_data => {
                 match &handshake.state {
-                    State::WaitClientFinished(_, state) if state.may_send() => {
-                        Some(state.negotiated())
-                    }
+                    State::WaitClientFinished(_, state) if state.may_send() => state.negotiated(),
                     _ => None,
                 }
             }
@@ -421,11 +424,14 @@ impl Connection {
     }
 
     /// The negotiated parameters; `None` before the handshake is complete.
+    #[cfg(feature = "parameters")]
     pub fn negotiated(&self) -> Option<&Negotiated> {
-        match &self.stage {
-            Stage::Established(established) => Some(&established.negotiated),
-            _ => None,
-        }
+        self.agreed()
+    }
+
+    /// The negotiated parameters of a complete handshake, as long as they are kept.
+    pub(crate) fn agreed(&self) -> Option<&Negotiated> {
+        if let Stage::Established(of) = &self.stage { of.parameters.get() } else { None }
     }
 
     /// The counters of the association.
@@ -479,7 +485,9 @@ impl Connection {
     /// Whether this is the association of a server that resumes a ticket of DTLS 1.3.
     pub(crate) fn resumes_ticket(&self) -> bool {
         match self.stage.state() {
-            Some(State::WaitClientFinished(_, state)) => state.negotiated().resumed,
+            Some(State::WaitClientFinished(_, state)) => {
+                state.negotiated().is_some_and(|agreed| agreed.resumed)
+            }
             _ => false,
         }
     }

@@ -202,8 +202,8 @@ impl Connection {
         if let Some(read_only) = self.read_only.get() {
             return read_only.data_overhead + self.settings().length_bytes();
         }
-        match (self.sending(), self.channel.send.peek()) {
-            (Some(_), Some(epoch)) => {
+        match self.channel.send.peek() {
+            Some(epoch) if self.sends_data() => {
                 let lengths = self.settings().length_bytes();
                 epoch.largest_data_overhead(NumberLength::Two) + lengths
             }
@@ -240,7 +240,7 @@ impl Connection {
     /// Whether the peer answers probes, or, before the handshake is complete, whether it may.
     fn can_probe(&self) -> bool {
         let settings = self.settings();
-        match self.negotiated() {
+        match self.agreed() {
             Some(agreed) => {
                 let sending = || self.channel.send.peek().is_some_and(SendEpoch::can_pad);
                 let can_pad = self.read_only.get().map_or_else(sending, |of| of.can_pad);

@@ -356,7 +356,7 @@ impl Connection {
     /// Whether return routability checks were negotiated.
     pub(super) fn checks_paths(&self) -> bool {
         parts::ConnectionIds::IS_INCLUDED
-            && self.negotiated().is_some_and(|agreed| agreed.return_routability)
+            && self.agreed().is_some_and(|agreed| agreed.return_routability)
     }
 
     fn end_question(&mut self) {

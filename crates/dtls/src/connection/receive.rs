@@ -19,7 +19,6 @@ use crate::record::receive_buffer::{Origin, Slot};
 use crate::record::{ConnectionId, Header12, ReceiveEpoch, RecordId, UnifiedHeader};
 use crate::timer::Timer;
 use crate::tuning::HANDSHAKE_KEYS_LIFETIME;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_core::{AddressPair, Decode, Instant, Reader};
 
@@ -632,8 +631,10 @@ impl Connection {
         }
         // Until then a retransmitted last flight can still be read and answered.
         self.timers.set(Timer::OldEpoch, self.now + HANDSHAKE_KEYS_LIFETIME);
-        if let Some(agreed) = self.negotiated().cloned() {
-            self.notices.push(Notice::Connected(Box::new(agreed)));
+        if let Stage::Established(established) = &mut self.stage
+            && let Some(agreed) = established.parameters.tell()
+        {
+            self.notices.push(Notice::Connected(agreed));
         }
         self.begin_saving();
         self.cache_session_12();

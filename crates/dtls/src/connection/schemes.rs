@@ -201,7 +201,7 @@ impl Connection {
 
     /// Notes the scheme to request of the peer, unless it is in use or has been requested already.
     pub(super) fn want_aggregation(&mut self, scheme: Scheme) {
-        let coming = self.updates.asked.or(self.negotiated().map(|agreed| agreed.receive));
+        let coming = self.updates.asked.or(self.agreed().map(|agreed| agreed.receive));
         self.updates.wanted = Some(scheme).filter(|wanted| Some(*wanted) != coming);
     }
 
@@ -258,7 +258,7 @@ impl Connection {
             && let Some(scheme) = self.updates.asked.take()
             && let Stage::Established(established) = &mut self.stage
         {
-            established.negotiated.receive = scheme;
+            established.parameters.set_receiving(scheme);
             self.adapt_from(scheme);
             self.aggregation_changed();
         }
@@ -308,7 +308,7 @@ impl Connection {
         let end = EpochEnd { records: current.next(), closing: current.end() };
         self.timers.stop(Timer::OpenSet);
         if let Stage::Established(established) = &mut self.stage {
-            established.negotiated.send = scheme;
+            established.parameters.set_sending(scheme);
         }
         let Some(epoch) = self.begin_next_send_epoch() else { return Ok(()) };
         let telling = ReportProgress::Due;
@@ -366,7 +366,7 @@ impl Connection {
 
     /// Reports the change to the application.
     fn aggregation_changed(&mut self) {
-        let Some(Negotiated { send, receive, .. }) = self.negotiated() else { return };
+        let Some(Negotiated { send, receive, .. }) = self.agreed() else { return };
         let notice = Notice::AggregationChanged { send: *send, receive: *receive };
         // An event that the application has not taken yet is updated in place.
         match self.notices.last_mut() {

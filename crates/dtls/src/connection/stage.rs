@@ -103,7 +103,7 @@ impl Stage {
     pub(super) fn version(&self) -> Option<ProtocolVersion> {
         match self {
             Self::Handshake(handshake) => handshake.state.version(),
-            Self::Established(established) => Some(established.negotiated.version),
+            Self::Established(established) => Some(established.version()),
             Self::Ended => None,
         }
     }

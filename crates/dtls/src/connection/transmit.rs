@@ -62,7 +62,7 @@ impl Connection {
         }
         // The peer cannot use data before it has our flight.
         let completing = !self.is_established();
-        if self.sending().is_none() || completing && self.channel.flight.unsent_epoch().is_some() {
+        if !self.sends_data() || completing && self.channel.flight.unsent_epoch().is_some() {
             return None;
         }
         let closing = self.pace.get_mut().is_some_and(Pace::take_closing_due);
@@ -351,7 +351,7 @@ impl Connection {
                 }
             }
         }
-        if self.sending().is_some() && reason != CloseReason::Peer {
+        if self.sends_data() && reason != CloseReason::Peer {
             at = self.write_closing_tag(buf, CONTROL).unwrap_or(0);
         }
         let content = |w: &mut Writer<'_>| Alert(alert).write(w);

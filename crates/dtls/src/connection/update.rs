@@ -204,18 +204,13 @@ impl Connection {
     pub(super) fn begin_next_send_epoch(&mut self) -> Option<u64> {
         let Stage::Established(established) = &mut self.stage else { return None };
         let epoch = self.channel.send.peek()?.epoch() + 1;
+        let (scheme, _) = established.schemes();
         let EstablishedKeys::Dtls13 { suite, send, .. } = &mut established.keys else {
             return None;
         };
         let secret = send.traffic(suite.hash).next();
         *send = KeptSecret::of(&secret);
-        let next = SendEpoch::with_masks(
-            epoch,
-            suite,
-            established.negotiated.send,
-            &secret,
-            self.channel.masks,
-        );
+        let next = SendEpoch::with_masks(epoch, suite, scheme, &secret, self.channel.masks);
         self.channel.install_send(next);
         if let Some(pace) = self.pace.get_mut() {
             pace.closed();
@@ -269,7 +264,7 @@ impl Connection {
         if newest != Some(message.epoch) {
             return Err(Misbehaviour::WrongEpoch.into());
         }
-        let scheme = established.negotiated.receive;
+        let (_, scheme) = established.schemes();
         let EstablishedKeys::Dtls13 { suite, receive, .. } = &mut established.keys else {
             return Ok(());
         };
@@ -330,7 +325,7 @@ impl Connection {
     #[inline(never)]
     pub(super) fn report_loss(&mut self) {
         let Some(part) = LossReports::INCLUDED else { return };
-        let Some(aggregated) = self.negotiated().map(|agreed| agreed.receive.aggregates()) else {
+        let Some(aggregated) = self.agreed().map(|agreed| agreed.receive.aggregates()) else {
             return;
         };
         if let Some(epoch) = self.channel.receive.newest() {

@@ -67,7 +67,7 @@ impl Association {
     /// The negotiated parameters; `None` before the handshake is complete.
     pub(super) fn negotiated(&self) -> Option<Cow<'_, Negotiated>> {
         match self {
-            Self::Awake(connection) => connection.negotiated().map(Cow::Borrowed),
+            Self::Awake(connection) => connection.agreed().map(Cow::Borrowed),
             Self::Asleep(asleep) => Some(Cow::Owned(asleep.negotiated())),
         }
     }

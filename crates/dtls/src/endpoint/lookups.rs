@@ -99,7 +99,7 @@ impl Endpoint {
                 asks_for(connection.peer());
                 connection.lookups_answered(now);
                 // The client's Finished may have arrived before.
-                if connection.negotiated().is_some() {
+                if connection.is_established() {
                     self.handshake_complete(handle);
                 }
                 self.touch(handle);

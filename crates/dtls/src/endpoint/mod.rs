@@ -383,14 +383,14 @@ impl Endpoint {
         entry.used = self.now;
         let connection = entry.connection.wake();
         let (old, socket) = (connection.peer(), entry.socket);
-        let was_connected = connection.negotiated().is_some();
+        let was_connected = connection.is_established();
         let way = AddressPair { peer: from, local: self.local };
         if self.memory.capacity() > 0 {
             connection.exchange_memory(&mut self.memory);
         }
         let arrival = connection.receive_from(self.now, way, datagram);
         let new = connection.peer();
-        let completed = !was_connected && connection.negotiated().is_some();
+        let completed = !was_connected && connection.is_established();
         if arrival.authentic {
             entry.heard = self.now;
         }

@@ -1,7 +1,8 @@
 //! What remains of a complete handshake.
 
-use super::Negotiated;
+use super::parameters::Parameters;
 use super::resumption::Resumption;
+use crate::config::ProtocolVersion;
 use crate::config::session::Session12;
 use crate::crypto::{
     CipherSuite, CipherSuite12, ExportError, ExporterSecret, KeptSecret, MasterSecret12,
@@ -145,11 +146,25 @@ pub(crate) fn keep_exporter(secret: Option<ExporterSecret>) -> KeptExporter {
 #[derive(Debug)]
 pub(crate) struct Established {
     pub(crate) keys: EstablishedKeys,
-    pub(crate) negotiated: Negotiated,
+    pub(crate) parameters: Parameters,
     pub(crate) offered: OfferedSchemes,
 }
 
 impl Established {
+    /// The aggregation schemes of both directions: sending and receiving.
+    pub(crate) fn schemes(&self) -> (Scheme, Scheme) {
+        let agreed = self.parameters.get();
+        agreed.map_or((Scheme::Plain, Scheme::Plain), |agreed| (agreed.send, agreed.receive))
+    }
+
+    /// The protocol version.
+    pub(crate) const fn version(&self) -> ProtocolVersion {
+        match self.keys {
+            EstablishedKeys::Dtls12(_) => ProtocolVersion::Dtls12,
+            EstablishedKeys::Dtls13 { .. } => ProtocolVersion::Dtls13,
+        }
+    }
+
     /// Exports keying material (RFC 8446, section 7.5; in DTLS 1.2 RFC 5705).
     #[cfg(feature = "exporter")]
     pub(crate) fn export(

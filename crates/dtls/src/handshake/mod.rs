@@ -31,6 +31,7 @@ pub(crate) mod hello_context;
 pub(crate) mod hello_decision;
 mod keys;
 pub(crate) mod negotiated_extensions;
+pub(crate) mod parameters;
 pub(crate) mod psk;
 pub(crate) mod random;
 pub(crate) mod ranges;
@@ -487,7 +488,7 @@ impl State {
     /// The key that the client has proved, if only its Finished is missing at a server.
     pub(crate) fn proved_client(&self) -> Option<&PeerKey> {
         match self {
-            Self::WaitClientFinished(_, state) => state.negotiated().peer_key(),
+            Self::WaitClientFinished(_, state) => state.negotiated()?.peer_key(),
             Self::WaitClientFinished12(_, state) => state.peer(),
             _ => None,
         }

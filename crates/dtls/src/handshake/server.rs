@@ -21,6 +21,7 @@ use crate::config::{Lookup, ProtocolVersion, ServerConfig, Settings};
 use crate::credential::PeerKey;
 use crate::crypto::{ApplicationSecrets, CipherSuite, EarlySecret, HashValue, KeptSecret};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
+use crate::handshake::parameters::Parameters;
 use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, write_extension};
 use crate::messages::hello::write_server_hello;
@@ -260,7 +261,7 @@ impl ServerFlight {
                 exporter: keep_exporter(exporter),
                 resumption: PartState::EMPTY,
             },
-            negotiated: self.negotiated,
+            parameters: Parameters::new(self.negotiated),
         });
         Box::new(SentFlight { keys, issuer: self.issuer, owner: self.owner, established })
     }
@@ -280,9 +281,7 @@ impl SentFlight {
     /// The client has authenticated itself with this key.
     pub(super) fn authenticated(&mut self, key: PeerKey) {
         self.owner.set_peer(key.clone());
-        if let Some(peer) = self.established.negotiated.certificates.get_mut() {
-            peer.key = Some(key);
-        }
+        self.established.parameters.authenticated(key);
     }
 
     /// The state in which only the client's Finished is missing.
@@ -295,11 +294,11 @@ impl SentFlight {
     ) -> State {
         let client_finished =
             self.keys.client.finished_key().verify_data(&self.keys.transcript.hash());
-        let negotiated = &self.established.negotiated;
-        let issuer = self
-            .issuer
-            .and_then(|issuer| issuer.limited(settings, &self.owner, negotiated.resumed));
-        let alpn = negotiated.application_protocol().unwrap_or_default().to_vec();
+        let negotiated = self.established.parameters.get();
+        let resumed = negotiated.is_some_and(|agreed| agreed.resumed);
+        let issuer = self.issuer.and_then(|issuer| issuer.limited(settings, &self.owner, resumed));
+        let alpn = negotiated.and_then(Negotiated::application_protocol);
+        let alpn = alpn.unwrap_or_default().to_vec();
         if let (Some(issuer), Some(part), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
             (issuer, parts::Resumption::INCLUDED, &mut self.established.keys)
         {
@@ -424,13 +423,14 @@ impl WaitFinished {
 
     /// Whether the client has proved its key already: the PSK in its hello, or its certificate's.
     pub(crate) fn has_proved_key(&self) -> bool {
-        let negotiated = self.negotiated();
-        negotiated.resumed || !negotiated.psk_identity.is_empty() || negotiated.peer_key().is_some()
+        self.negotiated().is_some_and(|agreed| {
+            agreed.resumed || !agreed.psk_identity.is_empty() || agreed.peer_key().is_some()
+        })
     }
 
     /// The parameters that are negotiated if the client's Finished verifies.
-    pub(crate) fn negotiated(&self) -> &Negotiated {
-        &self.established.negotiated
+    pub(crate) fn negotiated(&self) -> Option<&Negotiated> {
+        self.established.parameters.get()
     }
 
     /// Processes the client's Finished: the handshake is complete.
@@ -448,7 +448,7 @@ impl WaitFinished {
         // Early data ends with the client's Finished.
         drop(channel.receive.take_before(HANDSHAKE_EPOCH));
         let established = self.established;
-        let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
+        let (sends, receives) = established.schemes();
         if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &established.keys {
             if channel.send.get(APPLICATION_EPOCH).is_none() {
                 channel.install_sending(

@@ -5,6 +5,7 @@
 //! epochs can be distinguished; fewer are kept.
 
 use super::{ConnectionId, ReceiveEpoch, SendEpoch};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_aggregation::choice::RecordFate;
 use lightseal_aggregation::tuning::LATENESS;
@@ -18,6 +19,22 @@ pub const HANDSHAKE_EPOCH: u64 = 2;
 /// The first epoch of application data.
 pub const APPLICATION_EPOCH: u64 = 3;
 
+/// The number of an epoch with keys. Each begins with a handshake message, of which an association has
+/// 65,536, so it fits half of the word that the numbers of epochs have elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EpochNumber(u32);
+
+impl EpochNumber {
+    pub(super) const fn new(epoch: u64) -> Self {
+        debug_assert!(epoch <= u32::MAX as u64);
+        Self(epoch as u32)
+    }
+
+    pub(super) const fn get(self) -> u64 {
+        self.0 as u64
+    }
+}
+
 /// Whether records of an epoch may carry application data.
 pub const fn carries_data(epoch: u64) -> bool {
     epoch == EPOCH_12 || epoch >= APPLICATION_EPOCH
@@ -26,13 +43,12 @@ pub const fn carries_data(epoch: u64) -> bool {
 /// Sending epochs, oldest first. The list has no spare room: an association keeps one epoch for
 /// most of its life.
 #[derive(Debug, Default)]
-pub struct SendEpochs(Vec<SendEpoch>);
+pub struct SendEpochs(Box<[SendEpoch]>);
 
 impl SendEpochs {
     /// Adds the next epoch.
     pub fn install(&mut self, epoch: SendEpoch) {
-        self.0.reserve_exact(1);
-        self.0.push(epoch);
+        insert(&mut self.0, usize::MAX, epoch);
     }
 
     /// All epochs, oldest first.
@@ -62,26 +78,23 @@ impl SendEpochs {
 
     /// Erases all epochs before `epoch`.
     pub fn forget_before(&mut self, epoch: u64) {
-        self.0.retain(|e| e.epoch() >= epoch);
-        self.0.shrink_to_fit();
+        drop(take_before(&mut self.0, |e| e.epoch() >= epoch));
     }
 }
 
 /// Receiving epochs, oldest first, without spare room.
 #[derive(Debug, Default)]
-pub struct ReceiveEpochs(Vec<ReceiveEpoch>);
+pub struct ReceiveEpochs(Box<[ReceiveEpoch]>);
 
 impl ReceiveEpochs {
     /// Adds the next epoch.
     pub fn install(&mut self, epoch: ReceiveEpoch) -> &mut ReceiveEpoch {
-        self.0.reserve_exact(1);
-        self.0.push_mut(epoch)
+        insert(&mut self.0, usize::MAX, epoch)
     }
 
     /// Adds the epoch of early data, which comes before all others.
     pub fn install_early(&mut self, epoch: ReceiveEpoch) {
-        self.0.reserve_exact(1);
-        self.0.insert(0, epoch);
+        insert(&mut self.0, 0, epoch);
     }
 
     /// The newest epoch whose low bits are `bits`.
@@ -137,9 +150,25 @@ impl ReceiveEpochs {
 
     /// Removes and returns all epochs before `epoch`.
     pub fn take_before(&mut self, epoch: u64) -> Vec<ReceiveEpoch> {
-        let keep = self.0.iter().position(|e| e.epoch() >= epoch).unwrap_or(self.0.len());
-        let taken = self.0.drain(..keep).collect();
-        self.0.shrink_to_fit();
-        taken
+        take_before(&mut self.0, |e| e.epoch() >= epoch)
     }
+}
+
+/// Inserts an epoch at a place of a list, or at its end.
+fn insert<T>(list: &mut Box<[T]>, at: usize, epoch: T) -> &mut T {
+    let mut epochs = core::mem::take(list).into_vec();
+    let at = at.min(epochs.len());
+    epochs.reserve_exact(1);
+    epochs.insert(at, epoch);
+    *list = epochs.into_boxed_slice();
+    &mut list[at]
+}
+
+/// Removes and returns all epochs before the first one that is kept.
+fn take_before<T>(list: &mut Box<[T]>, is_kept: impl Fn(&T) -> bool) -> Vec<T> {
+    let mut epochs = core::mem::take(list).into_vec();
+    let keep = epochs.iter().position(is_kept).unwrap_or(epochs.len());
+    let kept = epochs.split_off(keep);
+    *list = kept.into_boxed_slice();
+    epochs
 }

@@ -33,7 +33,6 @@ struct Opening12 {
 
 /// The receiving direction of one epoch.
 pub struct ReceiveEpoch {
-    epoch: u64,
     tally: ArrivalCounts,
     /// The number of records of the epoch, once the peer has reported its end.
     records: Option<OfPart<SharedReceiving, u64>>,
@@ -70,7 +69,7 @@ impl ReceiveEpoch {
     }
 
     const fn of(epoch: u64, usage: OpenUsage, layout: RecordProtection) -> Self {
-        Self { epoch, tally: ArrivalCounts::new(usage), records: None, layout }
+        Self { tally: ArrivalCounts::new(epoch, usage), records: None, layout }
     }
 
     /// As [`SendEpoch::dtls12`](super::SendEpoch::dtls12).
@@ -238,7 +237,7 @@ impl ReceiveEpoch {
 
     /// The epoch's number.
     pub const fn epoch(&self) -> u64 {
-        self.epoch
+        self.tally.epoch.get()
     }
 
     /// Whether the key is near or beyond its limits.
@@ -432,6 +431,6 @@ fn is_usable(tally: &ArrivalCounts, outcomes: &mut Outcomes) -> bool {
 
 impl core::fmt::Debug for ReceiveEpoch {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "ReceiveEpoch({}, expects {})", self.epoch, self.expected())
+        write!(f, "ReceiveEpoch({}, expects {})", self.epoch(), self.expected())
     }
 }

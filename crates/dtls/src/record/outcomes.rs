@@ -1,6 +1,7 @@
 //! What became of received records, as values: the connection acts on them, and one function counts
 //! them.
 
+use super::epochs::EpochNumber;
 use super::fates::{Fate, Fates};
 use crate::codepoints::ContentType;
 use crate::crypto::OpenUsage;
@@ -100,6 +101,8 @@ impl SecurityLevel {
 
 /// What arrived in an epoch, and how far its key is used up.
 pub(super) struct ArrivalCounts {
+    /// The epoch.
+    pub(super) epoch: EpochNumber,
     /// How much the key has been used, compared with its limits.
     pub(super) usage: OpenUsage,
     /// The number of authenticated records.
@@ -112,8 +115,9 @@ pub(super) struct ArrivalCounts {
 }
 
 impl ArrivalCounts {
-    pub(super) const fn new(usage: OpenUsage) -> Self {
-        Self { usage, authentic: 0, unsettled: 0, fates: PartState::EMPTY }
+    pub(super) const fn new(epoch: u64, usage: OpenUsage) -> Self {
+        let epoch = EpochNumber::new(epoch);
+        Self { epoch, usage, authentic: 0, unsettled: 0, fates: PartState::EMPTY }
     }
 
     /// Writes the counts.

@@ -3,6 +3,7 @@
 use super::cid::ConnectionId;
 use super::dtls12::Keys12;
 use super::dtls13::Sealing;
+use super::epochs::EpochNumber;
 use super::shape::RecordPlace;
 use crate::codepoints::{ContentType, MAX_RECORD_NUMBER};
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, SealUsage, TrafficSecret};
@@ -29,7 +30,7 @@ impl RecordProtection {
 
 /// The sending direction of one epoch.
 pub struct SendEpoch {
-    epoch: u64,
+    epoch: EpochNumber,
     /// The number of records that count as sealed is the number of the next one.
     usage: SealUsage,
     layout: RecordProtection,
@@ -65,7 +66,7 @@ impl SendEpoch {
             &secret.derivation(),
             masks,
         ));
-        Self { epoch, usage: SealUsage::new(&suite.limits), layout }
+        Self { epoch: EpochNumber::new(epoch), usage: SealUsage::new(&suite.limits), layout }
     }
 
     /// A DTLS 1.2 epoch with its key. Records carry `cid` unless it is empty.
@@ -77,7 +78,7 @@ impl SendEpoch {
     ) -> Self {
         let keys = Keys12::new(suite, aead, cid);
         let layout = RecordProtection::Dtls12(OfPart::new(suite.part, keys));
-        Self { epoch, usage: SealUsage::new(&suite.limits), layout }
+        Self { epoch: EpochNumber::new(epoch), usage: SealUsage::new(&suite.limits), layout }
     }
 
     /// Sets the connection ID that records carry from now on; none if it is empty. The connection
@@ -130,7 +131,7 @@ impl SendEpoch {
 
     /// The epoch's number.
     pub const fn epoch(&self) -> u64 {
-        self.epoch
+        self.epoch.get()
     }
 
     /// The next record's number.
@@ -231,7 +232,7 @@ impl SendEpoch {
         if number > MAX_RECORD_NUMBER || self.usage.state() == KeyState::Exhausted {
             return Err(SealError::Exhausted);
         }
-        let place = RecordPlace { epoch: self.epoch, number };
+        let place = RecordPlace { epoch: self.epoch(), number };
         let written = match &mut self.layout {
             RecordProtection::Dtls12(keys) => keys.seal(buf, place, kind, least, content)?,
             RecordProtection::Dtls13(sealing) => {
@@ -299,6 +300,6 @@ impl SendEpoch {
 
 impl core::fmt::Debug for SendEpoch {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "SendEpoch({}, next {})", self.epoch, self.next())
+        write!(f, "SendEpoch({}, next {})", self.epoch(), self.next())
     }
 }

@@ -22,6 +22,7 @@ use crate::crypto::{
     CipherSuite, CipherSuite12, ExporterSecret, KeptSecret, MasterSecret12, TrafficSecret,
 };
 use crate::handshake::flight::Flight;
+use crate::handshake::parameters::Parameters;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
     Channel, Established, EstablishedKeys, EstablishedKeys12, Negotiated, OfferedSchemes,
@@ -206,7 +207,8 @@ impl Connection {
     /// The secrets are those of the sending epoch, the exporter's, and of the receiving epochs; in DTLS
     /// 1.2 the master secret and the randoms of both ends.
     fn write(&self, established: &Established, w: &mut Writer<'_>) -> Result<bool, BufferFull> {
-        let Established { keys, negotiated, offered } = established;
+        let Established { keys, parameters, offered } = established;
+        let Some(negotiated) = parameters.get() else { return Ok(false) };
         let channel = &self.channel;
         let [send] = channel.send.all() else { return Ok(false) };
         let receive = channel.receive.all();
@@ -352,7 +354,7 @@ impl SleepingConnection {
         }
         *stage = Stage::Established(Box::new(Established {
             keys,
-            negotiated,
+            parameters: Parameters::new(negotiated),
             offered: OfferedSchemes::default(),
         }));
         connection.ids = self.ids.clone();

@@ -381,7 +381,7 @@ impl Connection {
 
     /// Identifies the key of the PSK, zero without a PSK; `None` if the key is not known.
     fn key_check(&self) -> Option<[u8; KEY_CHECK]> {
-        let negotiated = self.negotiated()?;
+        let negotiated = self.agreed()?;
         if negotiated.psk_identity.is_empty() {
             return Some([0; KEY_CHECK]);
         }

@@ -27,6 +27,7 @@ use crate::credential::PeerLookup;
 use crate::credential::psk::{KEY_CHECK, KeyCheck};
 use crate::crypto::{ExporterSecret, KeptSecret, MasterSecret12, TrafficSecret};
 use crate::handshake::flight::Flight;
+use crate::handshake::parameters::Parameters;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
     Channel, Established, EstablishedKeys, EstablishedKeys12, Negotiated, RenegotiationRefusal,
@@ -89,7 +90,8 @@ impl Connection {
     /// Writes the state. Returns whether that was possible.
     fn write_state(&self, clean: bool, w: &mut Writer<'_>) -> Result<bool, BufferFull> {
         let Stage::Established(established) = &self.stage else { return Ok(false) };
-        let Established { keys, negotiated, offered } = &**established;
+        let Established { keys, parameters, offered } = &**established;
+        let Some(negotiated) = parameters.get() else { return Ok(false) };
         let Some(key_check) = self.persistence.get().and_then(|saved| saved.key_check) else {
             return Ok(false);
         };
@@ -449,7 +451,11 @@ fn read_epochs(
     }
     let SharedTags { offered, updates, .. } = shared;
     connection.updates = updates;
-    connection.stage = Stage::Established(Box::new(Established { keys, negotiated, offered }));
+    connection.stage = Stage::Established(Box::new(Established {
+        keys,
+        parameters: Parameters::new(negotiated),
+        offered,
+    }));
     Ok(())
 }
 

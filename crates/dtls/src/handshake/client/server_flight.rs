@@ -10,6 +10,7 @@ use crate::error::{Fault, Misbehaviour};
 use crate::handshake::certificates::offer::{Kinds, is_offered};
 use crate::handshake::keys::HandshakeKeys;
 use crate::handshake::negotiated_extensions::NegotiatedExtensions;
+use crate::handshake::parameters::Parameters;
 use crate::handshake::resumption::{Agreed, Resumption};
 use crate::handshake::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, Progress, State, absorb,
@@ -208,7 +209,7 @@ impl WaitFinished {
                 (self.negotiated.send, &settings.aggregation.send),
                 (self.negotiated.receive, &settings.aggregation.receive),
             ),
-            negotiated: self.negotiated,
+            parameters: Parameters::new(self.negotiated),
         });
         let flight = Box::new(LastFlight { keys: self.keys, agreed, established });
         match self.answer.take() {
@@ -237,7 +238,7 @@ impl LastFlight {
         let finished = self.keys.client.finished_key().verify_data(&self.keys.transcript.hash());
         channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
         let mut established = self.established;
-        let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
+        let (sends, receives) = established.schemes();
         if let EstablishedKeys::Dtls13 { suite, send, receive, resumption, .. } =
             &mut established.keys
         {

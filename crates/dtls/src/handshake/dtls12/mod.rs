@@ -30,6 +30,7 @@ use crate::crypto::{
     CipherSuite12, Hash, HashValue, MasterSecret12, NamedGroup, PremasterSecret, Transcript,
 };
 use crate::error::{Fault, Misbehaviour};
+use crate::handshake::parameters::Parameters;
 use crate::messages::fragment::transcript_header_12;
 use crate::parts::{self, Certificates, Dtls12, OfPart, PartState};
 use crate::record::epochs::EPOCH_12;
@@ -243,7 +244,7 @@ impl KeysInstalled {
                     refusal: RenegotiationRefusal::None,
                 }),
             )),
-            negotiated: Negotiated {
+            parameters: Parameters::new(Negotiated {
                 version: ProtocolVersion::Dtls12,
                 suite: suite.id,
                 suite_name: suite.name,
@@ -261,7 +262,7 @@ impl KeysInstalled {
                 return_routability: agreed.return_routability,
                 certificates,
                 protocol: self.protocol,
-            },
+            }),
         })
     }
 }

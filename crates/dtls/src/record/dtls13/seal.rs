@@ -24,7 +24,7 @@ pub(in crate::record) struct Sealing {
 
 enum Tags {
     /// Layout: content, type, padding, tag.
-    Standard { protection: Box<dyn Protection>, tag_len: usize },
+    Standard { protection: Box<dyn Protection>, tag_len: u8 },
     /// Layout: type, content, aggregated tags.
     Aggregated(OfPart<SharedSending, Aggregated>),
 }
@@ -55,7 +55,10 @@ impl Sealing {
                 let aggregated = Aggregated { prf, scheme, sealer, mask, is_resumed: false };
                 Tags::Aggregated(OfPart::new(part, aggregated))
             }
-            _ => Tags::Standard { protection: suite.keying.plain(keys), tag_len: suite.tag_len },
+            _ => Tags::Standard {
+                protection: suite.keying.plain(keys),
+                tag_len: suite.tag_len as u8,
+            },
         };
         Self { cid: ConnectionId::EMPTY, tags }
     }
@@ -108,7 +111,7 @@ impl Sealing {
     /// The largest overhead in bytes of application data in a datagram of its own.
     pub(in crate::record) fn largest_data_overhead(&self, number: NumberLength) -> usize {
         let tag = match &self.tags {
-            Tags::Standard { tag_len, .. } => *tag_len,
+            Tags::Standard { tag_len, .. } => usize::from(*tag_len),
             Tags::Aggregated(aggregated) => aggregated.scheme.largest_tags_len(),
         };
         2 + self.cid.len() + number.bytes() + tag
@@ -116,7 +119,7 @@ impl Sealing {
 
     fn tags_len(&self, kind: ContentType, number: u64) -> usize {
         match &self.tags {
-            Tags::Standard { tag_len, .. } => *tag_len,
+            Tags::Standard { tag_len, .. } => usize::from(*tag_len),
             Tags::Aggregated(aggregated) => own_tag_len(kind) + aggregated.scheme.tags_len(number),
         }
     }
@@ -141,7 +144,7 @@ impl Sealing {
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<WrittenLengths, SealError> {
         let tags_len = match &self.tags {
-            Tags::Standard { tag_len, .. } => *tag_len,
+            Tags::Standard { tag_len, .. } => usize::from(*tag_len),
             Tags::Aggregated(aggregated) => {
                 let Aggregated { sealer, scheme, is_resumed, .. } = &**aggregated;
                 if *is_resumed && kind == ContentType::APPLICATION_DATA {

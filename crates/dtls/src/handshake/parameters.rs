@@ -1,0 +1,66 @@
+//! The negotiated parameters of an association whose handshake is complete.
+
+use super::Negotiated;
+use crate::credential::PeerKey;
+use crate::parts::{self, Part};
+use alloc::boxed::Box;
+use lightseal_aggregation::Scheme;
+use lightseal_core::parts::PartState;
+
+/// The negotiated parameters. A build without the feature `parameters` gives them back when the
+/// application has been told: what a session needs of them is in its epochs.
+#[derive(Debug)]
+pub(crate) struct Parameters {
+    kept: PartState<parts::Parameters, Negotiated>,
+    /// Until the application has been told, where they are not kept.
+    untold: [Option<Box<Negotiated>>; PLACES],
+}
+
+/// The places for parameters that are not kept.
+const PLACES: usize = if parts::Parameters::IS_INCLUDED { 0 } else { 1 };
+
+impl Parameters {
+    pub(crate) fn new(negotiated: Negotiated) -> Self {
+        let mut parameters = Self { kept: PartState::EMPTY, untold: [const { None }; PLACES] };
+        match parts::Parameters::INCLUDED {
+            Some(part) => parameters.kept = PartState::new(Some(part), |_| negotiated),
+            None => parameters.untold.fill_with(|| Some(Box::new(negotiated.clone()))),
+        }
+        parameters
+    }
+
+    /// The parameters, as long as they are there.
+    pub(crate) fn get(&self) -> Option<&Negotiated> {
+        self.kept.get().or_else(|| self.untold.first()?.as_deref())
+    }
+
+    /// The client of this server has authenticated itself with this key.
+    pub(crate) fn authenticated(&mut self, key: PeerKey) {
+        let certificates = self.kept.get_mut().and_then(|kept| kept.certificates.get_mut());
+        if let Some(peer) = certificates {
+            peer.key = Some(key);
+        }
+    }
+
+    /// Notes the scheme of the records that this end sends from now on.
+    pub(crate) fn set_sending(&mut self, scheme: Scheme) {
+        if let Some(kept) = self.kept.get_mut() {
+            kept.send = scheme;
+        }
+    }
+
+    /// Notes the scheme of the records that the peer sends from now on.
+    pub(crate) fn set_receiving(&mut self, scheme: Scheme) {
+        if let Some(kept) = self.kept.get_mut() {
+            kept.receive = scheme;
+        }
+    }
+
+    /// The parameters for the event that tells the application.
+    pub(crate) fn tell(&mut self) -> Option<Box<Negotiated>> {
+        match self.kept.get() {
+            Some(kept) => Some(Box::new(kept.clone())),
+            None => self.untold.first_mut()?.take(),
+        }
+    }
+}
