@@ -122,13 +122,13 @@ impl Timers {
         let (kept, running) = (kept.first_mut(), running.first_mut());
         if let Some(deadlines) = kept {
             set(deadlines, timer, at);
-        } else if let Some(running) = running {
-            if at != Instant::MAX || running.is_some() {
-                let deadlines = running.get_or_insert_with(|| Box::new([Instant::MAX; COUNT]));
-                set(deadlines, timer, at);
-                if deadlines.iter().all(|deadline| *deadline == Instant::MAX) {
-                    *running = None;
-                }
+        } else if let Some(running) =
+            running.filter(|running| at != Instant::MAX || running.is_some())
+        {
+            let deadlines = running.get_or_insert_with(|| Box::new([Instant::MAX; COUNT]));
+            set(deadlines, timer, at);
+            if deadlines.iter().all(|deadline| *deadline == Instant::MAX) {
+                *running = None;
             }
         }
     }
