@@ -22,7 +22,7 @@ const WORD: usize = 4;
 /// in the stream, and no blocks: each association has a generator and seldom asks it.
 pub struct Random {
     seed: Zeroizing<[u8; SEED]>,
-    /// One more than the number of words taken. That it is never zero lets an optional generator take no
+    /// One more than the number of words taken. It is never zero, so that an optional generator takes no
     /// more memory.
     next: NonZeroU64,
 }
