@@ -3,6 +3,8 @@
 #![no_std]
 
 pub mod member;
+#[path = "../../footprint/src/memory.rs"]
+mod memory;
 pub mod register;
 
 use cortex_m_semihosting::debug;

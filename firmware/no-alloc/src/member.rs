@@ -39,7 +39,7 @@ impl Ledger for Nowhere {
 
 /// A member that sends requests, answers those of others, and receives answers.
 pub fn of_both_roles() -> ! {
-    let (mut buffer, mut content) = ([0; LONGEST], [0; LONGEST]);
+    let mut buffer = [0; LONGEST];
     let len = register::receive(&mut buffer);
     let Ok(policy) = Policy::decode(buffer.get(..len).unwrap_or_default()) else { end(false) };
     let len = register::receive(&mut buffer);
@@ -51,39 +51,46 @@ pub fn of_both_roles() -> ! {
         grant: buffer.get(..len).unwrap_or_default(),
     };
     let Ok(mut member) = Member::new(membership, Nowhere, NOW, 1) else { end(false) };
+    let mut content = [0; LONGEST];
     loop {
-        let len = register::receive(&mut buffer);
-        let mut deliver = |delivery: Delivery<'_>| {
-            let (Delivery::Request { content: bytes, .. }
-            | Delivery::Response { content: bytes, .. }) = delivery
-            else {
-                return;
-            };
-            register::send(bytes);
+        turn(&mut member, &mut buffer, &mut content);
+    }
+}
+
+/// Takes a datagram, answers it, and sends a request and what is due.
+#[inline(never)]
+fn turn(member: &mut Member, buffer: &mut [u8; LONGEST], content: &mut [u8; LONGEST]) {
+    let len = register::receive(buffer);
+    let mut deliver = |delivery: Delivery<'_>| {
+        let (Delivery::Request { content: bytes, .. } | Delivery::Response { content: bytes, .. }) =
+            delivery
+        else {
+            return;
         };
-        let datagram = buffer.get_mut(..len).unwrap_or_default();
-        if datagram.first() == Some(&0) {
-            member.receive_unicast(NOW, PEER, datagram, &mut deliver);
-        } else {
-            member.receive_multicast(NOW, PEER, datagram, &mut deliver);
-        }
-        let len = register::receive(&mut content);
-        let question = content.get(..len).unwrap_or_default();
-        if let Ok((_, len)) = member.respond(NOW, SENDER, question, &mut buffer) {
-            register::send(buffer.get(..len).unwrap_or_default());
-        }
-        if let Ok(len) = member.request(NOW, question, &mut buffer) {
-            register::send(buffer.get(..len).unwrap_or_default());
-        }
-        member.handle_timeout(NOW);
-        if let Some((_, len)) = member.poll_transmit(NOW, &mut buffer) {
-            register::send(buffer.get(..len).unwrap_or_default());
-        }
-        if let Some(SymmetricEvent::Pull(_)) = member.next_event() {
-            let len = register::receive(&mut buffer);
-            if member.grant(NOW, buffer.get(..len).unwrap_or_default()).is_err() {
-                end(false);
-            }
+        register::send(bytes);
+    };
+    let datagram = buffer.get_mut(..len).unwrap_or_default();
+    if datagram.first() == Some(&0) {
+        member.receive_unicast(NOW, PEER, datagram, &mut deliver);
+    } else {
+        member.receive_multicast(NOW, PEER, datagram, &mut deliver);
+    }
+    let len = register::receive(content);
+    let question = content.get(..len).unwrap_or_default();
+    if let Ok((_, len)) = member.respond(NOW, SENDER, question, buffer) {
+        register::send(buffer.get(..len).unwrap_or_default());
+    }
+    if let Ok(len) = member.request(NOW, question, buffer) {
+        register::send(buffer.get(..len).unwrap_or_default());
+    }
+    member.handle_timeout(NOW);
+    if let Some((_, len)) = member.poll_transmit(NOW, buffer) {
+        register::send(buffer.get(..len).unwrap_or_default());
+    }
+    if let Some(SymmetricEvent::Pull(_)) = member.next_event() {
+        let len = register::receive(buffer);
+        if member.grant(NOW, buffer.get(..len).unwrap_or_default()).is_err() {
+            end(false);
         }
     }
 }

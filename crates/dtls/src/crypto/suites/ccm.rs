@@ -7,7 +7,7 @@
 //! With aggregated tags every key is derived under the aggregation context. Output block 0 is the
 //! full tag U, and block i is E(Kx,i; U).
 
-use super::ctr::{Counter, SMALL_BATCH, encrypted, padded, put, truncated, xored};
+use super::ctr::{Counter, SMALL_BATCH, WIDE_REGISTERS, encrypted, padded, put, truncated, xored};
 use super::mask::{BlockMask, Mask, Masked, keyed, with_key};
 use super::nonce::Iv;
 use super::outputs::{APPLICATION_DATA, EXTENDED_BLOCKS, Outputs, open_content_first};
@@ -169,6 +169,17 @@ const fn counter_block(nonce: &[u8; 12], i: u8) -> Block {
     [L - 1, a, b, c, d, e, f, g, h, j, k, l, m, 0, 0, i]
 }
 
+/// B_0 of RFC 3610, section 2.2: flags ‖ nonce ‖ length of the content.
+#[inline(always)]
+fn first_block(nonce: &[u8; 12], tag_len: usize, header: &[u8], content: &[u8]) -> Block {
+    let adata = if header.is_empty() { 0 } else { 0x40 };
+    let flags = adata | ((tag_len as u8 - 2) / 2) << 3 | (L - 1);
+    let [_, a, b, c] = (content.len() as u32).to_be_bytes();
+    let mut first = counter_block(nonce, 0);
+    (first[0], first[13], first[14], first[15]) = (flags, a, b, c);
+    first
+}
+
 /// Encrypts or decrypts `content` in place; returns the full tag U of 16 bytes.
 fn run<C>(
     cipher: &C,
@@ -210,16 +221,13 @@ impl BlockSizeUser for CcmInput<'_> {
 impl BlockCipherEncClosure for CcmInput<'_> {
     #[inline(always)]
     fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
+        if !WIDE_REGISTERS {
+            return self.block_by_block(&|block| backend.encrypt_block_inplace(block.into()));
+        }
         let Self { nonce, tag_len, header, direction, content, tag } = self;
         let mut counter = Counter::new(counter_block(nonce, 0));
 
-        // B_0: flags ‖ nonce ‖ length of the content; and A_0, which encrypts the tag.
-        let adata = if header.is_empty() { 0 } else { 0x40 };
-        let flags = adata | ((tag_len as u8 - 2) / 2) << 3 | (L - 1);
-        let [_, length @ ..] = (content.len() as u32).to_be_bytes();
-        let [.., a, b, c] = length;
-        let mut first = counter_block(nonce, 0);
-        (first[0], first[13], first[14], first[15]) = (flags, a, b, c);
+        let first = first_block(nonce, tag_len, header, content);
         let (mut mac, hide) = both(backend, first, counter.next());
 
         // The length of the header, then the header, padded with zeros.
@@ -256,6 +264,43 @@ impl BlockCipherEncClosure for CcmInput<'_> {
             mac = encrypted(backend, xored(mac, plain));
         }
         *tag = xored(mac, hide);
+    }
+}
+
+impl CcmInput<'_> {
+    /// CCM in the least code: one block after the other, byte by byte.
+    #[inline(never)]
+    fn block_by_block(self, encrypt: &dyn Fn(&mut Block)) {
+        let Self { nonce, tag_len, header, direction, content, tag } = self;
+        let mut mac = first_block(nonce, tag_len, header, content);
+        encrypt(&mut mac);
+        if !header.is_empty() {
+            let mut at = 0;
+            for byte in (header.len() as u16).to_be_bytes().iter().chain(header) {
+                if at == mac.len() {
+                    encrypt(&mut mac);
+                    at = 0;
+                }
+                mac[at] ^= byte;
+                at += 1;
+            }
+            encrypt(&mut mac);
+        }
+        // A record is shorter than 2^16 blocks.
+        for (chunk, i) in content.chunks_mut(16).zip(1_u16..) {
+            let mut keystream = counter_block(nonce, 0);
+            [keystream[14], keystream[15]] = i.to_be_bytes();
+            encrypt(&mut keystream);
+            for ((byte, mac), key) in chunk.iter_mut().zip(&mut mac).zip(keystream) {
+                let other = *byte ^ key;
+                *mac ^= if direction == Direction::Encrypt { *byte } else { other };
+                *byte = other;
+            }
+            encrypt(&mut mac);
+        }
+        *tag = counter_block(nonce, 0);
+        encrypt(tag);
+        tag.iter_mut().zip(mac).for_each(|(tag, mac)| *tag ^= mac);
     }
 }
 

@@ -30,7 +30,7 @@ where
 }
 
 /// Whether integers of 128 bits are cheap: they take two registers, not four and a loop of shifts.
-const WIDE_REGISTERS: bool = cfg!(target_pointer_width = "64");
+pub(super) const WIDE_REGISTERS: bool = cfg!(target_pointer_width = "64");
 
 /// Generates counter blocks.
 pub(crate) struct Counter {
