@@ -154,7 +154,7 @@ pub trait Hash: Send + Sync {
     /// most six parts.
     fn expand(&self, prk: &[u8], info: &[&[u8]], out: &mut [u8]) {
         let len = self.algorithm().output_len();
-        expand_with(len, |message, out| self.hmac(prk, message, out), info, out);
+        expand_with(len, &|message, out| self.hmac(prk, message, out), info, out);
     }
 
     /// A key for HMAC whose blocks are already hashed. By default there is none, and
@@ -178,7 +178,8 @@ impl fmt::Debug for dyn Hash {
 }
 
 /// HKDF-Expand with HMAC under the pseudorandom key.
-fn expand_with(len: usize, hmac: impl Fn(&[&[u8]], &mut [u8]), info: &[&[u8]], out: &mut [u8]) {
+// It is there once, whatever computes the HMAC.
+fn expand_with(len: usize, hmac: &dyn Fn(&[&[u8]], &mut [u8]), info: &[&[u8]], out: &mut [u8]) {
     let mut block = [0; LONGEST_OUTPUT];
     let block = &mut block[..len];
     let mut next = [0; LONGEST_OUTPUT];
@@ -315,7 +316,7 @@ impl HmacKey {
         match &self.form {
             KeyForm::Hashed(state) => {
                 let len = self.hash.algorithm().output_len();
-                expand_with(len, |message, out| state.mac(message, out), info, out);
+                expand_with(len, &|message, out| state.mac(message, out), info, out);
             }
             KeyForm::Raw { block, len } => self.hash.expand(&block[..*len], info, out),
         }

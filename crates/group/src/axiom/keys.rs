@@ -79,7 +79,7 @@ pub(super) struct WriteKeys<'a> {
 
 impl<S: RecordSuite> GroupKeys<S> {
     /// Derives the key block with the label "key expansion" (RFC 5246, section 6.3).
-    fn new(
+    pub(crate) fn new(
         suite: S,
         master_secret: &MasterSecret12,
         client_random: &[u8; 32],

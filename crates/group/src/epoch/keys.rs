@@ -115,16 +115,9 @@ impl<S: SuitePair> EpochKeys<S> {
         match suite {
             Suite::Axiom(suite, part) => {
                 let premaster = PremasterSecret::from_bytes(&Sha256, key.as_bytes());
-                let (client, server) = (policy.client_random, policy.server_random);
-                let parameters = axiom::SecurityParameters {
-                    // The group's keys do not depend on the end.
-                    entity: axiom::ConnectionEnd::Client,
-                    suite,
-                    master_secret: premaster.into_master(&client, &server),
-                    client_random: client,
-                    server_random: server,
-                };
-                let keys = parameters.group_keys();
+                let (client, server) = (&policy.client_random, &policy.server_random);
+                let master = premaster.into_master(client, server);
+                let keys = axiom::GroupKeys::new(suite, &master, client, server);
                 // Records carry only the low 16 bits of the epoch. They may repeat, because each
                 // epoch has new keys.
                 let keys = AxiomKeys { keys, group: policy.group, epoch: epoch as u16 };

@@ -48,7 +48,7 @@ impl PullTimer {
             let [most, senders_most] = PULL_JITTER;
             let most = if is_sender { senders_most } else { most };
             let most = micros(most).min(micros(PULL_PACE) * u64::from(leaves));
-            self.pull_at = Some(after(now.max(self.pulled_until), below(most)));
+            self.pull_at = Some(now.max(self.pulled_until).plus_micros(below(most)));
         }
     }
 
@@ -69,7 +69,7 @@ impl PullTimer {
         }
         *self = Self {
             pull_at: None,
-            pulled_until: now + PULL_INTERVAL,
+            pulled_until: now.plus_micros(micros(PULL_INTERVAL)),
             poll_at: next_poll(now, below),
         };
         true
@@ -84,10 +84,5 @@ impl PullTimer {
 /// A random time at which the controller is polled next.
 fn next_poll(now: Instant, below: impl FnOnce(u64) -> u64) -> Instant {
     const HALF: Duration = Duration::from_micros(POLLING_INTERVAL.as_micros() as u64 / 2);
-    after(now + HALF, below(micros(HALF)))
-}
-
-/// The time `micros` microseconds after `at`. It needs no division, as a `Duration` would.
-pub(crate) const fn after(at: Instant, micros: u64) -> Instant {
-    Instant::from_micros(at.as_micros().saturating_add(micros))
+    now.plus_micros(micros(HALF)).plus_micros(below(micros(HALF)))
 }

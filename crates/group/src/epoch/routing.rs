@@ -70,7 +70,10 @@ pub(crate) fn epoch_of(
     if record.alias().is_some_and(|alias| alias != group.alias()) {
         return Err(NoEpoch::Stranger);
     }
-    if let Some(held) = held.filter(|epoch| record.is_of(*epoch)).max() {
+    let newest_of = |found: Option<u64>, epoch| {
+        if record.is_of(epoch) { found.max(Some(epoch)) } else { found }
+    };
+    if let Some(held) = held.fold(None, newest_of) {
         return Ok(held);
     }
     let may_straggle =

@@ -7,6 +7,7 @@ use crate::compact::{HeaderForm, PlainRecord, SigningKey};
 use crate::numbers::Ledger;
 use core::time::Duration;
 use lightseal_core::Instant;
+use lightseal_core::time::micros;
 
 /// The number of record numbers after which a sender sends a sync record. The 16 bits of a number
 /// on the wire can bridge a gap at least four times as large.
@@ -23,7 +24,7 @@ impl<S: SuitePair> EpochState<S> {
             return false;
         }
         let is_due = own.numbers.next() - own.synced >= SYNC_NUMBERS;
-        let scheduled = own.sync_at.unwrap_or(now + SYNC_INTERVAL);
+        let scheduled = own.sync_at.unwrap_or(now.plus_micros(micros(SYNC_INTERVAL)));
         own.sync_at = Some(if is_due { now } else { scheduled });
         is_due
     }

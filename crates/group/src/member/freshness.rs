@@ -10,7 +10,7 @@ use super::epoch::Epoch;
 use super::keys::{AuthenticRecord, ReceivedRecord, RequiredProof, Suite};
 use super::map::SmallMap;
 use super::outcome::{DropReason, Origin, RecordOutcome};
-use super::{Member, Transmit, after, micros};
+use super::{Member, Transmit, micros};
 use crate::codepoints::GROUP_CHALLENGE;
 use crate::compact::{Challenge, RecordKeys};
 use crate::parts::PeerKeys;
@@ -103,7 +103,7 @@ impl Challenges {
             }
             unanswered = (asking.unanswered + 1).min(MOST_DOUBLINGS);
         }
-        let at = after(now, rng.below(micros(JITTER)));
+        let at = now.plus_micros(rng.below(micros(JITTER)));
         let asking = PendingChallenge { epoch, to, origin, challenge: None, at, unanswered };
         self.0.get_or_insert_with(part, SmallMap::new).insert(sender, asking);
     }

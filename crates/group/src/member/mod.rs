@@ -39,7 +39,7 @@ pub use suspend::Suspended;
 use crate::compact::{HeaderForm, SigningKey};
 use crate::directory::{Lookup, PAGE_SIZE, Page};
 use crate::epoch::permission::SealingPermission;
-use crate::epoch::pull::{PullTimer, after};
+use crate::epoch::pull::PullTimer;
 use crate::epoch::routing::PREVIOUS_EPOCH_GRACE;
 use crate::epoch::{EpochUse, keys, outcome, written};
 use crate::identity::Identity;

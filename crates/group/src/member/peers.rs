@@ -277,5 +277,5 @@ impl KnownKeys {
 
 /// A random time of at most `up_to` after `now`.
 fn random(now: Instant, rng: &mut Random, up_to: Duration) -> Instant {
-    super::after(now, rng.below(super::micros(up_to)))
+    now.plus_micros(rng.below(super::micros(up_to)))
 }

@@ -113,8 +113,7 @@ impl Grant {
 
 /// The keys of a grant as it was received: they lie in the message.
 pub struct ReceivedGrant<'a> {
-    /// The group's identifier.
-    pub group: GroupId,
+    group: &'a [u8; 16],
     /// The epoch of these keys.
     pub epoch: u64,
     /// As [`Grant`]'s.
@@ -122,38 +121,48 @@ pub struct ReceivedGrant<'a> {
     /// The member's leaf.
     pub leaf: Leaf,
     /// The anchor of the hash chain.
-    anchor: Element,
+    anchor: &'a Element,
     /// The 2 to 25 keys from the leaf's up to the root's.
     keys: &'a [[u8; KEY]],
 }
 
 impl ReceivedGrant<'_> {
+    /// Whether the grant is for this group.
+    pub fn is_for(&self, group: &GroupId) -> bool {
+        *self.group == group.0
+    }
+
     /// The number of leaves of the tree.
     pub fn leaves(&self) -> u32 {
         1 << (self.keys.len() - 1)
     }
 
-    /// The root key of the epoch.
-    pub fn epoch_key(&self) -> EpochKey {
+    /// The root key of the epoch of `group`, for which the grant is.
+    pub fn epoch_key(&self, group: &GroupId) -> EpochKey {
         let root = self.keys.last().expect("a grant has two keys at least");
-        wrap::epoch_key(&self.group, self.epoch, &NodeKey::new(*root))
+        wrap::epoch_key(group, self.epoch, &NodeKey::new(*root))
     }
 }
 
 impl<'a> Decode<'a> for ReceivedGrant<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         read_kind(reader, GRANT)?;
-        let (group, epoch) = (GroupId(reader.array()?), reader.u64()?);
+        let (group, epoch) = (chunk(reader)?, reader.u64()?);
         let timing = Timing::read(reader)?;
         let leaf = Leaf::new(reader.u24()?).ok_or(DecodeError::Invalid("leaf"))?;
         let depth = usize::from(read_depth(reader)?);
-        let anchor = reader.array()?;
+        let anchor = chunk(reader)?;
         let (keys, _) = reader.take(KEY * (depth + 1))?.as_chunks::<KEY>();
         if leaf.get() >> depth != 0 {
             return Err(DecodeError::Invalid("leaf"));
         }
         Ok(Self { group, epoch, timing, leaf, anchor, keys })
     }
+}
+
+/// The next 16 bytes, where they lie.
+fn chunk<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8; 16], DecodeError> {
+    reader.take(16)?.first_chunk().ok_or(DecodeError::Short)
 }
 
 #[cfg(feature = "alloc")]
@@ -164,7 +173,7 @@ impl Decode<'_> for Grant {
         // All keys are copied at once, because a vector that grows would leave unerased copies of
         // keys in memory.
         let keys = keys.iter().map(|key| NodeKey::new(*key)).collect();
-        Ok(Self { group, epoch, timing, leaf, anchor, keys })
+        Ok(Self { group: GroupId(*group), epoch, timing, leaf, anchor: *anchor, keys })
     }
 }
 

@@ -9,7 +9,6 @@
 use super::timing::Timing;
 use crate::list::List;
 use core::marker::PhantomData;
-use core::time::Duration;
 use lightseal_core::Instant;
 
 /// The maximum number of epochs that a member holds at once. A further epoch drops the oldest.
@@ -21,8 +20,8 @@ pub struct Entry<T> {
     epoch: u64,
     /// When the member begins to send in this epoch.
     active: Instant,
-    /// For how long after `active` the previous epoch is received.
-    retention: Duration,
+    /// For how many microseconds after `active` the previous epoch is received.
+    retention: u64,
     value: T,
 }
 
@@ -63,7 +62,7 @@ impl<T, L: List<Entry<T>>> Schedule<T, L> {
 
     /// Adds the first epoch, whose value is made where it lies.
     pub(crate) fn begin(&mut self, epoch: u64, value: impl FnOnce() -> T) {
-        let (active, retention) = (Instant::ZERO, Duration::ZERO);
+        let (active, retention) = (Instant::ZERO, 0);
         self.entries.push_with(|| Entry { epoch, active, retention, value: value() });
     }
 
@@ -85,7 +84,8 @@ impl<T, L: List<Entry<T>>> Schedule<T, L> {
         if epoch <= self.newest() {
             return false;
         }
-        let (active, retention) = (now + timing.activation(), timing.retention());
+        let (active, retention) = 
+            (now.plus_micros(timing.activation_micros()), timing.retention_micros());
         // An earlier epoch becomes active no later than its successor.
         self.activate(active);
         if self.entries.len() >= Self::MOST {
@@ -154,13 +154,13 @@ impl<T, L: List<Entry<T>>> Schedule<T, L> {
     /// Drops the epochs whose retention is over.
     pub fn expire(&mut self, now: Instant) {
         // An epoch is over when the retention of its successor is.
-        let over = self.newest_index(|entry| entry.active + entry.retention <= now);
+        let over = self.newest_index(|entry| entry.active.plus_micros(entry.retention) <= now);
         self.entries.remove_first(over);
     }
 
     /// When the result of [`sending`](Self::sending) or the set of held epochs changes next.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
-        let changes = |entry: &Entry<T>| [entry.active, entry.active + entry.retention];
+        let changes = |entry: &Entry<T>| [entry.active, entry.active.plus_micros(entry.retention)];
         let times = self.entries.iter().skip(1).flat_map(changes);
         times.filter(|time| *time > now).min()
     }
@@ -177,6 +177,7 @@ impl<T> EpochSchedule<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::time::Duration;
     use crate::rekey::timing::MAX_RETENTION;
     use proptest::prelude::*;
     use std::vec::Vec;

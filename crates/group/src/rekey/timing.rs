@@ -34,6 +34,16 @@ impl Timing {
         Duration::from_secs(self.seconds.into())
     }
 
+    /// As [`Self::activation`], in microseconds.
+    pub(crate) const fn activation_micros(&self) -> u64 {
+        self.tenths as u64 * 100_000
+    }
+
+    /// As [`Self::retention`], in microseconds.
+    pub(crate) const fn retention_micros(&self) -> u64 {
+        self.seconds as u64 * 1_000_000
+    }
+
     pub(super) fn write(self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         w.u16(self.tenths)?;
         w.u8(self.seconds)

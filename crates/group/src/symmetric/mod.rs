@@ -42,6 +42,7 @@ use crate::rekey::schedule::InlineSchedule;
 use crate::{GroupId, SenderId, SenderSet};
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+use lightseal_core::time::micros;
 use lightseal_core::{Decode, Instant};
 use peers::PeerTable;
 
@@ -255,14 +256,15 @@ where
         let Self { policy, suite, roles, epochs, ledger, .. } = self;
         let grant = granted(grant, &policy.group)?;
         let epoch = grant.epoch;
-        if !is_later((&grant.group, epoch), (&policy.group, epochs.newest()))? {
+        if !is_later((&policy.group, epoch), (&policy.group, epochs.newest()))? {
             return Ok(epoch);
         }
         let enter = || SymmetricEpoch::enter((policy, *suite), *roles, &grant, ledger);
         if epochs.install_with(now, epoch, grant.timing, enter) {
             (self.leaf, self.leaves) = (grant.leaf, grant.leaves());
             self.pull.moved();
-            self.previous_epoch_until = now + grant.timing.activation() + PREVIOUS_EPOCH_GRACE;
+            let until = grant.timing.activation_micros() + micros(PREVIOUS_EPOCH_GRACE);
+            self.previous_epoch_until = now.plus_micros(until);
             self.events.rekeyed = Some(epoch);
             self.report_interruption(now);
         }
@@ -355,7 +357,7 @@ where
 /// A grant for `group`.
 fn granted<'a>(bytes: &'a [u8], group: &GroupId) -> Result<ReceivedGrant<'a>, Refusal> {
     let grant = ReceivedGrant::decode(bytes).map_err(Refusal::Malformed)?;
-    if grant.group == *group { Ok(grant) } else { Err(Refusal::OtherGroup) }
+    if grant.is_for(group) { Ok(grant) } else { Err(Refusal::OtherGroup) }
 }
 
 impl<S: InlineSuite, const SENDERS: usize, const LISTENERS: usize>
@@ -367,7 +369,7 @@ impl<S: InlineSuite, const SENDERS: usize, const LISTENERS: usize>
         grant: &ReceivedGrant<'_>,
         ledger: &mut dyn Ledger,
     ) -> Self {
-        let (epoch, key) = (grant.epoch, grant.epoch_key());
+        let (epoch, key) = (grant.epoch, grant.epoch_key(&policy.group));
         let reserved = ReservedNumbers::enter(ledger, policy.group, epoch, suite.last_number());
         let own = (policy, suite);
         let state = EpochState::entered(own, roles.sender, (epoch, &key), EpochUse::New, reserved);

@@ -29,10 +29,15 @@ pub(super) fn place_of<K: PartialEq, V>(
     table: &mut [Place<K, V>],
     key: K,
 ) -> Option<&mut Place<K, V>> {
-    let entry =
-        table.iter().position(|place| place.as_ref().is_some_and(|(known, _)| *known == key));
-    let at = entry.or_else(|| table.iter().position(Option::is_none))?;
-    table.get_mut(at)
+    let mut free = None;
+    for place in table {
+        match place {
+            Some((known, _)) if *known == key => return Some(place),
+            None if free.is_none() => free = Some(place),
+            _ => {}
+        }
+    }
+    free
 }
 
 /// What a member keeps of its peers in one epoch.

@@ -170,25 +170,28 @@ where
         let Some(place) = place_of(&mut peers.senders, sender) else {
             return DropReason::NoState.into();
         };
-        let mut unheard = None;
-        let heard = match place {
-            Some((_, heard)) => heard,
-            None => unheard.insert(SenderState::unheard(state)),
-        };
+        let is_new = place.is_none();
+        let (_, heard) = place.get_or_insert_with(|| (sender, SenderState::unheard(state)));
         let has_window = heard.requests.window.is_some();
-        let Some(check) = replay_check(self.policy.freshness, has_window) else {
-            return DropReason::NotFresh.into();
-        };
+        let check = replay_check(self.policy.freshness, has_window);
         let SenderState { requests, opener, .. } = heard;
-        let opened = state.open_request(requests, opener, record, check, RequiredProof::Member);
+        let opened = match check {
+            Some(check) => {
+                state.open_request(requests, opener, record, check, RequiredProof::Member)
+            }
+            None => Err(DropReason::NotFresh),
+        };
         let AuthenticRecord { kind, content, .. } = match opened {
             Ok(opened) => opened,
-            Err(reason) => return reason.into(),
+            Err(reason) => {
+                // Only an authentic record creates state.
+                if is_new {
+                    *place = None;
+                }
+                return reason.into();
+            }
         };
-        if let Some(heard) = unheard {
-            *place = Some((sender, heard));
-        }
-        if check == ReplayCheck::FirstNumber {
+        if check == Some(ReplayCheck::FirstNumber) {
             return RecordOutcome::dropped_authentic(DropReason::NotFresh);
         }
         self.note_address(sender, from);

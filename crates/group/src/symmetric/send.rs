@@ -89,8 +89,8 @@ where
             let mut senders = epoch.peers.senders.iter().flatten();
             senders.any(|(known, heard)| *known == sender && heard.requests.number().is_some())
         };
-        let heard = self.epochs.epochs().filter(|(_, epoch)| is_heard(epoch)).map(|(at, _)| at);
-        heard.max().map_or(sending, |newest| newest.max(sending))
+        let later = |newest, (at, epoch)| if at > newest && is_heard(epoch) { at } else { newest };
+        self.epochs.epochs().fold(sending, later)
     }
 
     /// Seals the next datagram that the member sends on its own into the front of `buf`, and returns
