@@ -275,7 +275,9 @@ impl OpenUsage {
 fn nearest<const N: usize>(counts: [(u64, u64); N]) -> KeyState {
     // This is called for every record, so there is no branch for each count until one is due. Small
     // processors do without, because it takes flash.
-    if cfg!(target_pointer_width = "64") && counts.iter().fold(true, |fresh, (used, limit)| fresh & (*used < limit / 2)) {
+    if cfg!(target_pointer_width = "64")
+        && counts.iter().fold(true, |fresh, (used, limit)| fresh & (*used < limit / 2))
+    {
         return KeyState::Fresh;
     }
     nearest_when_due(&counts)

@@ -31,6 +31,7 @@ use super::keys::{Direction, Stream};
 use super::pairwise::Boot;
 use crate::parts::Pairwise;
 use crate::{ListenerId, SenderId};
+use lightseal_core::parts::OfPart;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};
 use lightseal_dtls::codepoints::MAX_RECORD_NUMBER;
@@ -96,7 +97,7 @@ pub(crate) fn is_direct(datagram: &[u8]) -> bool {
 }
 
 /// A header in either form. Only the full form contains the record's number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Header {
     /// The unified header of DTLS 1.3.
     Unified(UnifiedHeader),
@@ -104,13 +105,13 @@ pub(super) enum Header {
     Full(FullHeader),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct FullHeader {
     pub(super) signed: bool,
     kind: u8,
     pub(super) epoch: u64,
     pub(super) number: u64,
-    boot: Option<Boot>,
+    boot: Option<OfPart<Pairwise, Boot>>,
     len: usize,
 }
 
@@ -136,6 +137,7 @@ pub(super) fn header_for(
         Header::Unified(UnifiedHeader { epoch_bits, cid_len, number_len: NUMBER_LEN, length })
     };
     let full = |kind, boot: Option<Boot>| {
+        let boot = boot.zip(Pairwise::INCLUDED).map(|(boot, part)| OfPart::new(part, boot));
         let len = 1 + cid_len + 8 + 6 + if boot.is_some() { 6 + 8 } else { 0 };
         Header::Full(FullHeader { signed, kind, epoch: stream.epoch, number, boot, len })
     };
@@ -205,7 +207,7 @@ impl Header {
                 w.bytes(cid)?;
                 w.u64(header.epoch)?;
                 w.u48(header.number)?;
-                match header.boot {
+                match &header.boot {
                     Some(boot) => {
                         w.u48(boot.request)?;
                         w.bytes(&boot.nonce)
@@ -218,10 +220,7 @@ impl Header {
 
     /// Reads a header whose connection ID has `cid_len` bytes: 2 for a sender's record, 4 for a
     /// listener's record, [`DIRECT_CID`] for a direct request.
-    pub(super) fn read<'a>(
-        r: &mut Reader<'a>,
-        cid_len: usize,
-    ) -> Result<(Self, &'a [u8]), DecodeError> {
+    pub(super) fn read(r: &mut Reader<'_>, cid_len: usize) -> Result<Self, DecodeError> {
         let record = r.rest();
         let first = *record.first().ok_or(DecodeError::Short)?;
         if Pairwise::INCLUDED.is_some() && cid_len == DIRECT_CID {
@@ -232,7 +231,7 @@ impl Header {
             if header.cid_len != cid_len || header.number_len != NUMBER_LEN {
                 return Err(DecodeError::Invalid("group record header"));
             }
-            return Ok((Self::Unified(header), header.cid(record)));
+            return Ok(Self::Unified(header));
         }
         let kinds = if cid_len == 2 { [REQUEST, ANSWER] } else { [RESPONSE, BOOT] };
         let (signed, kind) = (first & SIGNED != 0, first & KIND);
@@ -241,27 +240,28 @@ impl Header {
         {
             return Err(DecodeError::Invalid("group record header"));
         }
-        r.u8()?;
-        let cid = r.take(cid_len)?;
+        r.take(1 + cid_len)?;
         let (epoch, number) = (r.u64()?, r.u48()?);
-        let boot = match kind {
-            BOOT => Some(Boot { request: r.u48()?, nonce: r.array()? }),
+        let boot = match (kind, Pairwise::INCLUDED) {
+            (BOOT, Some(part)) => {
+                Some(OfPart::new(part, Boot { request: r.u48()?, nonce: r.array()? }))
+            }
             _ => None,
         };
         let len = record.len() - r.rest().len();
-        Ok((Self::Full(FullHeader { signed, kind, epoch, number, boot, len }), cid))
+        Ok(Self::Full(FullHeader { signed, kind, epoch, number, boot, len }))
     }
 
-    fn read_direct<'a>(r: &mut Reader<'a>) -> Result<(Self, &'a [u8]), DecodeError> {
+    fn read_direct(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let record = r.rest();
         if r.u8()? != FULL | DIRECT {
             return Err(DecodeError::Invalid("group record header"));
         }
-        let cid = r.take(DIRECT_CID)?;
+        r.take(DIRECT_CID)?;
         let (epoch, number) = (r.u64()?, r.u48()?);
         let len = record.len() - r.rest().len();
         let header = FullHeader { signed: false, kind: DIRECT, epoch, number, boot: None, len };
-        Ok((Self::Full(header), cid))
+        Ok(Self::Full(header))
     }
 
     pub(super) const fn epoch(&self) -> EpochBits {
@@ -271,10 +271,10 @@ impl Header {
         }
     }
 
-    pub(super) const fn boot(&self) -> Option<Boot> {
+    pub(super) fn boot(&self) -> Option<Boot> {
         match self {
             Self::Unified(_) => None,
-            Self::Full(header) => header.boot,
+            Self::Full(header) => header.boot.as_deref().copied(),
         }
     }
 
@@ -290,19 +290,20 @@ impl Header {
     }
 }
 
-/// The alias and the SenderID in a connection ID.
-pub(super) fn sender(cid: &[u8]) -> Option<(u8, SenderId)> {
-    <[u8; 2]>::try_from(cid).ok().map(|[alias, id]| (alias, SenderId(id)))
+/// The SenderID in a connection ID.
+pub(super) fn sender(cid: &[u8]) -> Option<SenderId> {
+    let [_alias, id] = cid.try_into().ok()?;
+    Some(SenderId(id))
 }
 
-/// The alias and the ListenerID in a connection ID.
-pub(super) fn listener(cid: &[u8]) -> Option<(u8, ListenerId)> {
-    let [alias, a, b, c] = cid.try_into().ok()?;
-    Some((alias, ListenerId::from_bytes([a, b, c])))
+/// The ListenerID in a connection ID.
+pub(super) fn listener(cid: &[u8]) -> Option<ListenerId> {
+    let [_alias, a, b, c] = cid.try_into().ok()?;
+    Some(ListenerId::from_bytes([a, b, c]))
 }
 
-/// The alias, the SenderID and the ListenerID in the connection ID of a direct request.
-pub(super) fn direct(cid: &[u8]) -> Option<(u8, (SenderId, ListenerId))> {
-    let [alias, id, a, b, c] = cid.try_into().ok()?;
-    Some((alias, (SenderId(id), ListenerId::from_bytes([a, b, c]))))
+/// The SenderID and the ListenerID in the connection ID of a direct request.
+pub(super) fn direct(cid: &[u8]) -> Option<(SenderId, ListenerId)> {
+    let [_alias, id, a, b, c] = cid.try_into().ok()?;
+    Some((SenderId(id), ListenerId::from_bytes([a, b, c])))
 }

@@ -37,7 +37,7 @@
 //!
 //! let mut window = ReplayWindow::new();
 //! let (record, rest) = SealedRecord::response(&mut datagram[..len])?;
-//! assert!(record.alias == b'l' && record.id == listener && record.epoch.is_of(3));
+//! assert!(record.alias() == b'l' && record.id == listener && record.epoch().is_of(3));
 //! let record = record.reveal(&keys, window.next());
 //! if window.check(record.number()) {
 //!     let opened = record.open(&keys, None)?;
@@ -61,6 +61,7 @@ pub use freshness::Challenge;
 pub use header::{EpochBits, HeaderForm};
 pub use keys::{Direction, EpochSecret, PairSecret, Stream};
 pub use pairwise::{Boot, BootStatus, KnownBoot, PrivateKey, PublicKey};
+pub(crate) use record::SealedParts;
 pub use record::{
     OpenError, OpenedRecord, PlainRecord, ProvenOrigin, RecordKeys, RevealedRecord, SealError,
     SealedRecord, TagVerifiedRecord,

@@ -100,7 +100,7 @@ impl<S: RecordSuite> RecordKeys<S> {
             signature.copy_from_slice(&signer.sign(&signed));
         }
         self.protection.seal(Record { number, header: head }, content, tag);
-        if let Header::Unified(header) = header {
+        if let Header::Unified(header) = &header {
             header.apply_mask(head, self.protection.mask(&mask_sample(body)));
         }
         Ok(len)
@@ -167,15 +167,10 @@ impl core::error::Error for SealError {}
 /// A record as it was received. Nothing in it is authenticated yet.
 #[derive(Debug)]
 pub struct SealedRecord<'a, Id> {
-    /// The group's alias. Several groups may have the same alias.
-    pub alias: u8,
     /// The stated writer. For a direct request, the stated writer and receiver.
     pub id: Id,
-    /// The epoch, or its low two bits.
-    pub epoch: EpochBits,
-    header: Header,
-    head: &'a mut [u8],
-    body: &'a mut [u8],
+    /// The rest of the record.
+    pub(crate) parts: SealedParts<'a>,
 }
 
 impl<'a> SealedRecord<'a, SenderId> {
@@ -208,27 +203,50 @@ impl<'a> SealedRecord<'a, (SenderId, ListenerId)> {
     }
 }
 
-/// The parts of a record in front of what follows it in its datagram.
-struct Split<'a> {
+/// The parts of a record as it was received, whoever wrote it.
+#[derive(Debug)]
+pub(crate) struct SealedParts<'a> {
     header: Header,
-    cid: [u8; header::DIRECT_CID],
     head: &'a mut [u8],
     body: &'a mut [u8],
-    rest: &'a mut [u8],
 }
 
-impl<'a> Split<'a> {
-    fn read(datagram: &'a mut [u8], cid_len: usize) -> Result<Self, DecodeError> {
-        let (header, stated) = Header::read(&mut Reader::new(datagram), cid_len)?;
-        let mut cid = [0; header::DIRECT_CID];
-        cid.get_mut(..stated.len()).ok_or(DecodeError::Short)?.copy_from_slice(stated);
+impl<'a> SealedParts<'a> {
+    /// Splits the first record off a datagram, and also returns the rest.
+    fn split_first(
+        datagram: &'a mut [u8],
+        cid_len: usize,
+    ) -> Result<(Self, &'a mut [u8]), DecodeError> {
+        let header = Header::read(&mut Reader::new(datagram), cid_len)?;
         let body_len = match header.length() {
             Some(length) => usize::from(length),
             None => datagram.len() - header.len(),
         };
         let (head, rest) = datagram.split_at_mut_checked(header.len()).ok_or(DecodeError::Short)?;
         let (body, rest) = rest.split_at_mut_checked(body_len).ok_or(DecodeError::Short)?;
-        Ok(Self { header, cid, head, body, rest })
+        Ok((Self { header, head, body }, rest))
+    }
+
+    /// The group's alias.
+    fn alias(&self) -> u8 {
+        self.head.get(1).copied().unwrap_or(0)
+    }
+
+    /// See [`SealedRecord::reveal`].
+    pub(crate) fn reveal(
+        self,
+        keys: &RecordKeys<impl RecordSuite>,
+        expected: u64,
+    ) -> RevealedRecord<'a> {
+        let Self { header, head, body } = self;
+        let number = match &header {
+            Header::Unified(header) => {
+                header.apply_mask(head, keys.protection.mask(&mask_sample(body)));
+                nearest(header.number_bits(head), header.number_len, expected)
+            }
+            Header::Full(header) => header.number,
+        };
+        RevealedRecord { number, header, head, body }
     }
 }
 
@@ -236,34 +254,39 @@ impl<'a, Id> SealedRecord<'a, Id> {
     fn read(
         datagram: &'a mut [u8],
         cid_len: usize,
-        author: impl FnOnce(&[u8]) -> Option<(u8, Id)>,
+        author: impl FnOnce(&[u8]) -> Option<Id>,
     ) -> Result<(Self, &'a mut [u8]), DecodeError> {
-        let Split { header, cid, head, body, rest } = Split::read(datagram, cid_len)?;
-        let (alias, id) = author(&cid[..cid_len]).ok_or(DecodeError::Short)?;
-        Ok((Self { alias, id, epoch: header.epoch(), header, head, body }, rest))
+        let (parts, rest) = SealedParts::split_first(datagram, cid_len)?;
+        let cid = parts.head.get(1..=cid_len).unwrap_or_default();
+        let id = author(cid).ok_or(DecodeError::Short)?;
+        Ok((Self { id, parts }, rest))
     }
 
-    /// The record without what it states about its writer.
-    pub(crate) fn without_id(self) -> SealedRecord<'a, ()> {
-        let Self { alias, epoch, header, head, body, .. } = self;
-        SealedRecord { alias, id: (), epoch, header, head, body }
+    /// The group's alias. Several groups may have the same alias.
+    pub fn alias(&self) -> u8 {
+        self.parts.alias()
+    }
+
+    /// The epoch, or its low two bits.
+    pub const fn epoch(&self) -> EpochBits {
+        self.parts.header.epoch()
     }
 
     /// Whether the record is sealed under the keys of [`Direction::Answers`].
     pub const fn is_answer(&self) -> bool {
-        self.header.is_answer()
+        self.parts.header.is_answer()
     }
 
     /// The listener's boot, if the record states it. The keys that open the record depend on its
     /// nonce.
-    pub const fn boot(&self) -> Option<Boot> {
-        self.header.boot()
+    pub fn boot(&self) -> Option<Boot> {
+        self.parts.header.boot()
     }
 
     /// Whether the header states that the record is signed; `None` for a unified header, which does
     /// not state it: the group's policy decides.
     pub const fn is_signed(&self) -> Option<bool> {
-        match &self.header {
+        match &self.parts.header {
             Header::Unified(_) => None,
             Header::Full(header) => Some(header.signed),
         }
@@ -276,15 +299,7 @@ impl<'a, Id> SealedRecord<'a, Id> {
     /// The record is not authenticated yet, and the number in the header is no longer encrypted. To
     /// try other keys (several groups may have the same alias), make a copy of the datagram first.
     pub fn reveal(self, keys: &RecordKeys<impl RecordSuite>, expected: u64) -> RevealedRecord<'a> {
-        let Self { header, head, body, .. } = self;
-        let number = match &header {
-            Header::Unified(header) => {
-                header.apply_mask(head, keys.protection.mask(&mask_sample(body)));
-                nearest(header.number_bits(head), header.number_len, expected)
-            }
-            Header::Full(header) => header.number,
-        };
-        RevealedRecord { number, header, head, body }
+        self.parts.reveal(keys, expected)
     }
 }
 
@@ -364,7 +379,7 @@ impl<'a> TagVerifiedRecord<'a> {
     ) -> Result<OpenedRecord<'a>, OpenError> {
         let Self { number, header, head, content } = self;
         let verifier = verifier.filter(|_| Signatures::INCLUDED.is_some());
-        if let Header::Full(header) = header
+        if let Header::Full(header) = &header
             && header.signed != verifier.is_some()
         {
             return Err(OpenError::Source);

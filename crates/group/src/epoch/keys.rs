@@ -406,10 +406,12 @@ impl<'a, Id> ReceivedRecord<'a, Id> {
     }
 
     /// What the record's header states about its group and epoch, not authenticated.
-    pub(crate) const fn stated(&self) -> StatedEpoch {
+    pub(crate) fn stated(&self) -> StatedEpoch {
         match self {
             Self::Axiom(record, part) => StatedEpoch::Axiom(record.header().epoch, *part),
-            Self::Compact(record, part) => StatedEpoch::Compact(record.alias, record.epoch, *part),
+            Self::Compact(record, part) => {
+                StatedEpoch::Compact(record.alias(), record.epoch(), *part)
+            }
         }
     }
 
@@ -420,12 +422,13 @@ impl<'a, Id> ReceivedRecord<'a, Id> {
         window: &ReplayWindow,
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
-        // The code that opens a record exists once, whoever wrote the record.
-        match self {
-            Self::Axiom(record, part) => ReceivedRecord::Axiom(record, part),
-            Self::Compact(record, part) => ReceivedRecord::Compact(record.without_id(), part),
+        match (self, opener) {
+            (Self::Axiom(record, _), Opener::Axiom(opener)) => open_axiom(record, opener, window),
+            (Self::Compact(record, _), Opener::Compact(keys)) => {
+                open_compact(record.parts, keys, window, proof)
+            }
+            _ => Err(DropReason::Malformed),
         }
-        .open_any(opener, window, proof)
     }
 }
 
@@ -467,50 +470,48 @@ impl StatedEpoch {
     }
 }
 
-impl<'a> ReceivedRecord<'a, ()> {
-    fn open_any(
-        self,
-        opener: &Opener<impl SuitePair>,
-        window: &ReplayWindow,
-        proof: RequiredProof<'_>,
-    ) -> Result<AuthenticRecord<'a>, DropReason> {
-        match (self, opener) {
-            (Self::Axiom(record, _), Opener::Axiom(opener)) => {
-                if !window.check(record.header().number) {
-                    return Err(DropReason::Replayed);
-                }
-                let len = record.header().body_len.into();
-                let opened = opener.open(record).map_err(|error| match error {
-                    axiom::OpenError::Unauthentic => DropReason::Unauthentic { len },
-                    _ => DropReason::Malformed,
-                })?;
-                let axiom::Plaintext { header, content } = opened;
-                Ok(AuthenticRecord { number: header.number, kind: header.kind, content })
-            }
-            (Self::Compact(record, _), Opener::Compact(keys)) => {
-                let record = record.reveal(keys, window.next());
-                if !window.check(record.number()) {
-                    return Err(DropReason::Replayed);
-                }
-                let len = record.body_len();
-                let error = |error| match error {
-                    compact::OpenError::Tag => DropReason::Unauthentic { len },
-                    compact::OpenError::Source => DropReason::Forged,
-                    compact::OpenError::Content => DropReason::Malformed,
-                };
-                let tagged = record.authenticate(keys).map_err(error)?;
-                let verifier = match proof {
-                    RequiredProof::Member => None,
-                    RequiredProof::Signer(key) => Some(key),
-                    RequiredProof::Unknown => return Err(DropReason::NoKey),
-                };
-                let opened = tagged.open(keys.stream(), verifier).map_err(error)?;
-                let compact::OpenedRecord { number, kind, payload, .. } = opened;
-                Ok(AuthenticRecord { number, kind, content: payload })
-            }
-            _ => Err(DropReason::Malformed),
-        }
+fn open_axiom<'a>(
+    record: axiom::Ciphertext<'a>,
+    opener: &axiom::Opener<impl axiom::RecordSuite>,
+    window: &ReplayWindow,
+) -> Result<AuthenticRecord<'a>, DropReason> {
+    if !window.check(record.header().number) {
+        return Err(DropReason::Replayed);
     }
+    let len = record.header().body_len.into();
+    let opened = opener.open(record).map_err(|error| match error {
+        axiom::OpenError::Unauthentic => DropReason::Unauthentic { len },
+        _ => DropReason::Malformed,
+    })?;
+    let axiom::Plaintext { header, content } = opened;
+    Ok(AuthenticRecord { number: header.number, kind: header.kind, content })
+}
+
+fn open_compact<'a>(
+    record: compact::SealedParts<'a>,
+    keys: &compact::RecordKeys<impl compact::RecordSuite>,
+    window: &ReplayWindow,
+    proof: RequiredProof<'_>,
+) -> Result<AuthenticRecord<'a>, DropReason> {
+    let record = record.reveal(keys, window.next());
+    if !window.check(record.number()) {
+        return Err(DropReason::Replayed);
+    }
+    let len = record.body_len();
+    let error = |error| match error {
+        compact::OpenError::Tag => DropReason::Unauthentic { len },
+        compact::OpenError::Source => DropReason::Forged,
+        compact::OpenError::Content => DropReason::Malformed,
+    };
+    let tagged = record.authenticate(keys).map_err(error)?;
+    let verifier = match proof {
+        RequiredProof::Member => None,
+        RequiredProof::Signer(key) => Some(key),
+        RequiredProof::Unknown => return Err(DropReason::NoKey),
+    };
+    let opened = tagged.open(keys.stream(), verifier).map_err(error)?;
+    let compact::OpenedRecord { number, kind, payload, .. } = opened;
+    Ok(AuthenticRecord { number, kind, content: payload })
 }
 
 /// A record that is authentic and not a replay. The caller commits its number to the window.

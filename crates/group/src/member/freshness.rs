@@ -273,7 +273,9 @@ impl Member {
             return DropReason::Malformed.into();
         };
         let (sender, is_paired) = (record.id, record.is_answer());
-        let compact::EpochBits::Full(at) = record.epoch else { return DropReason::NoState.into() };
+        let compact::EpochBits::Full(at) = record.epoch() else {
+            return DropReason::NoState.into();
+        };
         if record.alias != self.policy.group.alias()
             || !self.roles.listener
             || !self.senders.contains(sender)

@@ -183,7 +183,7 @@ impl Member {
             let record = compact::SealedRecord::direct(datagram);
             return record.is_ok_and(|record| {
                 record.id.1 == self.listener()
-                    && self.holds(StatedEpoch::Compact(record.alias, record.epoch, part))
+                    && self.holds(StatedEpoch::Compact(record.alias(), record.epoch(), part))
             });
         }
         let is_senders =

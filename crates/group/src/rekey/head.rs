@@ -34,13 +34,11 @@ fn read_head(message: &[u8]) -> Result<(u8, u64), DecodeError> {
 
 /// Reads the version and the kind at the start of every message.
 pub(super) fn read_kind(reader: &mut Reader<'_>, kind: u8) -> Result<(), DecodeError> {
-    if reader.u8()? != VERSION {
-        return Err(DecodeError::Invalid("version"));
+    match reader.array()? {
+        [VERSION, stated] if stated == kind => Ok(()),
+        [VERSION, _] => Err(DecodeError::Invalid("kind of message")),
+        _ => Err(DecodeError::Invalid("version")),
     }
-    if reader.u8()? != kind {
-        return Err(DecodeError::Invalid("kind of message"));
-    }
-    Ok(())
 }
 
 /// Reads the number of levels of a tree above its leaves.

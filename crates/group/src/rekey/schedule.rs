@@ -84,7 +84,7 @@ impl<T, L: List<Entry<T>>> Schedule<T, L> {
         if epoch <= self.newest() {
             return false;
         }
-        let (active, retention) = 
+        let (active, retention) =
             (now.plus_micros(timing.activation_micros()), timing.retention_micros());
         // An earlier epoch becomes active no later than its successor.
         self.activate(active);
@@ -177,8 +177,8 @@ impl<T> EpochSchedule<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::time::Duration;
     use crate::rekey::timing::MAX_RETENTION;
+    use core::time::Duration;
     use proptest::prelude::*;
     use std::vec::Vec;
 

@@ -211,12 +211,19 @@ where
     /// Notes the address of a sender's last request. Senders that are no longer listed give way.
     fn note_address(&mut self, sender: SenderId, from: SocketAddr) {
         let Self { heard_from, senders, .. } = self;
-        let known = heard_from.iter().position(|heard| heard.is_some_and(|(id, _)| id == sender));
-        let is_free = |heard: &Option<(SenderId, SocketAddr)>| {
-            heard.is_none_or(|(id, _)| !senders.contains(id))
-        };
-        let place = known.or_else(|| heard_from.iter().position(is_free));
-        if let Some(place) = place.and_then(|at| heard_from.get_mut(at)) {
+        let mut chosen = None;
+        for place in heard_from {
+            let heard = place.map(|(id, _)| id);
+            if heard == Some(sender) {
+                chosen = Some(place);
+                break;
+            }
+            let is_free = heard.is_none_or(|id| !senders.contains(id));
+            if is_free && chosen.is_none() {
+                chosen = Some(place);
+            }
+        }
+        if let Some(place) = chosen {
             *place = Some((sender, from));
         }
     }

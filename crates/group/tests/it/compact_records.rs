@@ -169,15 +169,15 @@ fn what_a_header_shows() {
     assert_eq!(request[..3], [0b0011_1011, b'l', 5]);
     let (record, rest) = SealedRecord::request(&mut request).unwrap();
     assert!(rest.is_empty());
-    assert_eq!((record.alias, record.id, record.is_answer()), (b'l', SENDER, false));
+    assert_eq!((record.alias(), record.id, record.is_answer()), (b'l', SENDER, false));
     assert_eq!((record.is_signed(), record.boot()), (None, None));
-    assert!(record.epoch.is_of(EPOCH) && record.epoch.is_of(EPOCH + 4));
-    assert!(!record.epoch.is_of(EPOCH + 1));
+    assert!(record.epoch().is_of(EPOCH) && record.epoch().is_of(EPOCH + 4));
+    assert!(!record.epoch().is_of(EPOCH + 1));
 
     let mut response = seal(&responses, &PlainRecord::data(0, b"on"));
     assert_eq!(response[..5], [0b0011_1011, b'l', 1, 2, 3]);
     let (record, _) = SealedRecord::response(&mut response).unwrap();
-    assert_eq!((record.alias, record.id), (b'l', listener()));
+    assert_eq!((record.alias(), record.id), (b'l', listener()));
 
     let full = PlainRecord { form: HeaderForm::Full, ..PlainRecord::data(0x0a0b_0c0d_0e0f, b"") };
     let mut sync = seal(&requests, &full);
@@ -185,7 +185,7 @@ fn what_a_header_shows() {
     assert_eq!(sync[3..11], EPOCH.to_be_bytes());
     assert_eq!(sync[11..17], [0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f]);
     let (record, _) = SealedRecord::request(&mut sync).unwrap();
-    assert!(record.epoch.is_of(EPOCH) && !record.epoch.is_of(EPOCH + 4));
+    assert!(record.epoch().is_of(EPOCH) && !record.epoch().is_of(EPOCH + 4));
     assert_eq!((record.is_signed(), record.is_answer()), (Some(false), false));
 
     let mut answer = seal(&answers, &full);

@@ -183,7 +183,7 @@ fn direct_requests_of_another_implementation_are_dropped_or_taken_as_it_says() {
         let outcome = match SealedRecord::direct(&mut bytes) {
             Err(_) => "malformed",
             Ok(record) if record.id != (members.sender, members.listener) => "stranger",
-            Ok(record) if !record.epoch.is_of(epoch) => "epoch",
+            Ok(record) if !record.epoch().is_of(epoch) => "epoch",
             Ok(record) => {
                 let record = record.reveal(&keys, window.next());
                 if window.check(record.number()) {
