@@ -163,7 +163,7 @@ impl Member {
         let (sender, to) = record.id;
         let me = self.listener();
         let Suite::Compact(_, part) = self.suite else { return DropReason::Stranger.into() };
-        if record.alias != self.policy.group.alias()
+        if record.alias() != self.policy.group.alias()
             || to != me
             || !self.roles.listener
             || self.roles.sender == Some(sender)

@@ -276,7 +276,7 @@ impl Member {
         let compact::EpochBits::Full(at) = record.epoch() else {
             return DropReason::NoState.into();
         };
-        if record.alias != self.policy.group.alias()
+        if record.alias() != self.policy.group.alias()
             || !self.roles.listener
             || !self.senders.contains(sender)
             || is_paired && (self.policy.pairwise().is_none() || len > MOST_ANSWER)

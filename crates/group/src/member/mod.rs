@@ -153,6 +153,8 @@ impl Member {
         Self::start(membership, Some(suspended), provider, ledger, now, rng)
     }
 
+    // Inlined, the copies of the member that this function makes would stay on its caller's stack.
+    #[inline(never)]
     fn start(
         membership: Membership,
         suspended: Option<&Suspended>,
