@@ -177,9 +177,12 @@ impl fmt::Debug for dyn Hash {
     }
 }
 
+/// Writes the HMAC of a message to an output, under a key that it knows.
+type HmacFn<'a> = dyn Fn(&[&[u8]], &mut [u8]) + 'a;
+
 /// HKDF-Expand with HMAC under the pseudorandom key.
 // It is there once, whatever computes the HMAC.
-fn expand_with(len: usize, hmac: &dyn Fn(&[&[u8]], &mut [u8]), info: &[&[u8]], out: &mut [u8]) {
+fn expand_with(len: usize, hmac: &HmacFn<'_>, info: &[&[u8]], out: &mut [u8]) {
     let mut block = [0; LONGEST_OUTPUT];
     let block = &mut block[..len];
     let mut next = [0; LONGEST_OUTPUT];
