@@ -204,6 +204,7 @@ const FEATURE_SETS: &[(&str, &[&str])] = &[
             "server,agg-receiver,loss-reports,scheme-changes,rustcrypto",
             "server,dtls12,r2d2-receiver,rustcrypto",
             "client,dtls12,liveness,rustcrypto,server",
+            "client,many-associations,rustcrypto,server",
             "client,exporter,rustcrypto",
             "client,parameters,rustcrypto",
             "client,key-exchange,key-log,rustcrypto",

@@ -6,8 +6,8 @@
 
 use super::association::Association;
 use super::hello::Hellos;
-use super::index::Place;
 use super::slots::ClientProof;
+use super::tables::Place;
 use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::config::{ClientConfig, ServerConfig, Settings};
 use crate::connection::Connection;

@@ -2,12 +2,10 @@
 
 use super::Handle;
 use super::association::Association;
-use super::index::Place;
+use super::tables::{ByHandle, Place};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU64;
-use hashbrown::HashTable;
 use lightseal_core::Instant;
 
 /// This endpoint's part in an association.
@@ -75,48 +73,36 @@ impl Entry {
 
 /// All associations of an endpoint.
 #[derive(Default)]
-pub(super) struct Entries(HashTable<(Handle, Box<Entry>)>);
-
-/// Handles follow each other: multiplied by an odd number, no two of 2^n in a row have the same lowest n
-/// bits.
-fn hash(handle: Handle) -> u64 {
-    handle.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
+pub(super) struct Entries(ByHandle<Box<Entry>>);
 
 impl Entries {
     /// Adds an association with a handle that no other one has.
     pub(super) fn insert(&mut self, handle: Handle, entry: Entry) {
-        let entry = (handle, Box::new(entry));
-        self.0.insert_unique(hash(handle), entry, |(handle, _)| hash(*handle));
+        self.0.insert(handle, Box::new(entry));
     }
 
     #[inline]
     pub(super) fn get(&self, handle: &Handle) -> Option<&Entry> {
-        let found = self.0.find(hash(*handle), |(other, _)| other == handle);
-        found.map(|(_, entry)| &**entry)
+        self.0.get(handle).map(|entry| &**entry)
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, handle: &Handle) -> Option<&mut Entry> {
-        let found = self.0.find_mut(hash(*handle), |(other, _)| other == handle);
-        found.map(|(_, entry)| &mut **entry)
+        self.0.get_mut(handle).map(|entry| &mut **entry)
     }
 
     pub(super) fn remove(&mut self, handle: &Handle) -> Option<Box<Entry>> {
-        let found = self.0.find_entry(hash(*handle), |(other, _)| other == handle);
-        found.ok().map(|found| found.remove().0.1)
+        self.0.remove(handle)
     }
 
     /// In order of acceptance.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Handle, &Entry)> {
-        let mut all: Vec<_> = self.0.iter().map(|(handle, entry)| (*handle, &**entry)).collect();
-        all.sort_unstable_by_key(|(handle, _)| *handle);
-        all.into_iter()
+        self.0.iter().map(|(handle, entry)| (handle, &**entry))
     }
 
     /// In no particular order, for sums.
     pub(super) fn in_any_order(&self) -> impl Iterator<Item = &Entry> {
-        self.0.iter().map(|(_, entry)| &**entry)
+        self.0.in_any_order().map(|entry| &**entry)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -12,7 +12,6 @@ mod hello;
 mod hints;
 mod ids;
 mod incoming;
-mod index;
 mod lookups;
 mod output;
 mod replace;
@@ -20,6 +19,7 @@ mod replace;
 mod saved;
 mod slots;
 mod stats;
+mod tables;
 mod unsaved;
 
 use crate::codepoints::ContentType;
@@ -34,7 +34,7 @@ use crate::handshake::session::Sessions;
 use crate::record::{ConnectionId, cid};
 use crate::stats::{Stats, Totals};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use association::Association;
@@ -49,12 +49,12 @@ use hints::Hints;
 pub use ids::{ConnectionIdGenerator, ProcessOutOfRange, TicketSecrets};
 pub use incoming::Incoming;
 use incoming::Waiting;
-use index::{Index, Place};
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lookups::Lookups;
 use output::Next;
 use slots::{ClientProof, SlotSource, Slots};
 pub use stats::EndpointStats;
+use tables::{Index, OrderedSet, Place};
 use unsaved::{Renewals, Unsaved};
 
 /// Identifies an association of an endpoint. An endpoint never uses a handle twice.
@@ -114,7 +114,7 @@ pub struct Endpoint {
     entries: Entries,
     by_peer: Index<Place>,
     by_id: Index<ConnectionId>,
-    deadlines: BTreeSet<(Instant, Handle)>,
+    deadlines: OrderedSet<(Instant, Handle)>,
     slots: Slots,
     /// Associations that may have output.
     ready: VecDeque<Handle>,
@@ -163,7 +163,7 @@ impl Endpoint {
             entries: Entries::default(),
             by_peer,
             by_id,
-            deadlines: BTreeSet::new(),
+            deadlines: OrderedSet::new(),
             slots: Slots::default(),
             ready: VecDeque::new(),
             local: None,
@@ -585,7 +585,7 @@ impl Engine for Endpoint {
                 break;
             }
             let Some(entry) = self.entries.get_mut(&handle) else {
-                self.deadlines.pop_first();
+                self.deadlines.remove(&(at, handle));
                 continue;
             };
             entry.set_deadline(handle, None, &mut self.deadlines);

@@ -1,10 +1,10 @@
 //! What an endpoint does next.
 
 use super::entries::Entry;
+use super::tables::OrderedSet;
 use super::{Endpoint, Handle};
 use crate::connection::{Connection, Step};
 use crate::record::receive_buffer::Slot;
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use lightseal_core::Instant;
 
@@ -36,7 +36,7 @@ impl Entry {
         &mut self,
         handle: Handle,
         deadline: Option<Instant>,
-        deadlines: &mut BTreeSet<(Instant, Handle)>,
+        deadlines: &mut OrderedSet<(Instant, Handle)>,
     ) {
         if self.deadline == deadline {
             return;

@@ -2,8 +2,8 @@
 //! handshake beside it is complete, because anybody on the path may have recorded the hello of that
 //! handshake, or delayed it.
 
-use super::index::Place;
 use super::slots::ClientProof;
+use super::tables::Place;
 use super::{Endpoint, Entry, Handle};
 use crate::codepoints::ContentType;
 use crate::connection::Connection;

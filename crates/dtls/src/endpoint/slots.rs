@@ -1,11 +1,11 @@
 //! Session slots: which associations hold one, get one, and lose one.
 
+use super::tables::{OrderedMap, OrderedSet};
 use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::codepoints::AlertDescription;
 use crate::config::{SessionSlots, WhenFull};
 use crate::error::{CloseReason, Fault, Limit};
 use crate::tuning::{MAX_UNPROVED, UNPROVED_TIMEOUTS};
-use alloc::collections::{BTreeMap, BTreeSet};
 use core::num::NonZeroU64;
 use lightseal_core::Instant;
 
@@ -13,17 +13,17 @@ use lightseal_core::Instant;
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     /// Associations whose handshakes are in progress.
-    handshakes: BTreeSet<Handle>,
+    handshakes: OrderedSet<Handle>,
     /// Associations in `handshakes` whose clients have not proved key and address, oldest first.
-    unproved: BTreeSet<Handle>,
+    unproved: OrderedSet<Handle>,
     /// Complete associations, oldest first.
-    sessions: BTreeMap<Handle, Session>,
+    sessions: OrderedMap<Handle, Session>,
     /// Complete associations, sorted by the time of the last authenticated record of their peers.
     /// An entry's time may be too early, but never too late. It is corrected when the longest
     /// silent peer is looked up, so that records cost nothing here.
-    quiet: BTreeSet<(Instant, Handle)>,
+    quiet: OrderedSet<(Instant, Handle)>,
     /// Complete associations that have a digest, sorted by it.
-    of_peers: BTreeSet<(NonZeroU64, Handle)>,
+    of_peers: OrderedSet<(NonZeroU64, Handle)>,
 }
 
 /// A complete association, as it is sorted.
@@ -68,14 +68,16 @@ impl Slots {
         self.handshake_ended(handle);
         self.sessions.insert(handle, session);
         self.quiet.insert((session.at, handle));
-        self.of_peers.extend(session.peer.map(|peer| (peer, handle)));
+        if let Some(peer) = session.peer {
+            self.of_peers.insert((peer, handle));
+        }
     }
 
     fn handshake_ended(&mut self, handle: Handle) {
         for set in [&mut self.handshakes, &mut self.unproved] {
             if set.remove(&handle) && set.is_empty() {
                 // An empty set keeps the memory of its first node.
-                *set = BTreeSet::new();
+                *set = OrderedSet::new();
             }
         }
     }

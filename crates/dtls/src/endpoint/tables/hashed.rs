@@ -1,13 +1,14 @@
-//! How an endpoint finds the association of a datagram: hash tables, because with many associations
-//! each step of a search waits for memory.
+//! Hash tables and trees, for many associations: each step of a search waits for memory.
 //!
 //! Strangers choose what is looked up, and with their addresses even what is found. So the hash has
 //! random keys. It is multilinear over words of 32 bits, with which two keys that were chosen without
 //! knowledge of the random ones have the same 32 bits with a probability of 2^-32 (Lemire and Kaser,
 //! "Strongly universal string hashing is fast", section 3).
 
-use super::Handle;
+use super::{Handle, Place};
 use crate::record::ConnectionId;
+pub(in crate::endpoint) use alloc::collections::{BTreeMap as OrderedMap, BTreeSet as OrderedSet};
+use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
 use hashbrown::HashTable;
@@ -18,28 +19,14 @@ const WORDS: usize = ConnectionId::MAX_LEN.div_ceil(4) + 1;
 /// The words of a place: those of an IPv6 address, its scope, the port, and the socket.
 const PLACE_WORDS: usize = 7;
 
-/// Where an association is: the address of its peer, and the host's socket that the peer sends to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) peer: SocketAddr,
-    pub(super) socket: u32,
-}
-
-impl From<SocketAddr> for Place {
-    /// The peer sends to the first socket, where clients are accepted.
-    fn from(peer: SocketAddr) -> Self {
-        Self { peer, socket: 0 }
-    }
-}
-
 /// What is hashed.
-pub(super) trait Words: Copy + PartialEq {
+pub(in crate::endpoint) trait Words: Copy + PartialEq {
     /// The sum of the words of the key, each multiplied by its random one.
     fn sum(&self, random: &[u64; KEYS]) -> u64;
 }
 
 /// What associations are found by.
-pub(super) trait Key: Words {
+pub(in crate::endpoint) trait Key: Words {
     /// The key in 64 bits, if it is one of those that fit: most do, and their table takes a third of the
     /// memory. No two keys have the same.
     fn short(&self) -> Option<u64>;
@@ -152,7 +139,7 @@ impl<K: Words> Table<K> {
 }
 
 /// The associations that are found by keys of one kind.
-pub(super) struct Index<K> {
+pub(in crate::endpoint) struct Index<K> {
     hash: HashKeys,
     short: Table<u64>,
     long: Table<K>,
@@ -160,7 +147,7 @@ pub(super) struct Index<K> {
 
 impl<K: Key> Index<K> {
     /// An empty index for the endpoint with this generator.
-    pub(super) fn new(rng: &Random) -> Self {
+    pub(in crate::endpoint) fn new(rng: &Random) -> Self {
         let random = rng.table_keys::<{ 8 * (KEYS + 1) }>();
         let mut keys = random.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
         let mut next = || keys.next().expect("there are bytes for all keys");
@@ -169,19 +156,19 @@ impl<K: Key> Index<K> {
     }
 
     #[inline]
-    pub(super) fn get(&self, key: &K) -> Option<Handle> {
+    pub(in crate::endpoint) fn get(&self, key: &K) -> Option<Handle> {
         match key.short() {
             Some(short) => self.short.get(&self.hash, &short),
             None => self.long.get(&self.hash, key),
         }
     }
 
-    pub(super) fn contains(&self, key: &K) -> bool {
+    pub(in crate::endpoint) fn contains(&self, key: &K) -> bool {
         self.get(key).is_some()
     }
 
     /// Has the key lead to this association, whatever it led to before.
-    pub(super) fn insert(&mut self, key: K, handle: Handle) {
+    pub(in crate::endpoint) fn insert(&mut self, key: K, handle: Handle) {
         match key.short() {
             Some(short) => self.short.insert(&self.hash, short, handle),
             None => self.long.insert(&self.hash, key, handle),
@@ -189,20 +176,20 @@ impl<K: Key> Index<K> {
     }
 
     /// Has the key lead to this association unless it leads to another one.
-    pub(super) fn insert_if_absent(&mut self, key: K, handle: Handle) {
+    pub(in crate::endpoint) fn insert_if_absent(&mut self, key: K, handle: Handle) {
         if !self.contains(&key) {
             self.insert(key, handle);
         }
     }
 
-    pub(super) fn remove(&mut self, key: &K) {
+    pub(in crate::endpoint) fn remove(&mut self, key: &K) {
         match key.short() {
             Some(short) => self.short.remove(&self.hash, &short),
             None => self.long.remove(&self.hash, key),
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::endpoint) fn is_empty(&self) -> bool {
         self.short.0.is_empty() && self.long.0.is_empty()
     }
 }
@@ -210,6 +197,61 @@ impl<K: Key> Index<K> {
 impl<K> fmt::Debug for Index<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} keys", self.short.0.len() + self.long.0.len())
+    }
+}
+
+/// What an endpoint has for each association.
+pub(in crate::endpoint) struct ByHandle<T>(HashTable<(Handle, T)>);
+
+/// Handles follow each other: multiplied by an odd number, no two of 2^n in a row have the same lowest n
+/// bits.
+fn hash(handle: Handle) -> u64 {
+    handle.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl<T> ByHandle<T> {
+    /// Adds a value for a handle that has none yet.
+    pub(in crate::endpoint) fn insert(&mut self, handle: Handle, value: T) {
+        self.0.insert_unique(hash(handle), (handle, value), |(handle, _)| hash(*handle));
+    }
+
+    #[inline]
+    pub(in crate::endpoint) fn get(&self, handle: &Handle) -> Option<&T> {
+        let found = self.0.find(hash(*handle), |(other, _)| other == handle);
+        found.map(|(_, value)| value)
+    }
+
+    #[inline]
+    pub(in crate::endpoint) fn get_mut(&mut self, handle: &Handle) -> Option<&mut T> {
+        let found = self.0.find_mut(hash(*handle), |(other, _)| other == handle);
+        found.map(|(_, value)| value)
+    }
+
+    pub(in crate::endpoint) fn remove(&mut self, handle: &Handle) -> Option<T> {
+        let found = self.0.find_entry(hash(*handle), |(other, _)| other == handle);
+        found.ok().map(|found| found.remove().0.1)
+    }
+
+    /// In the order of the handles.
+    pub(in crate::endpoint) fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
+        let mut all: Vec<_> = self.0.iter().map(|(handle, value)| (*handle, value)).collect();
+        all.sort_unstable_by_key(|(handle, _)| *handle);
+        all.into_iter()
+    }
+
+    /// In no particular order, for sums.
+    pub(in crate::endpoint) fn in_any_order(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|(_, value)| value)
+    }
+
+    pub(in crate::endpoint) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<T> Default for ByHandle<T> {
+    fn default() -> Self {
+        Self(HashTable::new())
     }
 }
 
