@@ -6,7 +6,7 @@
 use crate::heap::Box;
 use core::fmt;
 use lightseal_core::parts;
-pub(crate) use lightseal_core::parts::{OfPart, Part};
+pub(crate) use lightseal_core::parts::{OfPart, Part, PartState as InlineState};
 
 lightseal_core::parts! {
     /// Handshakes as client.
@@ -45,6 +45,12 @@ lightseal_core::parts! {
     ConnectionIds if feature = "connection-ids";
     /// Associations of an endpoint that sleep while nobody uses them.
     Sleep if feature = "sleep";
+    /// Hints to peers whose associations an endpoint does not know.
+    Hints if feature = "hints";
+    /// Clients about which the application decides before an endpoint keeps state for them.
+    Incoming if feature = "incoming";
+    /// Stores and keys that answer later.
+    LaterAnswers if feature = "later-answers";
     /// Path MTU discovery.
     PathMtu if feature = "path-mtu";
     /// Requests that the peer sends under another scheme.

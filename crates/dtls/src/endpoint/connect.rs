@@ -7,14 +7,15 @@
 use super::association::Association;
 use super::hello::Hellos;
 use super::slots::ClientProof;
-use super::tables::Place;
+use super::tables::{OrderedMap, Place};
 use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::config::{ClientConfig, ServerConfig, Settings};
 use crate::connection::Connection;
 use crate::error::{CloseReason, ConfigError, ConnectError, Fault, Limit};
+use crate::parts::{self, InlineState};
 use crate::tuning::MAX_ID_DRAWS;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -22,7 +23,40 @@ use lightseal_core::{Instant, Random};
 
 /// Handshakes that wait until the one before them with the same server has ended, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Queues(BTreeMap<Place, VecDeque<Handle>>);
+pub(super) struct Queues(InlineState<parts::Client, OrderedMap<Place, VecDeque<Handle>>>);
+
+impl Queues {
+    /// Adds a handshake with the server at this place, after those that wait for it.
+    fn push(&mut self, part: parts::Client, place: Place, handle: Handle) {
+        let queues = self.0.get_or_insert_with(part, OrderedMap::default);
+        match queues.get_mut(&place) {
+            Some(queue) => queue.push_back(handle),
+            None => drop(queues.insert(place, VecDeque::from([handle]))),
+        }
+    }
+
+    fn get(&self, place: &Place) -> Option<&VecDeque<Handle>> {
+        self.0.get()?.get(place)
+    }
+
+    fn get_mut(&mut self, place: &Place) -> Option<&mut VecDeque<Handle>> {
+        self.0.get_mut()?.get_mut(place)
+    }
+
+    fn remove(&mut self, place: &Place) {
+        if let Some(queues) = self.0.get_mut() {
+            queues.remove(place);
+            if queues.is_empty() {
+                // An empty map keeps the memory of its first node.
+                *self = Self::default();
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.get().is_none()
+    }
+}
 
 /// Whether a handshake can begin at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +147,7 @@ impl Endpoint {
         if self.use_of(place) == AddressUse::Taken {
             return Err(ConnectError::AddressInUse);
         }
+        let part = config.part;
         let connection = Box::new(self.client_connection(config, peer)?);
         let room = self.room(ClientProof::Complete).ok_or(ConnectError::Full)?;
         let handle = Handle(self.next_handle);
@@ -124,7 +159,7 @@ impl Endpoint {
         }
         let entry = Entry {
             connection: Association::Awake(connection),
-            part: AssociationRole::Waiting,
+            part: AssociationRole::Waiting(part),
             hello: [0; 32],
             cookie: None,
             replaces: None,
@@ -137,7 +172,7 @@ impl Endpoint {
             socket,
         };
         self.entries.insert(handle, entry);
-        self.queues.0.entry(place).or_default().push_back(handle);
+        self.queues.push(part, place, handle);
         self.begin_next(place);
         Ok(handle)
     }
@@ -163,7 +198,7 @@ impl Endpoint {
     pub fn may_begin_with(&self, peer: SocketAddr) -> bool {
         let place = peer.into();
         self.use_of(place) == AddressUse::Free
-            && self.queues.0.get(&place).is_none_or(VecDeque::is_empty)
+            && self.queues.get(&place).is_none_or(VecDeque::is_empty)
     }
 
     fn use_of(&self, place: Place) -> AddressUse {
@@ -184,32 +219,28 @@ impl Endpoint {
 
     /// Begins the next handshake that waits for this place, if it is free now.
     pub(super) fn begin_next(&mut self, place: Place) {
-        while let Some(queue) = self.queues.0.get_mut(&place) {
+        while let Some(queue) = self.queues.get_mut(&place) {
             let Some(handle) = queue.front().copied() else {
-                self.queues.0.remove(&place);
-                if self.queues.0.is_empty() {
-                    // An empty map keeps the memory of its first node.
-                    self.queues = Queues::default();
-                }
+                self.queues.remove(&place);
                 return;
             };
             let found = self.use_of(place);
             if found == AddressUse::Busy {
                 return;
             }
-            if let Some(queue) = self.queues.0.get_mut(&place) {
+            if let Some(queue) = self.queues.get_mut(&place) {
                 queue.pop_front();
             }
             let now = self.now;
-            let waiting = |entry: &&mut Entry| entry.part == AssociationRole::Waiting;
-            let Some(entry) = self.entries.get_mut(&handle).filter(waiting) else { continue };
+            let Some(entry) = self.entries.get_mut(&handle) else { continue };
+            let AssociationRole::Waiting(part) = entry.part else { continue };
             if found == AddressUse::Taken {
                 let fault = Fault::Limit(Limit::AddressInUse);
                 entry.connection.wake().abandon(CloseReason::Fault(fault));
                 self.touch(handle);
                 continue;
             }
-            entry.part = AssociationRole::Client;
+            entry.part = AssociationRole::Client(part);
             (entry.began, entry.heard, entry.used) = (now, now, now);
             entry.connection.wake().begin_handshake(now);
             self.by_peer.insert(place, handle);
@@ -219,7 +250,7 @@ impl Endpoint {
 
     /// An association has changed: begins the handshake that waits for its place, if there is one.
     pub(super) fn begin_after(&mut self, handle: Handle) {
-        if self.queues.0.is_empty() {
+        if self.queues.is_empty() {
             return;
         }
         if let Some(place) = self.entries.get(&handle).map(Entry::place) {
@@ -229,7 +260,7 @@ impl Endpoint {
 
     /// An association at this place has ended.
     pub(super) fn ended_at(&mut self, place: Place, handle: Handle) {
-        if let Some(queue) = self.queues.0.get_mut(&place) {
+        if let Some(queue) = self.queues.get_mut(&place) {
             queue.retain(|waiting| *waiting != handle);
             self.begin_next(place);
         }

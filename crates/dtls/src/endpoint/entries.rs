@@ -3,6 +3,7 @@
 use super::Handle;
 use super::association::Association;
 use super::tables::{ByHandle, Place};
+use crate::parts;
 use alloc::boxed::Box;
 use core::fmt;
 use core::num::NonZeroU64;
@@ -14,9 +15,9 @@ pub(super) enum AssociationRole {
     /// It accepted the client.
     Server,
     /// It began the association.
-    Client,
+    Client(parts::Client),
     /// It is to begin the association when the handshake before it at its address has ended.
-    Waiting,
+    Waiting(parts::Client),
 }
 
 #[derive(Debug)]

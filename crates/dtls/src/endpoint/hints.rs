@@ -85,14 +85,15 @@ fn hint() -> Vec<u8> {
 impl Endpoint {
     /// Answers a datagram that belongs to no association with a hint, if one is due.
     pub(super) fn hint_at(&mut self, from: SocketAddr, datagram: &[u8]) {
-        let hint = hint();
         if self.config.hints
-            && datagram.len() >= hint.len()
-            && begins_protected(datagram, self.id_len())
-            && self.hints.admit(self.now, from)
+            && let len = self.id_len()
+            && let Some(hints) = self.hints.get_mut()
+            && datagram.len() >= PlaintextHeader::LEN
+            && begins_protected(datagram, len)
+            && hints.admit(self.now, from)
         {
             self.stats.hints += 1;
-            self.answer_with(from, hint);
+            self.answer_with(from, hint());
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::handshake::hello_context::{AddressProof, HelloContext};
 use crate::handshake::hello_decision::{self, HelloDecision};
 use crate::messages::extensions::OfferedPsks;
 use crate::messages::{Alert, ClientHello};
+use crate::parts::{self, InlineState};
 use crate::tuning::MAX_INCOMING;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -78,20 +79,20 @@ impl fmt::Debug for Incoming {
     }
 }
 
-/// The clients about which the application has not been asked yet, oldest first; `None` if it does
+/// The clients about which the application has not been asked yet, oldest first; nothing if it does
 /// not want to be asked.
 #[derive(Debug, Default)]
-pub(super) struct Waiting(Option<VecDeque<Incoming>>);
+pub(super) struct Waiting(InlineState<parts::Incoming, VecDeque<Incoming>>);
 
 impl Waiting {
-    pub(super) const fn is_wanted(&self) -> bool {
-        self.0.is_some()
+    pub(super) fn is_wanted(&self) -> bool {
+        self.0.get().is_some()
     }
 
     /// Keeps a client. Each address has one place, which its newest hello takes. Beyond
     /// [`MAX_INCOMING`] clients the oldest one is dropped; it sends its hello again.
     fn push(&mut self, incoming: Incoming) {
-        let waiting = self.0.get_or_insert_default();
+        let Some(waiting) = self.0.get_mut() else { return };
         waiting.retain(|other| other.from.peer != incoming.from.peer);
         if waiting.len() == MAX_INCOMING {
             waiting.pop_front();
@@ -106,15 +107,17 @@ impl Endpoint {
     /// association for it. Without this call every client is accepted that fits the configuration.
     ///
     /// At most [`MAX_INCOMING`] clients wait.
+    #[cfg(feature = "incoming")]
     pub fn hold_incoming(&mut self) {
-        self.incoming.0.get_or_insert_default();
+        const PART: parts::Incoming = parts::Incoming::INCLUDED.expect("the feature `incoming`");
+        self.incoming.0.get_or_insert_with(PART, VecDeque::new);
     }
 
     /// The next client about which the application has to decide: [`Self::accept`],
     /// [`Self::retry`], [`Self::refuse`] or [`Self::ignore`]. Ask whenever the endpoint has no more
     /// output, and poll the endpoint again after a decision.
     pub fn next_incoming(&mut self) -> Option<Incoming> {
-        self.incoming.0.as_mut()?.pop_front()
+        self.incoming.0.get_mut()?.pop_front()
     }
 
     /// Keeps a client until the application decides.

@@ -78,8 +78,9 @@ impl Endpoint {
     /// client before the stores are asked for it, which learn nothing of addresses themselves.
     pub fn lookups_answered_for(&mut self, now: Instant, asks_for: impl Fn(SocketAddr)) {
         self.now = self.now.max(now);
-        for Waiting { from, local, hello, fingerprint } in core::mem::take(&mut self.lookups.hellos)
-        {
+        let Some(lookups) = self.lookups.get_mut() else { return };
+        let Lookups { hellos, associations } = core::mem::take(lookups);
+        for Waiting { from, local, hello, fingerprint } in hellos {
             let known = self.at(from.into()).and_then(|handle| self.entries.get(&handle));
             // The store may have answered the client's retransmission of the hello already.
             if known.is_some_and(|entry| entry.hello == fingerprint)
@@ -92,7 +93,7 @@ impl Endpoint {
             asks_for(from);
             self.greet(from, &hello, fingerprint, Admission::Open);
         }
-        for handle in core::mem::take(&mut self.lookups.associations) {
+        for handle in associations {
             let Some(entry) = self.entries.get_mut(&handle) else { continue };
             if entry.connection.awake().is_some_and(Connection::awaits_answer) {
                 let connection = entry.connection.wake();
@@ -110,6 +111,6 @@ impl Endpoint {
 
     /// The number of clients of DTLS 1.3 that wait for the answer to a lookup.
     pub fn waiting_for_lookups(&self) -> usize {
-        self.lookups.hellos.len()
+        self.lookups.get().map_or(0, |lookups| lookups.hellos.len())
     }
 }

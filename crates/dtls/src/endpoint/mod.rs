@@ -31,6 +31,7 @@ use crate::handshake::cookie::CookieJar;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
 use crate::handshake::hello_decision::{self, HelloDecision, fingerprint};
 use crate::handshake::session::Sessions;
+use crate::parts::{self, InlineState};
 use crate::record::{ConnectionId, cid};
 use crate::stats::{Stats, Totals};
 use alloc::boxed::Box;
@@ -125,16 +126,16 @@ pub struct Endpoint {
     answers: VecDeque<(AddressPair, Vec<u8>)>,
     /// `None` if the endpoint accepts no clients.
     hellos: Option<Hellos>,
-    hints: Hints,
+    hints: InlineState<parts::Hints, Hints>,
     /// Clients about which the application decides.
     incoming: Waiting,
     /// Handshakes of this endpoint that wait for their turn.
     queues: Queues,
     /// ClientHellos that wait for the answer to a lookup.
-    lookups: Lookups,
+    lookups: InlineState<parts::LaterAnswers, Lookups>,
     /// When restored associations may ask for new keys.
     renewals: Renewals,
-    unsaved: Unsaved,
+    unsaved: InlineState<parts::Persistence, Unsaved>,
     /// Memory for a payload, which associations use by turns: few of them hold one for longer than it
     /// takes to hand it to the application.
     memory: Vec<u8>,
@@ -170,12 +171,12 @@ impl Endpoint {
             sends_through: 0,
             answers: VecDeque::new(),
             hellos: Some(Hellos::default()),
-            hints: Hints::default(),
+            hints: InlineState::new(parts::Hints::INCLUDED, |_| Hints::default()),
             incoming: Waiting::default(),
             queues: Queues::default(),
-            lookups: Lookups::default(),
+            lookups: InlineState::new(parts::LaterAnswers::INCLUDED, |_| Lookups::default()),
             renewals: Renewals::default(),
-            unsaved: Unsaved::default(),
+            unsaved: InlineState::new(parts::Persistence::INCLUDED, |_| Unsaved::default()),
             memory: Vec::new(),
             past: VecDeque::new(),
             stats: EndpointStats::default(),
@@ -266,16 +267,18 @@ impl Endpoint {
         if !entry.connection.is_open() {
             self.slots.release(handle);
         }
-        if entry.part == AssociationRole::Waiting {
+        if let AssociationRole::Waiting(part) = entry.part {
             if entry.connection.is_open() {
                 return;
             }
             // The server has not heard of it.
-            entry.part = AssociationRole::Client;
+            entry.part = AssociationRole::Client(part);
             entry.connection.wake().abandon(CloseReason::Local);
         }
-        if entry.connection.awake().is_some_and(Connection::awaits_answer) {
-            self.lookups.association_waits(handle);
+        if let Some(lookups) = self.lookups.get_mut()
+            && entry.connection.awake().is_some_and(Connection::awaits_answer)
+        {
+            lookups.association_waits(handle);
         }
         if !entry.ready {
             entry.ready = true;
@@ -371,7 +374,11 @@ impl Endpoint {
                 self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
             }
             Err(Unaccepted::Fault(fault)) => self.refuse_hello(from, record, fault),
-            Err(Unaccepted::Waiting) => self.lookups.wait(from, self.local, hello, fingerprint),
+            Err(Unaccepted::Waiting) => match self.lookups.get_mut() {
+                Some(lookups) => lookups.wait(from, self.local, hello, fingerprint),
+                // The store is asked again when the client sends its hello again.
+                None => self.stats.ignored += 1,
+            },
         }
         None
     }
@@ -418,7 +425,7 @@ impl Endpoint {
     /// The handshake of an association is complete: it takes the slot of a session.
     fn handshake_complete(&mut self, handle: Handle) {
         match self.entries.get(&handle).map(|entry| entry.part) {
-            Some(AssociationRole::Client) => drop(self.take_slot(handle)),
+            Some(AssociationRole::Client(_)) => drop(self.take_slot(handle)),
             _ => {
                 self.remember_hello(handle);
                 self.completed(handle);
@@ -482,7 +489,9 @@ impl Endpoint {
         let entry = self.entries.get_mut(&handle)?;
         entry.set_deadline(handle, None, &mut self.deadlines);
         self.slots.release(handle);
-        self.unsaved.note(handle, 0);
+        if let Some(unsaved) = self.unsaved.get_mut() {
+            unsaved.note(handle, 0);
+        }
         let entry = self.entries.remove(&handle)?;
         let connection = entry.connection.view();
         self.ended.add(&connection.stats());

@@ -95,7 +95,9 @@ impl Endpoint {
             if memory.capacity() > self.memory.capacity() {
                 self.memory = memory;
             }
-            self.unsaved.bound(handle, connection);
+            if let Some(unsaved) = self.unsaved.get_mut() {
+                unsaved.bound(handle, connection);
+            }
             if connection.is_closed() {
                 self.remove(handle);
             } else {

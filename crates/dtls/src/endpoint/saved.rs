@@ -47,8 +47,9 @@ impl Endpoint {
         saved: &SavedAssociation,
     ) -> Result<Handle, RestoreError> {
         self.now = self.now.max(now);
+        let part = config.part;
         let connection = Connection::restore(config, saved, self.now, self.rng.fork())?;
-        self.adopt(connection, AssociationRole::Client)
+        self.adopt(connection, AssociationRole::Client(part))
     }
 
     /// Makes a restored association one of the endpoint's.

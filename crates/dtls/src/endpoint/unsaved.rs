@@ -82,6 +82,8 @@ impl Endpoint {
     /// ([`ReceiveStats::unsaved`](crate::stats::ReceiveStats::unsaved)). Without this call it is
     /// [`MOST_UNSAVED_BYTES`].
     pub fn limit_unsaved(&mut self, bytes: usize) {
-        self.unsaved.most = bytes;
+        if let Some(unsaved) = self.unsaved.get_mut() {
+            unsaved.most = bytes;
+        }
     }
 }

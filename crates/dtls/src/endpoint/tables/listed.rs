@@ -77,6 +77,11 @@ impl<K: Ord, V> OrderedMap<K, V> {
         (place, self.0.get(place).is_some_and(|(other, _)| other == key))
     }
 
+    pub(in crate::endpoint) fn get(&self, key: &K) -> Option<&V> {
+        let found = self.0.iter().find(|(other, _)| other == key);
+        found.map(|(_, value)| value)
+    }
+
     pub(in crate::endpoint) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let found = self.0.iter_mut().find(|(other, _)| other == key);
         found.map(|(_, value)| value)
@@ -98,6 +103,10 @@ impl<K: Ord, V> OrderedMap<K, V> {
     pub(in crate::endpoint) fn remove(&mut self, key: &K) -> Option<V> {
         let (place, is_there) = self.place(key);
         is_there.then(|| self.0.remove(place).1)
+    }
+
+    pub(in crate::endpoint) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub(in crate::endpoint) fn first_key_value(&self) -> Option<(&K, &V)> {
@@ -242,13 +251,14 @@ mod tests {
                 _ => {
                     let all = (key, Handle(0))..=(key, Handle(u64::MAX));
                     assert!(set.range(all.clone()).eq(members.range(all)));
+                    assert_eq!(map.get(&key), values.get(&key));
                     assert_eq!(map.get_mut(&key), values.get_mut(&key));
                 }
             }
             assert_eq!((set.first(), set.len()), (members.first(), members.len()));
             assert_eq!(set.is_empty(), members.is_empty());
             assert_eq!(map.first_key_value(), values.first_key_value());
-            assert_eq!(map.len(), values.len());
+            assert_eq!((map.len(), map.is_empty()), (values.len(), values.is_empty()));
         }
     }
 
