@@ -48,8 +48,11 @@ impl<T> SeldomList<T> {
         self.0 = None;
     }
 
+    /// The list, with room for another item.
     fn list(&mut self) -> &mut Vec<T> {
-        self.0.get_or_insert_default()
+        let list = &mut **self.0.get_or_insert_default();
+        make_room(list);
+        list
     }
 
     /// Gives the memory back when there are no items.
@@ -86,9 +89,33 @@ impl<T: fmt::Debug> fmt::Debug for SeldomList<T> {
     }
 }
 
+/// The number of items up to which memory for them is taken one by one: most lists that are empty most
+/// of the time never have more.
+const FEW: usize = 4;
+
+/// Makes room for another item: for that one alone, as long as there are few. (A [`Vec`] begins with room
+/// for four.)
+pub(crate) fn make_room<T>(list: &mut Vec<T>) {
+    if list.len() == list.capacity() && list.len() < FEW {
+        list.reserve_exact(1);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_items_take_the_memory_of_as_many() {
+        let mut list = Vec::new();
+        for len in 1..=FEW {
+            make_room(&mut list);
+            list.push([0_u64; 8]);
+            assert_eq!(list.capacity(), len);
+        }
+        list.push([0; 8]);
+        assert!(list.capacity() > FEW + 1, "more items have spare room");
+    }
 
     #[test]
     fn an_empty_list_has_no_memory() {

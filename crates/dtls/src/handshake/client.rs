@@ -447,6 +447,8 @@ impl WaitServerHello {
         })?;
         let len = w.len();
         body.truncate(len);
+        // The message is kept until the server answers.
+        body.shrink_to_fit();
         if let (Some(offer), Some(at)) = (offer_13, binders_at) {
             let binders_len = body.len().saturating_sub(at);
             // The length of the list (2 bytes) and of each binder (1 byte) precede it.

@@ -3,6 +3,7 @@
 use super::ranges::Missing;
 use crate::codepoints::HandshakeType;
 use crate::messages::{Fragment, RecordNumber};
+use crate::seldom::make_room;
 use crate::tuning::{LAST_MESSAGE, LAST_VOLUNTARY_MESSAGE, longest_message};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -172,7 +173,9 @@ impl Flight {
         debug_assert!(self.has_number(), "message numbers do not wrap");
         let length = body.len() as u32;
         let sequence = self.next_sequence();
-        self.unfinished.get_or_insert_default().messages.push(OutgoingMessage {
+        let messages = &mut self.unfinished.get_or_insert_default().messages;
+        make_room(messages);
+        messages.push(OutgoingMessage {
             kind,
             sequence,
             epoch,
@@ -379,6 +382,7 @@ impl Flight {
                 }
                 unsent.fill(range.clone());
                 capacity -= Fragment::HEADER + len;
+                make_room(&mut plan);
                 plan.push(FragmentRange { sequence: message.sequence, range });
             }
             if !unsent.is_empty() || alone {
@@ -438,6 +442,7 @@ impl Flight {
             sent.remove(0);
             *overtaken = overtaken.saturating_sub(1);
         }
+        make_room(sent);
         sent.push(SentRecord { record, pieces });
     }
 

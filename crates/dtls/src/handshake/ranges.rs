@@ -74,7 +74,8 @@ impl Missing {
         if !changed || rest.len() > MAX_HOLES {
             return false;
         }
-        self.0 = rest;
+        // Nothing missing takes no memory.
+        self.0 = if rest.is_empty() { Vec::new() } else { rest };
         true
     }
 }

@@ -27,11 +27,14 @@ use lightseal_core::Decode;
 
 use crate::handshake::reassembly::Message;
 
+/// The random bytes of the client's hello, by which the key log names a handshake.
+pub(super) type LoggedRandom = lightseal_core::parts::PartState<parts::KeyLog, [u8; 32]>;
+
 /// The ServerHello was received: the handshake keys are known.
 #[derive(Debug)]
 pub(crate) struct WaitEncryptedExtensions {
     pub(super) part: parts::Client,
-    pub(super) random: [u8; 32],
+    pub(super) random: LoggedRandom,
     pub(super) owner: Owner,
     pub(super) resumed: bool,
     /// The application protocol with which the server may accept early data, empty for none; `None`
@@ -158,7 +161,7 @@ impl WaitEncryptedExtensions {
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
     pub(in crate::handshake) part: parts::Client,
-    random: [u8; 32],
+    random: LoggedRandom,
     suite: &'static CipherSuite,
     pub(in crate::handshake) keys: Box<HandshakeKeys>,
     owner: Owner,
@@ -177,6 +180,23 @@ impl WaitFinished {
         channel: &mut Channel,
         message: &Message,
     ) -> Result<Progress, Fault> {
+        let answer = self.answer.take();
+        // The memory of this state is free before the flight takes some.
+        let flight = self.verified(settings, channel, message)?;
+        match answer {
+            Some(answer) => certificates::answer(answer, flight, channel),
+            None => Ok(Progress::Complete(flight.finish(channel))),
+        }
+    }
+
+    /// Verifies the server's Finished.
+    #[inline(never)]
+    fn verified(
+        mut self: Box<Self>,
+        settings: &Settings,
+        channel: &mut Channel,
+        message: &Message,
+    ) -> Result<Box<LastFlight>, Fault> {
         expect_epoch(message, HANDSHAKE_EPOCH)?;
         if !self.keys.server.finished_key().verify(&self.keys.transcript.hash(), &message.body) {
             return Err(Misbehaviour::WrongFinished.into());
@@ -185,8 +205,10 @@ impl WaitFinished {
         let hash = self.keys.transcript.hash();
         let ApplicationSecrets { client: send_secret, server: receive_secret, exporter } =
             self.keys.master.application(&hash);
-        log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &self.random, &send_secret);
-        log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &self.random, &receive_secret);
+        if let Some(random) = self.random.get() {
+            log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", random, &send_secret);
+            log_secret(settings, "SERVER_TRAFFIC_SECRET_0", random, &receive_secret);
+        }
         channel.flight.complete();
         let mut owner = self.owner;
         if let Some(key) = self.negotiated.peer_key() {
@@ -211,11 +233,7 @@ impl WaitFinished {
             ),
             parameters: Parameters::new(self.negotiated),
         });
-        let flight = Box::new(LastFlight { keys: self.keys, agreed, established });
-        match self.answer.take() {
-            Some(answer) => certificates::answer(answer, flight, channel),
-            None => Ok(Progress::Complete(flight.finish(channel))),
-        }
+        Ok(Box::new(LastFlight { keys: self.keys, agreed, established }))
     }
 }
 
@@ -231,26 +249,29 @@ pub(in crate::handshake) struct LastFlight {
 
 impl LastFlight {
     /// Sends the client's Finished: the handshake is complete.
-    pub(in crate::handshake) fn finish(
-        mut self: Box<Self>,
-        channel: &mut Channel,
-    ) -> Box<Established> {
+    pub(in crate::handshake) fn finish(self: Box<Self>, channel: &mut Channel) -> Box<Established> {
+        let mut established = self.send_finished(channel);
+        let (sends, receives) = established.schemes();
+        if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &mut established.keys {
+            let (send, receive) = (send.traffic(suite.hash), receive.traffic(suite.hash));
+            channel.install(APPLICATION_EPOCH, suite, (&send, sends), (&receive, receives));
+        }
+        established
+    }
+
+    /// Sends the client's Finished, and gives back the memory of what it is made from.
+    #[inline(never)]
+    fn send_finished(mut self: Box<Self>, channel: &mut Channel) -> Box<Established> {
         let finished = self.keys.client.finished_key().verify_data(&self.keys.transcript.hash());
         channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished.to_vec());
         let mut established = self.established;
-        let (sends, receives) = established.schemes();
-        if let EstablishedKeys::Dtls13 { suite, send, receive, resumption, .. } =
-            &mut established.keys
+        if let EstablishedKeys::Dtls13 { resumption, .. } = &mut established.keys
+            && let Some(agreed) = self.agreed.take()
+            && let Some(part) = parts::Resumption::INCLUDED
         {
-            let (send, receive) = (send.traffic(suite.hash), receive.traffic(suite.hash));
-            channel.install(APPLICATION_EPOCH, suite, (&send, sends), (&receive, receives));
-            if let Some(agreed) = self.agreed.take()
-                && let Some(part) = parts::Resumption::INCLUDED
-            {
-                absorb(&mut self.keys.transcript, HandshakeType::FINISHED, &finished);
-                let secret = self.keys.master.resumption(&self.keys.transcript.hash());
-                *resumption = Resumption::receiver(part, secret, agreed);
-            }
+            absorb(&mut self.keys.transcript, HandshakeType::FINISHED, &finished);
+            let secret = self.keys.master.resumption(&self.keys.transcript.hash());
+            *resumption = Resumption::receiver(part, secret, agreed);
         }
         established
     }

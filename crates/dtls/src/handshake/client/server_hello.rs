@@ -1,5 +1,6 @@
 //! What a client does with the ServerHello of a server that chose DTLS 1.3.
 
+use super::server_flight::LoggedRandom;
 use super::{Offer, OfferedTicket, WaitEncryptedExtensions};
 use crate::codepoints::{ExtensionType, PskKeyExchangeMode};
 use crate::config::certificates::ForClient;
@@ -186,7 +187,7 @@ impl Offer {
             self.part,
             Box::new(WaitEncryptedExtensions {
                 part: self.part,
-                random,
+                random: LoggedRandom::new(parts::KeyLog::INCLUDED, |_| random),
                 owner,
                 resumed,
                 early_protocol,
