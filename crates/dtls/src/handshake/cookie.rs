@@ -13,21 +13,19 @@
 //! A jar draws its secrets itself, and has two of them. Or several jars are given the same ones, so that
 //! each opens the cookies of all. As clocks differ, these also have the secret that comes next.
 
-use crate::crypto::{CipherSuiteId, HashValue, NamedGroup};
+use crate::crypto::{CipherSuiteId, Hash, HashValue, NamedGroup, Sha256};
 use crate::messages::ClientHello;
 use crate::tuning::COOKIE_ROTATION;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-use hmac::{Hmac, KeyInit, Mac};
 use lightseal_core::{Instant, Random, Reader, Writer};
-use sha2::Sha256;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 const TAG: usize = 16;
 
 /// The length of a DTLS 1.2 cookie in bytes.
-pub const COOKIE_12_LEN: usize = 16;
+pub const COOKIE_12_LEN: usize = TAG;
 
 /// The length in bytes of a DTLS 1.3 cookie without the hash in it.
 const BESIDE_HASH: usize = 1 + 2 + 2 + TAG;
@@ -57,6 +55,19 @@ const CURRENT: &str = "the secret of the current generation is always there";
 struct Secret {
     bytes: Zeroizing<[u8; 32]>,
     since: Instant,
+}
+
+/// The bytes of an address: those of IPv6, into which addresses of IPv4 are mapped, and of the port.
+fn address(from: SocketAddr) -> [u8; 18] {
+    let ip = match from.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    let mut bytes = [0; 18];
+    let (of_ip, of_port) = bytes.split_at_mut(16);
+    of_ip.copy_from_slice(&ip.octets());
+    of_port.copy_from_slice(&from.port().to_be_bytes());
+    bytes
 }
 
 /// Makes and checks cookies.
@@ -119,28 +130,18 @@ impl CookieJar {
         (slot(self.generation) as u8).reverse_bits()
     }
 
-    /// Begins a MAC over an address, under the secret that a cookie's first byte identifies.
-    fn keyed(&self, mark: u8, from: SocketAddr) -> Option<(Hmac<Sha256>, Instant)> {
+    /// A truncated MAC under the secret that a cookie's first byte identifies, and when that secret came
+    /// into use.
+    fn mac(&self, mark: u8, message: &[&[u8]]) -> Option<([u8; TAG], Instant)> {
         let secret = self.secret(mark)?;
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&*secret.bytes).expect("HMAC takes keys of any length");
-        match from.ip() {
-            IpAddr::V4(ip) => mac.update(&ip.to_ipv6_mapped().octets()),
-            IpAddr::V6(ip) => mac.update(&ip.octets()),
-        }
-        mac.update(&from.port().to_be_bytes());
-        Some((mac, secret.since))
+        let mut full = [0; 32];
+        Sha256.hmac(&*secret.bytes, message, &mut full);
+        Some((*full.first_chunk()?, secret.since))
     }
 
     /// The tag of a cookie with this content, and when its secret came into use.
     fn tag(&self, from: SocketAddr, content: &[u8]) -> Option<([u8; TAG], Instant)> {
-        let (mut mac, since) = self.keyed(*content.first()?, from)?;
-        mac.update(b"1.3");
-        mac.update(content);
-        let full = mac.finalize().into_bytes();
-        let mut tag = [0; TAG];
-        tag.copy_from_slice(&full[..TAG]);
-        Some((tag, since))
+        self.mac(*content.first()?, &[&address(from), b"1.3", content])
     }
 
     /// Makes a cookie for a client at `from`.
@@ -204,17 +205,23 @@ impl CookieJar {
         from: SocketAddr,
         hello: &ClientHello<'_>,
     ) -> Option<([u8; COOKIE_12_LEN], Instant)> {
-        let (mut mac, since) = self.keyed(mark, from)?;
-        mac.update(b"1.2");
-        mac.update(&[mark]);
-        mac.update(&hello.legacy_version.to_be_bytes());
-        mac.update(hello.random);
-        for field in [hello.legacy_session_id, hello.cipher_suites, hello.compression_methods] {
-            mac.update(&(field.len() as u16).to_be_bytes());
-            mac.update(field);
-        }
-        let mut tag = [0; COOKIE_12_LEN];
-        tag.copy_from_slice(&mac.finalize().into_bytes()[..COOKIE_12_LEN]);
+        let version = hello.legacy_version.to_be_bytes();
+        let fields = [hello.legacy_session_id, hello.cipher_suites, hello.compression_methods];
+        let [id, suites, compression] = fields.map(|field| (field.len() as u16).to_be_bytes());
+        let message: [&[u8]; 11] = [
+            &address(from),
+            b"1.2",
+            &[mark],
+            &version,
+            hello.random,
+            &id,
+            hello.legacy_session_id,
+            &suites,
+            hello.cipher_suites,
+            &compression,
+            hello.compression_methods,
+        ];
+        let (mut tag, since) = self.mac(mark, &message)?;
         tag[0] = mark;
         Some((tag, since))
     }

@@ -7,7 +7,8 @@ use crate::config::session::Session12;
 use crate::crypto::{
     CipherSuite, CipherSuite12, ExportError, ExporterSecret, KeptSecret, MasterSecret12,
 };
-use crate::parts::{self, OfPart, PartState};
+use crate::messages::aggregation::Offer;
+use crate::parts::{self, OfPart, Part, PartState};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
@@ -111,6 +112,16 @@ impl OfferedSchemes {
         };
         let has = (!offered.send().is_empty(), !offered.receive().is_empty());
         (known && has == wants).then_some(offered)
+    }
+
+    /// As [`new`](Self::new), of the lists in a client's offer for a server that has agreed on these
+    /// schemes.
+    pub(crate) fn of_client(offer: Offer<'_>, send: Scheme, receive: Scheme) -> Self {
+        if !parts::SharedSending::IS_INCLUDED && !parts::SharedReceiving::IS_INCLUDED {
+            return Self::default();
+        }
+        let (down, up) = offer.lists();
+        Self::new((send, &down), (receive, &up))
     }
 
     /// The client's lists for the directions in which a scheme was negotiated, without schemes that

@@ -125,7 +125,7 @@ pub(crate) fn accept(
 
     let (send, receive) = (accepted.send, accepted.receive);
     let schemes = offer.get(settings.aggregation_extension).unwrap_or_default();
-    let (down, up) = aggregation_extension::Offer::new(schemes).lists();
+    let offered = aggregation_extension::Offer::new(schemes);
     let extensions = message_body(512, |w| {
         w.vec16(|w| {
             if accepted.answer_aggregation {
@@ -156,7 +156,7 @@ pub(crate) fn accept(
         client_random,
         suite,
         keys,
-        offered: OfferedSchemes::new((send, &down), (receive, &up)),
+        offered: OfferedSchemes::of_client(offered, send, receive),
         negotiated: Negotiated {
             version: ProtocolVersion::Dtls13,
             suite: suite.id,

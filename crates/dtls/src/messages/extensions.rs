@@ -32,6 +32,7 @@ impl<'a> Extensions<'a> {
     }
 
     /// The content of an extension; `None` if it is absent.
+    #[inline(never)]
     pub fn get(&self, kind: ExtensionType) -> Option<&'a [u8]> {
         self.iter().find(|(k, _)| *k == kind).map(|(_, content)| content)
     }
