@@ -174,9 +174,15 @@ pub const REPORT_LIFETIME: u64 = 1024;
 pub const RECORDS_BETWEEN_UPDATES: u64 = 200;
 /// How long a cookie secret is used for new cookies. Its cookies are accepted for as long again.
 pub const COOKIE_ROTATION: Duration = Duration::from_secs(60);
+/// Whether endpoints have many associations: the build has the feature `many-associations`.
+const HAS_MANY_ASSOCIATIONS: bool = cfg!(feature = "many-associations");
 /// The number of complete associations whose ClientHellos an endpoint remembers: 8 KiB, and more
-/// clients than begin anew within a cookie's lifetime.
-pub const MAX_PAST_HELLOS: usize = 256;
+/// clients than begin anew within a cookie's lifetime. An endpoint with few associations remembers 512 B.
+pub const MAX_PAST_HELLOS: usize = if HAS_MANY_ASSOCIATIONS { 256 } else { 16 };
+/// The number of queued answers that belong to no association. The oldest ones are dropped beyond
+/// it. Each takes as many bytes as a datagram has, and a host sends them before it passes on another
+/// datagram.
+pub(crate) const MAX_STATELESS_ANSWERS: usize = if HAS_MANY_ASSOCIATIONS { 64 } else { 4 };
 /// The number of ClientHellos that an endpoint holds while their PSKs are looked up: at most 512 KiB
 /// of hellos as long as they can be, and usually 20 KiB.
 pub const MAX_WAITING_HELLOS: usize = 64;
@@ -184,15 +190,19 @@ pub const MAX_WAITING_HELLOS: usize = 64;
 /// for lookups.
 pub const MAX_INCOMING: usize = 64;
 /// The number of fragmented ClientHellos that an endpoint holds at once: at most one MiB. The first
-/// fragment of a hello survives 62 fragments from forged addresses in 61 of 100 cases.
-pub const MAX_PARTIAL_HELLOS: usize = 128;
+/// fragment of a hello survives 62 fragments from forged addresses in 61 of 100 cases. An endpoint with few
+/// associations has 32 KiB at most.
+pub const MAX_PARTIAL_HELLOS: usize = if HAS_MANY_ASSOCIATIONS { 128 } else { 4 };
 /// The number of fragmented ClientHellos from one IPv4 address or one IPv6 /64 network, which has
-/// one owner.
-pub const MAX_PARTIAL_HELLOS_OF_NETWORK: usize = MAX_PARTIAL_HELLOS / 4;
+/// one owner. The clients of an endpoint with few associations are often in one network, so that it gets more
+/// of the places.
+pub const MAX_PARTIAL_HELLOS_OF_NETWORK: usize =
+    if HAS_MANY_ASSOCIATIONS { MAX_PARTIAL_HELLOS / 4 } else { MAX_PARTIAL_HELLOS / 2 };
 /// The number of an endpoint's associations whose clients have not proved a key yet. In DTLS 1.2
 /// this is every client until its Finished. If one begins every 60 ms, each can use its deadline of
-/// one minute; filled with fragments, all of them hold 45 MiB.
-pub const MAX_UNPROVED: usize = 1024;
+/// one minute; filled with fragments, all of them hold 45 MiB. An endpoint with few associations has room
+/// for as few of them.
+pub const MAX_UNPROVED: usize = if HAS_MANY_ASSOCIATIONS { 1024 } else { 8 };
 /// The time, in multiples of the first retransmission timeout, for which a handshake whose client
 /// has not proved a key keeps its session slot from other such handshakes. By then its flight was
 /// sent three times: at 20 % loss each way, one in twenty is not answered.

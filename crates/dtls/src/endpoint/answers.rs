@@ -7,13 +7,11 @@ use crate::error::Fault;
 use crate::handshake::hello_decision::HelloDecision;
 use crate::messages::{Alert, Fragment};
 use crate::record::PlaintextHeader;
+use crate::tuning::MAX_STATELESS_ANSWERS;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use lightseal_core::{AddressPair, Encode};
-
-/// The number of queued answers that belong to no association. The oldest ones are dropped beyond
-/// it.
-const MAX_STATELESS_ANSWERS: usize = 64;
+use lightseal_core::wire::BufferFull;
+use lightseal_core::{AddressPair, Encode, Writer};
 
 impl Endpoint {
     /// Requests another hello with a cookie.
@@ -46,7 +44,7 @@ impl Endpoint {
         let mut offset = 0;
         for (number, body) in (record_number..).zip(request.chunks(room)) {
             let fragment = Fragment { kind, length: request.len() as u32, sequence, offset, body };
-            self.answer(to, ContentType::HANDSHAKE, number, |w| fragment.write(w));
+            self.answer(to, ContentType::HANDSHAKE, number, &|w| fragment.write(w));
             offset += body.len() as u32;
         }
     }
@@ -58,7 +56,7 @@ impl Endpoint {
         // A malformed hello gets no answer.
         if !matches!(fault, Fault::Malformed(_)) {
             let alert = Alert(fault.alert());
-            self.answer(from, ContentType::ALERT, record_number, |w| alert.write(w));
+            self.answer(from, ContentType::ALERT, record_number, &|w| alert.write(w));
         }
     }
 
@@ -67,9 +65,7 @@ impl Endpoint {
         to: SocketAddr,
         kind: ContentType,
         mut record_number: u64,
-        content: impl FnOnce(
-            &mut lightseal_core::Writer<'_>,
-        ) -> Result<(), lightseal_core::wire::BufferFull>,
+        content: &dyn Fn(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) {
         let mut datagram = alloc::vec![0; self.config.settings.datagram_bytes];
         // The answer uses the client's record number, so that two answers never share a number.

@@ -7,7 +7,7 @@
 use super::association::Association;
 use super::hello::Hellos;
 use super::slots::ClientProof;
-use super::tables::{OrderedMap, Place};
+use super::tables::{Map, Place};
 use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::config::{ClientConfig, ServerConfig, Settings};
 use crate::connection::Connection;
@@ -23,12 +23,12 @@ use lightseal_core::{Instant, Random};
 
 /// Handshakes that wait until the one before them with the same server has ended, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Queues(InlineState<parts::Client, OrderedMap<Place, VecDeque<Handle>>>);
+pub(super) struct Queues(InlineState<parts::Client, Map<Place, VecDeque<Handle>>>);
 
 impl Queues {
     /// Adds a handshake with the server at this place, after those that wait for it.
     fn push(&mut self, part: parts::Client, place: Place, handle: Handle) {
-        let queues = self.0.get_or_insert_with(part, OrderedMap::default);
+        let queues = self.0.get_or_insert_with(part, Map::default);
         match queues.get_mut(&place) {
             Some(queue) => queue.push_back(handle),
             None => drop(queues.insert(place, VecDeque::from([handle]))),

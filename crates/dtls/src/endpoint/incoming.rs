@@ -202,7 +202,7 @@ impl Endpoint {
         self.local = incoming.from.local;
         self.stats.refused += 1;
         let Incoming { from, hello, .. } = incoming;
-        self.answer(from.peer, ContentType::ALERT, hello.record, |w| Alert(alert).write(w));
+        self.answer(from.peer, ContentType::ALERT, hello.record, &|w| Alert(alert).write(w));
     }
 
     /// Ignores a client: it gets no answer, and nothing is kept.

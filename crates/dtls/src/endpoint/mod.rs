@@ -287,6 +287,7 @@ impl Endpoint {
     }
 
     /// Answers a hello; returns the association that it has begun.
+    #[inline(never)]
     fn greet(
         &mut self,
         from: SocketAddr,

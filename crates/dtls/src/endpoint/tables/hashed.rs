@@ -7,7 +7,7 @@
 
 use super::{Handle, Place};
 use crate::record::ConnectionId;
-pub(in crate::endpoint) use alloc::collections::{BTreeMap as OrderedMap, BTreeSet as OrderedSet};
+pub(in crate::endpoint) use alloc::collections::{BTreeMap as Map, BTreeSet as OrderedSet};
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;

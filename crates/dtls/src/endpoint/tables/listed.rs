@@ -4,7 +4,6 @@
 use super::Handle;
 use alloc::vec::Vec;
 use core::fmt;
-use core::ops::RangeInclusive;
 use lightseal_core::Random;
 
 /// A set whose smallest member is found first.
@@ -46,37 +45,13 @@ impl<T: Copy + Ord> OrderedSet<T> {
     pub(in crate::endpoint) fn first(&self) -> Option<&T> {
         self.0.first()
     }
-
-    pub(in crate::endpoint) fn range(&self, range: RangeInclusive<T>) -> impl Iterator<Item = &T> {
-        self.0.iter().filter(move |member| range.contains(member))
-    }
-
-    pub(in crate::endpoint) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(in crate::endpoint) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
-impl<T> Default for OrderedSet<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-/// A map whose smallest key is found first.
+/// A map.
 #[derive(Debug)]
-pub(in crate::endpoint) struct OrderedMap<K, V>(Vec<(K, V)>);
+pub(in crate::endpoint) struct Map<K, V>(Vec<(K, V)>);
 
-impl<K: Ord, V> OrderedMap<K, V> {
-    /// The place of the first key that is not smaller, and whether it is this key.
-    fn place(&self, key: &K) -> (usize, bool) {
-        let place = self.0.iter().take_while(|(other, _)| other < key).count();
-        (place, self.0.get(place).is_some_and(|(other, _)| other == key))
-    }
-
+impl<K: PartialEq, V> Map<K, V> {
     pub(in crate::endpoint) fn get(&self, key: &K) -> Option<&V> {
         let found = self.0.iter().find(|(other, _)| other == key);
         found.map(|(_, value)| value)
@@ -87,38 +62,23 @@ impl<K: Ord, V> OrderedMap<K, V> {
         found.map(|(_, value)| value)
     }
 
-    #[inline(never)]
     pub(in crate::endpoint) fn insert(&mut self, key: K, value: V) -> Option<V> {
-        let (place, is_there) = self.place(&key);
-        match self.0.get_mut(place).filter(|_| is_there) {
-            Some((_, old)) => Some(core::mem::replace(old, value)),
-            None => {
-                self.0.insert(place, (key, value));
-                None
-            }
-        }
+        let old = self.remove(&key);
+        self.0.push((key, value));
+        old
     }
 
-    #[inline(never)]
     pub(in crate::endpoint) fn remove(&mut self, key: &K) -> Option<V> {
-        let (place, is_there) = self.place(key);
-        is_there.then(|| self.0.remove(place).1)
+        let place = self.0.iter().position(|(other, _)| other == key)?;
+        Some(self.0.swap_remove(place).1)
     }
 
     pub(in crate::endpoint) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    pub(in crate::endpoint) fn first_key_value(&self) -> Option<(&K, &V)> {
-        self.0.first().map(|(key, value)| (key, value))
-    }
-
-    pub(in crate::endpoint) fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
-impl<K, V> Default for OrderedMap<K, V> {
+impl<K, V> Default for Map<K, V> {
     fn default() -> Self {
         Self(Vec::new())
     }
@@ -236,7 +196,7 @@ mod tests {
     fn lists_are_sets_and_maps() {
         let mut rng = Random::insecure(6);
         let (mut set, mut members) = (OrderedSet::new(), BTreeSet::new());
-        let (mut map, mut values) = (OrderedMap::default(), BTreeMap::new());
+        let (mut map, mut values) = (Map::default(), BTreeMap::new());
         for at in 0..20_000 {
             let (key, number) = (rng.below(12), Handle(rng.below(3)));
             match rng.below(5) {
@@ -249,16 +209,12 @@ mod tests {
                     assert_eq!(map.remove(&key), values.remove(&key));
                 }
                 _ => {
-                    let all = (key, Handle(0))..=(key, Handle(u64::MAX));
-                    assert!(set.range(all.clone()).eq(members.range(all)));
                     assert_eq!(map.get(&key), values.get(&key));
                     assert_eq!(map.get_mut(&key), values.get_mut(&key));
                 }
             }
-            assert_eq!((set.first(), set.len()), (members.first(), members.len()));
-            assert_eq!(set.is_empty(), members.is_empty());
-            assert_eq!(map.first_key_value(), values.first_key_value());
-            assert_eq!((map.len(), map.is_empty()), (values.len(), values.is_empty()));
+            assert_eq!(set.first(), members.first());
+            assert_eq!(map.is_empty(), values.is_empty());
         }
     }
 

@@ -12,9 +12,9 @@ mod listed;
 use super::Handle;
 use core::net::SocketAddr;
 #[cfg(feature = "many-associations")]
-pub(super) use hashed::{ByHandle, Index, OrderedMap, OrderedSet};
+pub(super) use hashed::{ByHandle, Index, Map, OrderedSet};
 #[cfg(not(feature = "many-associations"))]
-pub(super) use listed::{ByHandle, Index, OrderedMap, OrderedSet};
+pub(super) use listed::{ByHandle, Index, Map, OrderedSet};
 
 /// Where an association is: the address of its peer, and the host's socket that the peer sends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,10 @@
 //! Session slots: which associations hold one, get one, and lose one.
 
-use super::tables::{OrderedMap, OrderedSet};
+#[cfg(any(test, not(feature = "many-associations")))]
+mod listed;
+#[cfg(feature = "many-associations")]
+mod sorted;
+
 use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::codepoints::AlertDescription;
 use crate::config::{SessionSlots, WhenFull};
@@ -8,28 +12,15 @@ use crate::error::{CloseReason, Fault, Limit};
 use crate::tuning::{MAX_UNPROVED, UNPROVED_TIMEOUTS};
 use core::num::NonZeroU64;
 use lightseal_core::Instant;
-
-/// The associations of an endpoint that are neither ending nor ended.
-#[derive(Debug, Default)]
-pub(super) struct Slots {
-    /// Associations whose handshakes are in progress.
-    handshakes: OrderedSet<Handle>,
-    /// Associations in `handshakes` whose clients have not proved key and address, oldest first.
-    unproved: OrderedSet<Handle>,
-    /// Complete associations, oldest first.
-    sessions: OrderedMap<Handle, Session>,
-    /// Complete associations, sorted by the time of the last authenticated record of their peers.
-    /// An entry's time may be too early, but never too late. It is corrected when the longest
-    /// silent peer is looked up, so that records cost nothing here.
-    quiet: OrderedSet<(Instant, Handle)>,
-    /// Complete associations that have a digest, sorted by it.
-    of_peers: OrderedSet<(NonZeroU64, Handle)>,
-}
+#[cfg(not(feature = "many-associations"))]
+pub(super) use listed::Slots;
+#[cfg(feature = "many-associations")]
+pub(super) use sorted::Slots;
 
 /// A complete association, as it is sorted.
 #[derive(Clone, Copy, Debug)]
 struct Session {
-    /// Its time in `quiet`.
+    /// When its handshake was complete, or a later time at which records came from its peer.
     at: Instant,
     /// A digest of its authenticated peer, if the number of sessions is limited. Several peers may
     /// have the same.
@@ -54,69 +45,6 @@ pub(super) enum ClientProof {
     Missing,
 }
 
-impl Slots {
-    /// A handshake begins.
-    fn begin(&mut self, handle: Handle, proof: ClientProof) {
-        self.handshakes.insert(handle);
-        if proof == ClientProof::Missing {
-            self.unproved.insert(handle);
-        }
-    }
-
-    /// A handshake is complete: its association is a session from now on.
-    fn complete(&mut self, handle: Handle, session: Session) {
-        self.handshake_ended(handle);
-        self.sessions.insert(handle, session);
-        self.quiet.insert((session.at, handle));
-        if let Some(peer) = session.peer {
-            self.of_peers.insert((peer, handle));
-        }
-    }
-
-    fn handshake_ended(&mut self, handle: Handle) {
-        for set in [&mut self.handshakes, &mut self.unproved] {
-            if set.remove(&handle) && set.is_empty() {
-                // An empty set keeps the memory of its first node.
-                *set = OrderedSet::new();
-            }
-        }
-    }
-
-    /// Frees the slot of an association that is ending.
-    pub(super) fn release(&mut self, handle: Handle) {
-        self.handshake_ended(handle);
-        if let Some(Session { at, peer }) = self.sessions.remove(&handle) {
-            self.quiet.remove(&(at, handle));
-            if let Some(peer) = peer {
-                self.of_peers.remove(&(peer, handle));
-            }
-        }
-    }
-
-    /// The session whose peer has been silent for the longest time, and since when.
-    fn quietest(&mut self, heard: impl Fn(Handle) -> Option<Instant>) -> Option<(Instant, Handle)> {
-        loop {
-            let (at, handle) = self.quiet.first().copied()?;
-            match heard(handle).filter(|heard| *heard > at) {
-                None => return Some((at, handle)),
-                Some(heard) => {
-                    self.quiet.remove(&(at, handle));
-                    self.quiet.insert((heard, handle));
-                    if let Some(session) = self.sessions.get_mut(&handle) {
-                        session.at = heard;
-                    }
-                }
-            }
-        }
-    }
-
-    /// The sessions whose peers have this digest, oldest first.
-    fn of_peer(&self, peer: NonZeroU64) -> impl Iterator<Item = Handle> {
-        let all = (peer, Handle(0))..=(peer, Handle(u64::MAX));
-        self.of_peers.range(all).map(|(_, handle)| *handle)
-    }
-}
-
 impl Endpoint {
     /// Where a new client gets its slot; `None` if it is to be refused.
     pub(super) fn room(&mut self, proof: ClientProof) -> Option<SlotSource> {
@@ -124,14 +52,14 @@ impl Endpoint {
             return Some(SlotSource::Free);
         };
         let can_evict = self.candidate().is_some();
-        let (handshakes, sessions) = (self.slots.handshakes.len(), self.slots.sessions.len());
+        let (handshakes, sessions) = (self.slots.handshakes(), self.slots.sessions());
         let fits = |handshakes: usize| {
             handshakes + sessions < most.get() || can_evict && handshakes < most.get()
         };
         if fits(handshakes) {
             return Some(SlotSource::Free);
         }
-        let oldest = *self.slots.unproved.first()?;
+        let oldest = self.slots.first_unproved()?;
         let patience = self.config.settings.initial_timeout.saturating_mul(UNPROVED_TIMEOUTS);
         let since = self.entries.get(&oldest)?.heard;
         let gives_way = proof == ClientProof::Complete || self.now >= since + patience;
@@ -142,7 +70,7 @@ impl Endpoint {
     /// those that were restored before it, or are in use here, are worth as much.
     pub(super) fn room_for_restored(&mut self) -> Option<SlotSource> {
         let most = self.config.slots.most;
-        let is_full = most.is_some_and(|most| self.slots.sessions.len() >= most.get());
+        let is_full = most.is_some_and(|most| self.slots.sessions() >= most.get());
         (!is_full).then(|| self.room(ClientProof::Complete)).flatten()
     }
 
@@ -150,7 +78,7 @@ impl Endpoint {
     fn candidate(&mut self) -> Option<Handle> {
         match self.config.slots.when_full {
             WhenFull::Refuse => None,
-            WhenFull::EvictOldest => self.slots.sessions.first_key_value().map(|(first, _)| *first),
+            WhenFull::EvictOldest => self.slots.first_session(),
             WhenFull::EvictIdle(least) => {
                 let entries = &self.entries;
                 let heard = |handle| entries.get(&handle).map(|entry| entry.heard);
@@ -182,8 +110,8 @@ impl Endpoint {
             self.dismiss(handshake, AlertDescription::INTERNAL_ERROR, CloseReason::Crowded);
         }
         if proof == ClientProof::Missing
-            && self.slots.unproved.len() >= MAX_UNPROVED
-            && let Some(oldest) = self.slots.unproved.first().copied()
+            && self.slots.unproved() >= MAX_UNPROVED
+            && let Some(oldest) = self.slots.first_unproved()
             && let Some(entry) = self.entries.get_mut(&oldest)
         {
             entry.connection.wake().abandon(CloseReason::Crowded);
@@ -215,7 +143,7 @@ impl Endpoint {
         let mut session = Session { at: self.now, peer: None };
         if let Some(most) = self.config.slots.most {
             session.peer = self.entries.get(&handle).and_then(Entry::peer_digest);
-            while self.slots.sessions.len() >= most.get() {
+            while self.slots.sessions() >= most.get() {
                 let Some(evicted) = self.own_former(handle).or_else(|| self.candidate()) else {
                     self.stats.full += 1;
                     if let Some(entry) = self.entries.get_mut(&handle) {
