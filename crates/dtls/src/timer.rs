@@ -2,9 +2,12 @@
 //! trips.
 
 use crate::parts::{self, Part};
-use crate::tuning::{ACK_PATIENCE, IS_FOR_HOSTS, MIN_TIMEOUT, REPEAT_INTERVAL};
+use crate::tuning::{
+    ACK_PATIENCE, IS_FOR_HOSTS, MAX_IDLE_TIMEOUT, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR, MIN_TIMEOUT,
+    REPEAT_INTERVAL,
+};
 use alloc::boxed::Box;
-use core::num::NonZeroU64;
+use core::num::NonZero;
 use core::time::Duration;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Instant, Reader, Writer};
@@ -190,78 +193,112 @@ fn set(deadlines: &mut Deadlines, timer: Timer, at: Instant) {
 /// would then only delay the answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RoundTrips {
-    /// The smoothed round trip and its variation in nanoseconds, once there was a measurement.
-    smoothed: Option<(Nanos, u64)>,
+    /// The smoothed round trip and its variation in units, once there was a measurement.
+    smoothed: Option<(Span, Word)>,
 }
 
-/// The longest round trip that is told from a longer one, in nanoseconds: 18 years. It leaves room to
+/// The word in which an association keeps a span of time, and the nanoseconds of its unit. On small devices
+/// it is half as long, so that spans are told from longer ones up to 71 minutes, and they are never divided
+/// as numbers of 64 bits, which takes code and time there.
+#[cfg(feature = "aggregation")]
+mod span {
+    pub(super) type Word = u64;
+    pub(super) const NANOS: u64 = 1;
+}
+#[cfg(not(feature = "aggregation"))]
+mod span {
+    pub(super) type Word = u32;
+    pub(super) const NANOS: u64 = 1000;
+}
+use span::{NANOS, Word};
+
+/// The units of a microsecond.
+const MICRO: u64 = 1000 / NANOS;
+
+/// The longest round trip that is told from a longer one, in units: on hosts 18 years. It leaves room to
 /// compute with, so that nothing must saturate, which small processors do at length.
-const LONGEST_ROUND_TRIP: u64 = 1 << 59;
+const LONGEST_ROUND_TRIP: u64 = if IS_FOR_HOSTS { 1 << 59 } else { Word::MAX as u64 - 1 };
 
-/// A duration in half the memory of a [`Duration`]: nanoseconds, plus one. What is longer than 584
-/// years is [`Duration::MAX`].
+/// A span of time in units, plus one. The longest one is [`Duration::MAX`].
 #[derive(Clone, Copy, Debug)]
-struct Nanos(NonZeroU64);
+struct Span(NonZero<Word>);
 
-impl Nanos {
+impl Span {
     fn of(duration: Duration) -> Self {
-        Self::new(nanos(duration))
+        Self::new(units(duration))
     }
 
-    const fn new(nanos: u64) -> Self {
-        Self(NonZeroU64::MIN.saturating_add(nanos))
+    const fn new(units: u64) -> Self {
+        Self(NonZero::<Word>::MIN.saturating_add(word(units)))
     }
 
     const fn get(self) -> u64 {
+        self.word() as u64
+    }
+
+    const fn word(self) -> Word {
         self.0.get() - 1
     }
 
     #[cfg_attr(target_pointer_width = "32", inline(never))]
     const fn duration(self) -> Duration {
         match self.0 {
-            NonZeroU64::MAX => Duration::MAX,
-            _ => Duration::from_nanos(self.get()),
+            NonZero::<Word>::MAX => Duration::MAX,
+            _ => duration(self.get()),
         }
     }
 }
 
-/// Nanoseconds; `u64::MAX` for what is longer than 584 years. ([`Duration::as_nanos`] computes with
+/// The units in a word; those of the longest span for longer ones.
+const fn word(units: u64) -> Word {
+    if units > Word::MAX as u64 { Word::MAX } else { units as Word }
+}
+
+/// Units; `u64::MAX` for what is longer than a number of 64 bits has. ([`Duration::as_nanos`] computes with
 /// 128 bits, which small processors do at length.)
 #[cfg_attr(target_pointer_width = "32", inline(never))]
-const fn nanos(duration: Duration) -> u64 {
-    let seconds = duration.as_secs().saturating_mul(1_000_000_000);
-    seconds.saturating_add(duration.subsec_nanos() as u64)
+const fn units(duration: Duration) -> u64 {
+    let seconds = duration.as_secs().saturating_mul(1_000_000 * MICRO);
+    seconds.saturating_add((duration.subsec_nanos() / NANOS as u32) as u64)
+}
+
+const fn duration(units: u64) -> Duration {
+    if IS_FOR_HOSTS { Duration::from_nanos(units) } else { Duration::from_micros(units) }
 }
 
 impl RoundTrips {
+    /// Writes the round trip in nanoseconds, plus one, and the variation in nanoseconds.
     fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        let (mean, variation) =
-            self.smoothed.map_or((0, 0), |(mean, variation)| (mean.0.get(), variation));
+        let (mean, variation) = self.smoothed.map_or((0, 0), |(mean, variation)| {
+            (mean.get() * NANOS + 1, u64::from(variation) * NANOS)
+        });
         w.varint(mean)?;
         w.varint(variation)
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut at_most = || r.varint().map(|nanos| nanos.min(LONGEST_ROUND_TRIP));
-        let (mean, variation) = (at_most()?, at_most()?);
-        Ok(Self { smoothed: NonZeroU64::new(mean).map(|mean| (Nanos(mean), variation)) })
+        let (mean, variation) = (r.varint()?, r.varint()?);
+        let at_most = |nanos: u64| (nanos / NANOS).min(LONGEST_ROUND_TRIP);
+        let smoothed =
+            mean.checked_sub(1).map(|mean| (Span::new(at_most(mean)), word(at_most(variation))));
+        Ok(Self { smoothed })
     }
 
     /// Takes a measurement and returns the retransmission timeout that follows from all of them.
     pub(crate) fn take(&mut self, round_trip: Duration) -> Duration {
-        Duration::from_nanos(self.take_nanos(nanos(round_trip)))
+        duration(self.take_units(units(round_trip)))
     }
 
-    fn take_nanos(&mut self, round_trip: u64) -> u64 {
+    fn take_units(&mut self, round_trip: u64) -> u64 {
         let round_trip = round_trip.min(LONGEST_ROUND_TRIP);
         let (mean, variation) = match self.smoothed {
             None => (round_trip, round_trip / 2),
             Some((mean, variation)) => {
                 let off = mean.get().abs_diff(round_trip);
-                ((mean.get() * 7 + round_trip) / 8, (variation * 3 + off) / 4)
+                ((mean.get() * 7 + round_trip) / 8, (u64::from(variation) * 3 + off) / 4)
             }
         };
-        self.smoothed = Some((Nanos::new(mean), variation));
+        self.smoothed = Some((Span::new(mean), word(variation)));
         mean + variation * 4
     }
 
@@ -274,14 +311,14 @@ impl RoundTrips {
     /// that is longer.
     pub(crate) fn patience(&self) -> Option<Duration> {
         let (mean, variation) = self.smoothed?;
-        Some(Duration::from_nanos(mean.get() + mean.get().max(variation * 4)))
+        Some(duration(mean.get() + mean.get().max(u64::from(variation) * 4)))
     }
 }
 
 /// When flights are sent again (RFC 9147, section 5.8).
 #[derive(Debug)]
 pub(crate) struct Retransmission {
-    timeout: Nanos,
+    timeout: Span,
     pub(crate) round_trips: RoundTrips,
     /// The time from which events other than the timer may cause a retransmission.
     allowed_from: Instant,
@@ -290,7 +327,7 @@ pub(crate) struct Retransmission {
 impl Retransmission {
     pub(crate) fn new(timeout: Duration) -> Self {
         Self {
-            timeout: Nanos::of(timeout),
+            timeout: Span::of(timeout),
             round_trips: RoundTrips::default(),
             allowed_from: Instant::ZERO,
         }
@@ -298,14 +335,14 @@ impl Retransmission {
 
     /// Writes the state.
     pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        w.varint(self.timeout.get())?;
+        w.varint(self.timeout.get() * NANOS)?;
         self.round_trips.write(w)?;
         w.varint(self.allowed_from.as_micros())
     }
 
     /// Reads what [`write`](Self::write) has written.
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let timeout = Nanos::new(r.varint()?);
+        let timeout = Span::new(r.varint()? / NANOS);
         let round_trips = RoundTrips::read(r)?;
         Ok(Self { timeout, round_trips, allowed_from: Instant::from_micros(r.varint()?) })
     }
@@ -315,10 +352,15 @@ impl Retransmission {
         self.timeout.duration()
     }
 
-    /// The current timeout, divided by `parts`.
+    /// The time when the current timeout ends that begins now.
+    pub(crate) const fn ends(&self, now: Instant) -> Instant {
+        now.plus_micros(self.timeout.get() / MICRO)
+    }
+
+    /// The time when a part of the current timeout ends that begins now: the timeout divided by `parts`.
     #[cfg_attr(target_pointer_width = "32", inline(never))]
-    pub(crate) const fn part_of_timeout(&self, parts: u32) -> Duration {
-        Duration::from_nanos(self.timeout.get() / parts as u64)
+    pub(crate) const fn part_ends(&self, now: Instant, parts: u32) -> Instant {
+        now.plus_micros((self.timeout.word() / parts as Word) as u64 / MICRO)
     }
 
     /// The current flight, or the answer to a retransmission of the peer's flight, was sent.
@@ -332,8 +374,9 @@ impl Retransmission {
     /// slow link soon is long: as long as a peer waits with the ACK of a part, where the timeout was
     /// not doubled beyond `initial`, the configured one.
     pub(crate) fn flight_allowed_from(&self, initial: Duration) -> Instant {
-        let hold = self.timeout.get().min(nanos(initial)) / u64::from(ACK_PATIENCE);
-        self.allowed_from + Duration::from_nanos(hold.saturating_sub(nanos(REPEAT_INTERVAL)))
+        let hold = self.timeout.word().min(word(units(initial))) / Word::from(ACK_PATIENCE);
+        const INTERVAL: Word = word(units(REPEAT_INTERVAL));
+        self.allowed_from.plus_micros(u64::from(hold.saturating_sub(INTERVAL)) / MICRO)
     }
 
     /// The time from which another ACK may answer a retransmission: a burst of them gets one.
@@ -341,16 +384,25 @@ impl Retransmission {
         self.allowed_from
     }
 
-    /// Takes the round trip of a flight that was sent once. `initial` is the configured timeout.
-    pub(crate) fn measured(&mut self, round_trip: Duration, initial: Duration) {
-        const LEAST: u64 = nanos(MIN_TIMEOUT);
-        let timeout = self.round_trips.take_nanos(nanos(round_trip));
-        self.timeout = Nanos::new(timeout.clamp(LEAST, nanos(initial).max(LEAST)));
+    /// Takes the round trip in microseconds of a flight that was sent once. `initial` is the configured
+    /// timeout.
+    pub(crate) fn measured(&mut self, round_trip: u64, initial: Duration) {
+        const LEAST: u64 = units(MIN_TIMEOUT);
+        let timeout = self.round_trips.take_units(round_trip.saturating_mul(MICRO));
+        self.timeout = Span::new(timeout.clamp(LEAST, units(initial).max(LEAST)));
     }
 
-    /// Doubles the timeout, up to `most`.
-    pub(crate) fn back_off(&mut self, most: Duration) {
-        self.timeout = Nanos::new(self.timeout.get().saturating_mul(2).min(nanos(most)));
+    /// Doubles the timeout, up to a bound that follows from `initial`, the configured timeout. It is lower
+    /// while the handshake has a deadline.
+    pub(crate) fn back_off(&mut self, initial: Duration, has_deadline: bool) {
+        const IDLE: u64 = units(MAX_IDLE_TIMEOUT);
+        let first = units(initial);
+        let most = if has_deadline {
+            units(MAX_TIMEOUT).max(first.saturating_mul(MAX_TIMEOUT_FACTOR.into())).min(IDLE)
+        } else {
+            IDLE
+        };
+        self.timeout = Span::new(self.timeout.get().saturating_mul(2).min(most.max(first)));
     }
 }
 

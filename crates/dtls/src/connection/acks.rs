@@ -121,7 +121,7 @@ impl Connection {
             // The rest of the peer's flight may still be on its way.
             self.timers.set_at_most(
                 Timer::Acknowledge,
-                self.now + self.retransmission.part_of_timeout(ACK_PATIENCE),
+                self.retransmission.part_ends(self.now, ACK_PATIENCE),
             );
         }
     }
@@ -198,7 +198,7 @@ impl Connection {
             if self.channel.flight.resend_missing(self.now) {
                 self.stats.sent(|sent| sent.retransmissions += 1);
             }
-            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout());
+            self.timers.set(Timer::Retransmit, self.retransmission.ends(self.now));
         }
         Ok(())
     }

@@ -6,9 +6,7 @@ use crate::config::ProtocolVersion;
 use crate::error::CloseReason;
 use crate::handshake::State;
 use crate::timer::Timer;
-use crate::tuning::{
-    DEADLINES_WITHOUT_ACK, MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR,
-};
+use crate::tuning::{DEADLINES_WITHOUT_ACK, MAX_REFUSALS};
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Instant, Reader, Writer};
 
@@ -145,7 +143,7 @@ impl Connection {
         ) {
             self.acks.make_due_though_empty();
             self.back_off();
-            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout());
+            self.timers.set(Timer::Retransmit, self.retransmission.ends(self.now));
         }
     }
 
@@ -160,12 +158,8 @@ impl Connection {
     }
 
     fn back_off(&mut self) {
-        let first = self.settings().initial_timeout;
-        let most = if self.timers.is_set(Timer::HandshakeDeadline) {
-            MAX_TIMEOUT.max(first.saturating_mul(MAX_TIMEOUT_FACTOR)).min(MAX_IDLE_TIMEOUT)
-        } else {
-            MAX_IDLE_TIMEOUT
-        };
-        self.retransmission.back_off(most.max(first));
+        let initial = self.settings().initial_timeout;
+        let has_deadline = self.timers.is_set(Timer::HandshakeDeadline);
+        self.retransmission.back_off(initial, has_deadline);
     }
 }

@@ -66,7 +66,7 @@ impl SendQueue {
 
     /// Whether the first payload has waited for longer than `age`.
     pub(super) fn front_is_older(&self, now: Instant, age: Duration) -> bool {
-        self.front().is_some_and(|(_, at)| now.saturating_since(*at) > age)
+        self.front().is_some_and(|(_, at)| now > *at + age)
     }
 
     pub(super) fn is_empty(&self) -> bool {

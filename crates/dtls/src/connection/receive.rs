@@ -187,7 +187,7 @@ impl Connection {
                     }
                     // Retransmits early, so that a final refusal does not take a whole timeout at
                     // each attempt.
-                    let soon = self.now + self.retransmission.part_of_timeout(4);
+                    let soon = self.retransmission.part_ends(self.now, 4);
                     if self.timers.is_set(Timer::Retransmit) {
                         self.timers.set_at_most(Timer::Retransmit, soon);
                     }
@@ -605,7 +605,7 @@ impl Connection {
         }
         if !self.is_established() && self.timers.is_set(Timer::Retransmit) {
             // Our flight has arrived; only the rest of the peer's answer is missing.
-            self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout());
+            self.timers.set(Timer::Retransmit, self.retransmission.ends(self.now));
         }
         Ok(())
     }
@@ -613,7 +613,7 @@ impl Connection {
     /// Measures the round trip from an answer to a flight that was sent only once.
     pub(super) fn measure_path(&mut self) {
         if let Some(start) = self.channel.flight.unambiguous_start() {
-            let round_trip = self.now.saturating_since(start);
+            let round_trip = self.now.as_micros().saturating_sub(start.as_micros());
             self.retransmission.measured(round_trip, self.role.settings().initial_timeout);
         }
     }

@@ -259,7 +259,7 @@ impl Connection {
             // In DTLS 1.2 nothing answers the last flight; it is retransmitted only when the peer
             // retransmits its own.
             if !(self.is_12() && self.is_established()) {
-                self.timers.set(Timer::Retransmit, self.now + self.retransmission.timeout());
+                self.timers.set(Timer::Retransmit, self.retransmission.ends(self.now));
             }
             // The flight answers everything received before it, unless it is a post-handshake
             // message.

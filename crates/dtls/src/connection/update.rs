@@ -18,7 +18,7 @@ use crate::tuning::{
     REPORT_RENEWAL, SHORT_NUMBER_LOSS, UNSETTLED_RECORDS,
 };
 use alloc::vec::Vec;
-use core::num::NonZeroU64;
+use core::num::NonZeroU32;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{Decode, DecodeError, Instant, Reader, Writer};
 
@@ -41,8 +41,9 @@ pub(super) struct KeyUpdateState {
     phase: KeyUpdatePhase,
     /// Whether our KeyUpdate requests one of the peer.
     request: bool,
-    /// The receiving epoch for which we have already requested a KeyUpdate.
-    requested_for: Option<NonZeroU64>,
+    /// The receiving epoch for which we have already requested a KeyUpdate. Numbers of epochs are small: each
+    /// epoch begins with a message, of which there are 65,536.
+    requested_for: Option<NonZeroU32>,
 }
 
 impl KeyUpdateState {
@@ -64,7 +65,7 @@ impl KeyUpdateState {
     pub(super) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         w.u8(self.phase as u8 | if self.request { Self::REQUEST } else { 0 })?;
         // Epoch 0 has no keys.
-        w.varint(self.requested_for.map_or(0, NonZeroU64::get))
+        w.varint(self.requested_for.map_or(0, |epoch| epoch.get().into()))
     }
 
     /// Reads what [`write`](Self::write) has written.
@@ -78,7 +79,7 @@ impl KeyUpdateState {
             _ => return Err(DecodeError::Invalid("phase of a KeyUpdate")),
         };
         self.request = byte & Self::REQUEST != 0;
-        self.requested_for = NonZeroU64::new(r.varint()?);
+        self.requested_for = NonZeroU32::new(r.varint()? as u32);
         Ok(())
     }
 
@@ -130,11 +131,11 @@ impl Connection {
         let newest = self.channel.receive.newest().map(ReceiveEpoch::epoch);
         if epoch < APPLICATION_EPOCH
             || newest != Some(epoch)
-            || self.key_update.requested_for == NonZeroU64::new(epoch)
+            || self.key_update.requested_for == NonZeroU32::new(epoch as u32)
         {
             return;
         }
-        self.key_update.requested_for = NonZeroU64::new(epoch);
+        self.key_update.requested_for = NonZeroU32::new(epoch as u32);
         self.key_update.request = true;
         self.want_key_update();
     }

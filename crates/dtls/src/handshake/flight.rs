@@ -232,7 +232,8 @@ impl Flight {
         let Unfinished { messages, sent, overtaken, sent_at, end_held_until } = unfinished;
         let mut in_flight = sent.len();
         if now >= *end_held_until {
-            *end_held_until = now + now.saturating_since(*sent_at).saturating_mul(2);
+            let took = now.as_micros().saturating_sub(sent_at.as_micros());
+            *end_held_until = now.plus_micros(took.saturating_mul(2));
         } else {
             in_flight = *overtaken;
         }
