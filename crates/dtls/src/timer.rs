@@ -1,6 +1,12 @@
 //! The timers of an association, and the retransmission timeout that follows from measured round
 //! trips.
 
+#![allow(
+    clippy::unnecessary_cast,
+    clippy::useless_conversion,
+    reason = "the words of spans are shorter on small devices"
+)]
+
 use crate::parts::{self, Part};
 use crate::tuning::{
     ACK_PATIENCE, IS_FOR_HOSTS, MAX_IDLE_TIMEOUT, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR, MIN_TIMEOUT,
@@ -236,6 +242,14 @@ impl Span {
         self.word() as u64
     }
 
+    /// Microseconds, rounded down.
+    const fn micros(self) -> u64 {
+        match self.0 {
+            NonZero::<Word>::MAX => u64::MAX,
+            _ => self.get() / MICRO,
+        }
+    }
+
     const fn word(self) -> Word {
         self.0.get() - 1
     }
@@ -354,7 +368,7 @@ impl Retransmission {
 
     /// The time when the current timeout ends that begins now.
     pub(crate) const fn ends(&self, now: Instant) -> Instant {
-        now.plus_micros(self.timeout.get() / MICRO)
+        now.plus_micros(self.timeout.micros())
     }
 
     /// The time when a part of the current timeout ends that begins now: the timeout divided by `parts`.
