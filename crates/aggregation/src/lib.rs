@@ -116,7 +116,7 @@
 //! The feature `fast` is for hosts: it takes memory and code to save instructions while records are
 //! sent and arrive in order. Tags, levels and verdicts do not depend on it, except that a receiver of
 //! Agg ranks the rivals of a set's last record, if there are more than four, in another order. Without it an Agg sender
-//! takes 80 bytes and an R2D2 sender 1.1 KB. The memory of an [`Opener`] follows from its parameters:
+//! takes 64 bytes and an R2D2 sender 1.1 KB. The memory of an [`Opener`] follows from its parameters:
 //! the candidates that it holds and the record numbers of which it keeps track.
 //!
 //! With `provisional` an opener delivers data before it is verified ([`Opener::set_threshold`]); without

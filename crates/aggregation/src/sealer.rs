@@ -31,7 +31,7 @@ impl Scheme {
 
 /// Computes the tags of one direction of an epoch, beginning at record 0.
 ///
-/// Memory: under 400 bytes for Agg, 4 KiB for R2D2; without the feature `fast` 80 bytes and 1.1 KB. A
+/// Memory: under 400 bytes for Agg, 4 KiB for R2D2; without the feature `fast` 64 bytes and 1.1 KB. A
 /// state is erased as soon as no later tag needs it.
 #[derive(Clone, Debug)]
 pub struct Sealer {

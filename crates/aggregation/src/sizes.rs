@@ -21,7 +21,7 @@ const fn takes<T>(small: usize, fast: usize) -> bool {
     size_of::<T>() <= WIDER + if cfg!(feature = "fast") { fast } else { small }
 }
 
-const _: () = assert!(takes::<AggSealer>(72, 320));
+const _: () = assert!(takes::<AggSealer>(64, 320));
 const _: () = assert!(takes::<BitSealer>(1024, 3968));
 const _: () = assert!(takes::<AggOpener<16, LEAST_WINDOW>>(768 + RIVALS * LEAST_WINDOW, 1856));
 const _: () = assert!(takes::<AggOpener<32, LEAST_WINDOW>>(1200 + RIVALS * LEAST_WINDOW, 2544));

@@ -1,5 +1,6 @@
 //! The heap, and a count of what is allocated.
 
+use crate::settings::PAYLOAD;
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
 use core::ptr::{NonNull, null_mut};
@@ -21,6 +22,9 @@ pub struct Usage {
     pub blocks: usize,
     /// All allocations that were ever made.
     pub allocations: usize,
+    /// The bytes of the blocks that are allocated now and hold a record's payload: blocks of bytes, as
+    /// long as a payload.
+    pub payloads: usize,
 }
 
 struct State {
@@ -36,7 +40,7 @@ unsafe impl Sync for Counting {}
 #[global_allocator]
 static ALLOCATOR: Counting = Counting(UnsafeCell::new(State {
     heap: Heap::empty(),
-    usage: Usage { bytes: 0, peak: 0, blocks: 0, allocations: 0 },
+    usage: Usage { bytes: 0, peak: 0, blocks: 0, allocations: 0, payloads: 0 },
 }));
 
 unsafe extern "C" {
@@ -63,6 +67,7 @@ unsafe impl GlobalAlloc for Counting {
             usage.peak = usage.peak.max(usage.bytes);
             usage.blocks += 1;
             usage.allocations += 1;
+            usage.payloads += payload_bytes(layout);
         }
         memory.as_ptr()
     }
@@ -72,12 +77,18 @@ unsafe impl GlobalAlloc for Counting {
         if INSTRUMENTED {
             usage.bytes -= layout.size();
             usage.blocks -= 1;
+            usage.payloads -= payload_bytes(layout);
         }
         if let Some(memory) = NonNull::new(memory) {
             // SAFETY: the caller returns memory that `alloc` gave it.
             unsafe { heap.deallocate(memory, layout) };
         }
     }
+}
+
+/// The bytes of a block that holds a payload; 0 of another one.
+fn payload_bytes(layout: Layout) -> usize {
+    if layout == Layout::new::<[u8; PAYLOAD]>() { PAYLOAD } else { 0 }
 }
 
 /// Gives the allocator its memory. It is called once, first of all.

@@ -167,6 +167,7 @@ fn follow(mut end: impl End, from: Kind, least: usize) -> ! {
         }
     }
     check_received(&end, least);
+    value("payloads", heap::usage().payloads);
     measured("later", || end.wait_until(LATER, &mut buffer));
     exit(0)
 }

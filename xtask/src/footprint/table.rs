@@ -43,10 +43,15 @@ const COLUMNS: [(&str, &str); 14] = [
     ("tag_instructions", "tag"),
 ];
 
-/// Sizes of types, which `--json` prints and the tables leave out: the key of a figure, and the value
+/// Sizes of types and of what they hold, which `--json` prints and the tables leave out: the key of a figure, and the value
 /// that images print.
-const TYPES: [(&str, &str); 3] =
-    [("connection_bytes", "Connection"), ("endpoint_bytes", "Endpoint"), ("state_bytes", "state")];
+const TYPES: [(&str, &str); 4] = [
+    ("connection_bytes", "Connection"),
+    ("endpoint_bytes", "Endpoint"),
+    ("state_bytes", "state"),
+    // What the heap has for payloads of records, after the last one.
+    ("payload_bytes", "payloads"),
+];
 
 /// The figures of images that save their association and restore it: the key, and the head of the
 /// document's column. They are printed below the table.

@@ -17,15 +17,15 @@ pub(crate) struct AggSealer {
     sum: Sum,
     /// The closing tag over the open range.
     closing: OpenRange,
-    /// The index of a set's last record: n − 1.
-    last: usize,
-    /// The next record's place in its set.
-    place: usize,
 }
 
-/// The records of the current set from the first to the last data record that no tag covers.
+/// The current set, and its records from the first to the last data record that no tag covers.
 #[derive(Clone)]
 struct OpenRange {
+    /// The index of a set's last record: n − 1.
+    last: u8,
+    /// The next record's place in its set.
+    place: u8,
     /// XOR of closing blocks of records in the range.
     sum: Sum,
     /// XOR of closing blocks of control records after the range, which belong to it as soon as
@@ -42,8 +42,14 @@ struct OpenRange {
 struct Sum(u128);
 
 impl OpenRange {
-    const EMPTY: Self =
-        Self { sum: Sum(0), after: Sum(0), states: [const { PrfState::NONE }; KEPT], places: None };
+    const EMPTY: Self = Self {
+        last: 0,
+        place: 0,
+        sum: Sum(0),
+        after: Sum(0),
+        states: [const { PrfState::NONE }; KEPT],
+        places: None,
+    };
 
     #[inline(always)]
     fn add<P: Prf + ?Sized>(&mut self, prf: &P, place: usize, kind: RecordKind, state: PrfState) {
@@ -87,18 +93,17 @@ impl AggSealer {
     pub(crate) const AVAILABLE: bool = true;
 
     /// A sealer without a scheme. All of its bytes are zero.
-    pub(crate) const EMPTY: Self =
-        Self { next: 0, sum: Sum(0), closing: OpenRange::EMPTY, last: 0, place: 0 };
+    pub(crate) const EMPTY: Self = Self { next: 0, sum: Sum(0), closing: OpenRange::EMPTY };
 
     /// Makes an empty sealer ready for Agg(n).
     pub(crate) fn set_up(&mut self, n: SetSize) {
-        self.last = usize::from(n.get()) - 1;
+        self.closing.last = n.get() - 1;
     }
 
     /// Continues an unused sealer at another record.
     pub(crate) const fn resume_at(&mut self, next: u64) {
         self.next = next;
-        self.place = (next % (self.last as u64 + 1)) as usize;
+        self.closing.place = (next % (self.closing.last as u64 + 1)) as u8;
     }
 
     #[inline]
@@ -122,17 +127,17 @@ impl AggSealer {
         if len > 0 {
             tag.copy_from_slice(&self.sum.0.to_ne_bytes());
             self.sum.0 = 0;
-            self.closing.end(self.place);
-            self.place = 0;
+            self.closing.end(self.closing.place.into());
+            self.closing.place = 0;
         } else {
-            self.closing.add(prf, self.place, kind, state);
-            self.place += 1;
+            self.closing.add(prf, self.closing.place.into(), kind, state);
+            self.closing.place += 1;
         }
         Ok(())
     }
 
     pub(crate) const fn next_len(&self) -> usize {
-        if self.place == self.last { TAG_BYTES } else { 0 }
+        if self.closing.place == self.closing.last { TAG_BYTES } else { 0 }
     }
 
     pub(crate) fn open_since(&self) -> Option<u64> {
@@ -150,14 +155,14 @@ impl AggSealer {
 
     /// First number of the set that the next record belongs to.
     fn set_start(&self) -> u64 {
-        self.next - self.place as u64
+        self.next - u64::from(self.closing.place)
     }
 }
 
 impl fmt::Debug for AggSealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AggSealer")
-            .field("n", &(self.last + 1))
+            .field("n", &(self.closing.last + 1))
             .field("next", &self.next)
             .field("open", &self.closing.places)
             .finish_non_exhaustive()

@@ -72,8 +72,13 @@ const MOST_TRUST: u32 = 64;
 const MOST_FAILURES: u32 = 5;
 
 /// The number of open records whose number and time are kept, one in [`SPACING`]: a tag reaches
-/// less than 64 records back. The fewer, the earlier an R2D2 tag may be sent.
-const MARKS: usize = if Pacing::IS_INCLUDED { 16 } else { 4 };
+/// less than 64 records back. The fewer, the earlier an R2D2 tag may be sent. Under Agg the first open
+/// record stays the first one until its set ends.
+const MARKS: usize = match (Pacing::IS_INCLUDED, cfg!(feature = "r2d2-sender")) {
+    (true, _) => 16,
+    (false, true) => 4,
+    (false, false) => 1,
+};
 const SPACING: u64 = 64 / MARKS as u64;
 
 /// How long a message may wait.
@@ -90,7 +95,7 @@ pub(super) struct Wait {
 pub(super) struct Pace {
     /// Numbers of open records, and when they were sealed.
     marks: [(u64, Instant); MARKS],
-    marked: usize,
+    marked: u8,
     /// The open set has waited long enough and gets a closing tag.
     closing_due: bool,
     traffic: PartState<Pacing, Traffic>,
@@ -187,14 +192,15 @@ impl Pace {
         open_since: u64,
         wait: Wait,
     ) -> Instant {
-        if self.marked == 0 || self.marks[self.marked - 1].0 + SPACING <= number {
-            if self.marked == MARKS {
+        let marked = usize::from(self.marked);
+        if marked == 0 || self.marks[marked - 1].0 + SPACING <= number {
+            if marked == MARKS {
                 self.forget_mark();
             }
-            self.marks[self.marked] = (number, now);
+            self.marks[usize::from(self.marked)] = (number, now);
             self.marked += 1;
         }
-        while self.marked > 1 && self.marks[1].0 <= open_since {
+        while self.marked > 1 && self.marks.get(1).is_some_and(|mark| mark.0 <= open_since) {
             self.forget_mark();
         }
         let (next, all) = (now + wait.next, self.marks[0].1 + wait.most);
@@ -205,7 +211,7 @@ impl Pace {
     }
 
     fn forget_mark(&mut self) {
-        self.marks.copy_within(1..self.marked, 0);
+        self.marks.copy_within(1..self.marked.into(), 0);
         self.marked -= 1;
     }
 

@@ -47,18 +47,30 @@ pub(crate) struct Admission<'a> {
 }
 
 /// A member with this role and address.
+// Apart from what it calls and what calls it, so that the stack has only what each of them needs.
+#[inline(never)]
 pub(crate) fn join(
     admission: &Admission<'_>,
     provider: &Provider,
-    (roles, address): (Roles, SocketAddr),
+    roles: (Roles, SocketAddr),
     (identity, random): (Identity, Random),
-) -> Option<Member> {
+) -> Option<Box<Member>> {
+    let membership = membership(admission, roles, identity)?;
+    Member::new(membership, provider, Box::new(Nowhere), NOW, random).ok().map(Box::new)
+}
+
+/// What the controller's messages make of a member.
+#[inline(never)]
+fn membership(
+    admission: &Admission<'_>,
+    (roles, address): (Roles, SocketAddr),
+    identity: Identity,
+) -> Option<Membership> {
     let controller = ControllerKey::from_bytes(&admission.controller.try_into().ok()?)?;
     let (keys, _) = KeyPath::join(controller, Grant::decode(admission.grant).ok()?);
     let policy = Policy::decode(admission.policy).ok()?;
     let (senders, address) = (SenderSet::from([SENDER]), address.ip());
-    let membership = Membership { policy, roles, address, senders, keys, identity };
-    Member::new(membership, provider, Box::new(Nowhere), NOW, random).ok()
+    Some(Membership { policy, roles, address, senders, keys, identity })
 }
 
 /// A member, and the other side's records.
@@ -77,7 +89,7 @@ impl Joined {
         let member = measured("start", || {
             let mut random = Random::insecure(1);
             let own = (Identity::generate(&mut random), random.fork());
-            join(&admission, provider, (roles, address), own).map(Box::new)
+            join(&admission, provider, (roles, address), own)
         });
         let Some(member) = member else { fail("no membership") };
         Self { member, transcript }

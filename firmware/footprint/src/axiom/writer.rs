@@ -7,6 +7,7 @@ use crate::heap;
 use crate::machine::{exit, fail};
 use crate::settings::PEER;
 use crate::transcript::{Kind, LONGEST, Writer};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::{Ipv6Addr, SocketAddr};
 use core::time::Duration;
@@ -80,7 +81,7 @@ impl Group {
         }
     }
 
-    fn member(&mut self, provider: &Provider, number: usize, who: (Roles, SocketAddr)) -> Member {
+    fn member(&mut self, provider: &Provider, number: usize, who: (Roles, SocketAddr)) -> Box<Member> {
         let (grant, controller) = (self.grant(number), self.server.controller());
         let admission =
             Admission { controller: controller.as_bytes(), policy: &self.policy, grant: &grant };
