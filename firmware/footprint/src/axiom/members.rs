@@ -56,7 +56,11 @@ pub(crate) fn join(
     (identity, random): (Identity, Random),
 ) -> Option<Box<Member>> {
     let membership = membership(admission, roles, identity)?;
-    Member::new(membership, provider, Box::new(Nowhere), NOW, random).ok().map(Box::new)
+    match Member::new(membership, provider, Box::new(Nowhere), NOW, random) {
+        // Moved to the heap from where it was made, without a further copy on the stack.
+        Ok(member) => Some(Box::new(member)),
+        Err(_) => None,
+    }
 }
 
 /// What the controller's messages make of a member.
