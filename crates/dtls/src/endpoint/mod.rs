@@ -31,7 +31,7 @@ use crate::handshake::cookie::CookieJar;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
 use crate::handshake::hello_decision::{self, HelloDecision, fingerprint};
 use crate::handshake::session::Sessions;
-use crate::parts::{self, InlineState};
+use crate::parts::{self, InlineState, Part};
 use crate::record::{ConnectionId, cid};
 use crate::stats::{Stats, Totals};
 use alloc::boxed::Box;
@@ -402,7 +402,7 @@ impl Endpoint {
         if arrival.authentic {
             entry.heard = self.now;
         }
-        if new != old {
+        if parts::ConnectionIds::IS_INCLUDED && new != old {
             let [old, new] = [old, new].map(|peer| Place { peer, socket });
             if self.at(old) == Some(handle) {
                 self.by_peer.remove(&old);
@@ -424,6 +424,7 @@ impl Endpoint {
     }
 
     /// The handshake of an association is complete: it takes the slot of a session.
+    #[inline(never)]
     fn handshake_complete(&mut self, handle: Handle) {
         match self.entries.get(&handle).map(|entry| entry.part) {
             Some(AssociationRole::Client(_)) => drop(self.take_slot(handle)),

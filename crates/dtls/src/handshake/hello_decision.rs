@@ -353,6 +353,7 @@ fn choose_psk_exchange<'a>(
     Err(failure)
 }
 
+#[inline(never)]
 fn bake_retry<'a>(
     suite: &CipherSuite,
     group: Option<NamedGroup>,
