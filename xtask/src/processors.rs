@@ -10,6 +10,7 @@ use crate::system::on_path;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::Value;
+use std::ffi::OsString;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -36,6 +37,12 @@ struct Processor {
 }
 
 const I686: &str = "i686-unknown-linux-gnu";
+/// The variables with what cargo hands to the compiler, and to rustdoc, which links the examples of
+/// documents.
+const I686_FLAGS: [&str; 2] = [
+    "CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_RUSTFLAGS",
+    "CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_RUSTDOCFLAGS",
+];
 
 const PROCESSORS: [Processor; 4] = [
     Processor {
@@ -92,19 +99,19 @@ impl Processor {
         let (runner, environment) = if self.runs_natively() {
             let paths =
                 format!("--dynamic-linker={libraries}/lib/ld-linux.so.2,-rpath,{libraries}/lib");
-            let flags = format!("-Clink-arg=-Wl,{paths}");
-            (vec![], ("CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_RUSTFLAGS", flags.into()))
+            let flags = OsString::from(format!("-Clink-arg=-Wl,{paths}"));
+            (vec![], I686_FLAGS.map(|name| (name, flags.clone())).into())
         } else {
             let runner = vec![self.emulator.into(), "-L".into(), libraries.clone()];
             // A test may start the emulator itself, with a plugin.
-            (runner, ("QEMU_LD_PREFIX", libraries.into()))
+            (runner, vec![("QEMU_LD_PREFIX", libraries.into())])
         };
         Machine {
             target: self.target,
             what: self.what,
             linker: self.linker(),
             runner,
-            environment: vec![environment],
+            environment,
             folder: "processors",
         }
     }

@@ -6,9 +6,9 @@ use lightseal_gateway_host::channel::{
     listen,
 };
 use lightseal_gateway_host::identity::{Identity, PublicKey};
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
+use testkit::ports::opened_again;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -35,21 +35,6 @@ struct Gateway {
     task: tokio::task::JoinHandle<()>,
 }
 
-/// A listener at this address. If it is that of a gateway before, another test may have been given its
-/// port for a moment.
-fn listening(at: &str) -> std::net::TcpListener {
-    let at: SocketAddr = at.parse().unwrap();
-    for _ in 0..100 {
-        match listen(at) {
-            Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                std::thread::sleep(Duration::from_millis(100));
-            }
-            listener => return listener.unwrap(),
-        }
-    }
-    panic!("{at} stays in use");
-}
-
 impl Gateway {
     /// Starts a gateway with the key of `own` and the peer `peer`, which is at `endpoint` if that
     /// is known.
@@ -64,7 +49,9 @@ impl Gateway {
         endpoint: Option<SocketAddr>,
         adjust: impl FnOnce(&mut ChannelSettings),
     ) -> Self {
-        let listener = listening(at);
+        let at: SocketAddr = at.parse().unwrap();
+        // It may be the address of a gateway before.
+        let listener = opened_again(|| listen(at));
         let address = listener.local_addr().unwrap();
         let peers = vec![(key(peer), endpoint.map(|endpoint| endpoint.to_string()))];
         let mut settings = ChannelSettings::new(identity(own), peers);

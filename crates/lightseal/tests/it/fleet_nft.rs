@@ -17,6 +17,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use testkit::namespace::{Host, alone, ip};
+use testkit::ports::opened_again;
 use testkit::postgres::{Durability, Postgres};
 
 const NODES: usize = 4;
@@ -99,7 +100,7 @@ fn serve(host: &Host, node: usize, version: usize) -> Receiver<Arrived> {
 
 fn listening(node: usize, version: usize) -> UdpSocket {
     let address: IpAddr = node_address(node, version).parse().unwrap();
-    let socket = UdpSocket::bind((address, PORT)).unwrap();
+    let socket = opened_again(|| UdpSocket::bind((address, PORT)));
     setsockopt(&socket, sockopt::RcvBuf, &(4 << 20)).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
