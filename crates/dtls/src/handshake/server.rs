@@ -334,6 +334,7 @@ struct ChosenPsk {
 
 /// Finds the ticket that the server resumes, or else the first PSK of the client that the server
 /// has; `None` if there is neither. It waits for the answer about an earlier identity rather than take a later one.
+#[inline(never)]
 fn choose_psk(
     config: &ServerConfig,
     accepted: &AcceptedHello<'_>,
@@ -394,6 +395,7 @@ fn may_resume(
 }
 
 /// Verifies the client's binder for the chosen PSK (RFC 8446, section 4.2.11.2).
+#[inline(never)]
 fn check_binder(
     accepted: &AcceptedHello<'_>,
     chosen: &HandshakePsk,

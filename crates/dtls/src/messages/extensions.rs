@@ -45,6 +45,7 @@ impl<'a> Extensions<'a> {
 
 impl<'a> Decode<'a> for Extensions<'a> {
     /// Reads the extension block after its 16-bit length.
+    #[inline(never)]
     fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let block = r.vec16()?;
         let mut inner = Reader::new(block);
