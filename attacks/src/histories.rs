@@ -255,7 +255,7 @@ impl History {
         }
         let mut copy = datagram.to_vec();
         let (record, _) = SealedRecord::response(&mut copy).expect("it was just sealed");
-        let epoch = match record.epoch {
+        let epoch = match record.epoch() {
             EpochBits::Full(epoch) => epoch,
             EpochBits::Low(bits) => (epoch.saturating_sub(3)..=epoch)
                 .find(|epoch| epoch & 3 == u64::from(bits))
