@@ -81,7 +81,12 @@ impl Group {
         }
     }
 
-    fn member(&mut self, provider: &Provider, number: usize, who: (Roles, SocketAddr)) -> Box<Member> {
+    fn member(
+        &mut self,
+        provider: &Provider,
+        number: usize,
+        who: (Roles, SocketAddr),
+    ) -> Box<Member> {
         let (grant, controller) = (self.grant(number), self.server.controller());
         let admission =
             Admission { controller: controller.as_bytes(), policy: &self.policy, grant: &grant };
