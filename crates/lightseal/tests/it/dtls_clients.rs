@@ -202,7 +202,7 @@ impl Client {
     }
 
     /// Sends a message until it comes back; networks may lose it.
-    fn echo_soon(&mut self) {
+    pub(crate) fn echo_soon(&mut self) {
         for _ in 0..30 {
             let number = self.send();
             for _ in 0..500 {

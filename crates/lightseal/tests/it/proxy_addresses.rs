@@ -21,7 +21,7 @@ fn seen(place: &Place, service: &Service, order: impl Iterator<Item = u64>) -> V
     for n in order {
         let mut client = Client::new(n, server, ProtocolVersion::Dtls13);
         client.connect();
-        client.echo_at_once();
+        client.echo_soon();
     }
     let seen = service.seen.lock().unwrap();
     (0..CLIENTS).map(|n| seen.clients[&n].ip()).collect()
