@@ -30,12 +30,12 @@ const HAND_OVER: Duration = Duration::from_secs(5);
 const SETTLING_ROUNDS: u32 = 2;
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// How long the look-up of the keys of a thousand stored associations may take at the start. Associations
-/// whose keys are not known then stay in the store.
-const KEYS_AT_START: Duration = Duration::from_secs(10);
+/// How long the look-up of the keys of a thousand stored associations may take at the start, each of the
+/// two times that it is waited for. Associations whose keys are not known then stay in the store.
+const KEYS_AT_START: Duration = Duration::from_secs(5);
 
 /// As [`KEYS_AT_START`], for associations of other nodes: their peers wait.
-const KEYS_OF_OTHERS: Duration = Duration::from_secs(2);
+const KEYS_OF_OTHERS: Duration = Duration::from_secs(1);
 
 impl ServerProxy {
     /// Takes over the associations of a store, and stores those of this proxy from now on. The
@@ -281,15 +281,19 @@ impl Host for Node {
     }
 
     fn adopt(&self, rows: Vec<Row>) -> u64 {
-        let (adopted, waiting) = self.adopt_some(rows, Attempt::First);
-        if waiting.is_empty() {
-            return adopted;
+        let (mut adopted, mut waiting) = self.adopt_some(rows, Attempt::First);
+        for attempt in Attempt::AGAIN {
+            if waiting.is_empty() {
+                break;
+            }
+            // Not under the engine's lock, which answers take.
+            if let Some(keys) = &self.keys {
+                keys.wait_for_stored(KEYS_OF_OTHERS);
+            }
+            let (more, still) = self.adopt_some(waiting, attempt);
+            (adopted, waiting) = (adopted + more, still);
         }
-        // Not under the engine's lock, which answers take.
-        if let Some(keys) = &self.keys {
-            keys.wait_for_stored(KEYS_OF_OTHERS);
-        }
-        adopted + self.adopt_some(waiting, Attempt::Last).0
+        adopted
     }
 
     fn leave(&self, slots: &BTreeSet<u8>) {

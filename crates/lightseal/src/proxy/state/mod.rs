@@ -153,22 +153,24 @@ impl OpenState {
                 Adopted::Now | Adopted::Later => {}
             }
         };
+        let adopt_again = |books: &mut Books, waiting: &mut Vec<Row>, adopt: &mut Adopt<'_>| {
+            for attempt in Attempt::AGAIN {
+                if !waiting.is_empty() {
+                    wait_for_keys();
+                }
+                for row in std::mem::take(waiting) {
+                    adopt(books, row, attempt, waiting);
+                }
+            }
+        };
         let loaded = self.store.load(&mut |row| {
             adopt(&mut books, row, Attempt::First, &mut waiting);
             if waiting.len() >= WAIT_AT_ONCE {
-                wait_for_keys();
-                for row in std::mem::take(&mut waiting) {
-                    adopt(&mut books, row, Attempt::Last, &mut Vec::new());
-                }
+                adopt_again(&mut books, &mut waiting, &mut adopt);
             }
         });
         let Loaded { sizes, next, writer: run } = loaded.context(&name)?;
-        if !waiting.is_empty() {
-            wait_for_keys();
-        }
-        for row in std::mem::take(&mut waiting) {
-            adopt(&mut books, row, Attempt::Last, &mut Vec::new());
-        }
+        adopt_again(&mut books, &mut waiting, &mut adopt);
         books.taken.sizes = sizes;
         books.taken.elapsed = began.elapsed();
         let writer = Writer::start(self.store, confirm).context(&name)?;
@@ -209,11 +211,20 @@ pub(crate) enum Adopted {
     Waits(Box<Row>),
 }
 
+/// Goes on with an association, or adds its row to those that wait for a key.
+type Adopt<'a> = dyn FnMut(&mut Books, Row, Attempt, &mut Vec<Row>) + 'a;
+
 /// Whether a row whose peer's key is being looked up may wait for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
     First,
     Last,
+}
+
+impl Attempt {
+    /// The attempts after the first one, before each of which a row waits for its key. There are two,
+    /// because a key that changes while it is looked up is looked up again.
+    pub(crate) const AGAIN: [Self; 2] = [Self::First, Self::Last];
 }
 
 /// How many rows wait for keys at once.
