@@ -4,38 +4,48 @@
 pub const WINDOW: u64 = 128;
 
 /// Remembers which of the last [`WINDOW`] record numbers were accepted.
+pub type ReplayWindow = SizedReplayWindow<{ WINDOW as usize / 32 }>;
+
+/// Remembers which of the last record numbers were accepted: 32 of them for each of `WORDS` words.
 ///
 /// [`check`](Self::check) comes before decryption and changes nothing;
 /// [`commit`](Self::commit) comes after authentication. A forged record
 /// therefore never moves the window.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReplayWindow {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizedReplayWindow<const WORDS: usize> {
     /// One more than the highest committed number; 0 before the first.
     next: u64,
-    /// Bit `i` is set if `next - 1 - i` was committed.
-    seen: u128,
+    /// Bit `i`, the lowest first, is set if `next - 1 - i` was committed.
+    seen: [u32; WORDS],
 }
 
-impl ReplayWindow {
+impl<const WORDS: usize> SizedReplayWindow<WORDS> {
+    /// The number of record numbers that this window remembers: at most [`WINDOW`].
+    pub const LEN: u64 = {
+        assert!(WORDS <= WINDOW as usize / 32);
+        32 * WORDS as u64
+    };
+
     /// A window that has seen nothing.
     pub const fn new() -> Self {
-        Self { next: 0, seen: 0 }
+        Self { next: 0, seen: [0; WORDS] }
     }
 
     /// A window in which all numbers below `next` count as accepted: for a receiver that was told
     /// the current number of a stream.
     pub const fn starting_at(next: u64) -> Self {
-        Self { next, seen: u128::MAX }
+        Self { next, seen: [u32::MAX; WORDS] }
     }
 
-    /// Restores a window from the stored results of [`Self::next`] and [`Self::seen`].
+    /// Restores a window from the stored results of [`Self::next`] and [`Self::seen`]. What is older than
+    /// this window counts as accepted.
     pub const fn restore(next: u64, seen: u128) -> Self {
-        Self { next, seen }
+        Self { next, seen: narrowed(seen) }
     }
 
     /// The committed ones of the last [`WINDOW`] numbers: bit `i` stands for `next - 1 - i`.
     pub const fn seen(&self) -> u128 {
-        self.seen
+        widened(self.seen)
     }
 
     /// One more than the highest committed number, 0 before the first.
@@ -49,40 +59,77 @@ impl ReplayWindow {
             return true;
         }
         let age = self.next - 1 - number;
-        // Single bytes, because small processors shift numbers of 128 bits at length.
-        age < WINDOW && self.seen.to_le_bytes()[age as usize / 8] >> (age % 8) & 1 == 0
+        age < Self::LEN && self.seen[age as usize / 32] >> (age % 32) & 1 == 0
     }
 
     /// Marks `number` as accepted. Numbers older than the window are ignored.
     pub const fn commit(&mut self, number: u64) {
         if number >= self.next {
             let ahead = number - self.next + 1;
-            self.seen = if ahead < WINDOW { moved(self.seen, ahead) | 1 } else { 1 };
+            self.seen = if ahead < Self::LEN { moved(self.seen, ahead) } else { [0; WORDS] };
+            self.seen[0] |= 1;
             // The number after u64::MAX cannot be represented; engines end an epoch long before.
             self.next = number.saturating_add(1);
         } else {
             let age = self.next - 1 - number;
-            if age < WINDOW {
-                let mut seen = self.seen.to_le_bytes();
-                seen[age as usize / 8] |= 1 << (age % 8);
-                self.seen = u128::from_le_bytes(seen);
+            if age < Self::LEN {
+                self.seen[age as usize / 32] |= 1 << (age % 32);
             }
         }
     }
 }
 
+impl<const WORDS: usize> Default for SizedReplayWindow<WORDS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// `seen << ahead`. The numbers of most records follow each other.
-const fn moved(seen: u128, ahead: u64) -> u128 {
-    if cfg!(target_pointer_width = "64") { seen << ahead } else { moved_in_steps(seen, ahead) }
+const fn moved<const WORDS: usize>(seen: [u32; WORDS], ahead: u64) -> [u32; WORDS] {
+    if cfg!(target_pointer_width = "64") {
+        narrowed(widened(seen) << ahead)
+    } else {
+        moved_in_steps(seen, ahead)
+    }
 }
 
 /// As [`moved`], in little code where a register has fewer bits.
-const fn moved_in_steps(mut seen: u128, mut ahead: u64) -> u128 {
+const fn moved_in_steps<const WORDS: usize>(
+    mut seen: [u32; WORDS],
+    mut ahead: u64,
+) -> [u32; WORDS] {
     while ahead > 0 {
-        seen <<= 1;
+        let (mut at, mut carry) = (0, 0);
+        while at < WORDS {
+            let next = seen[at] >> 31;
+            seen[at] = seen[at] << 1 | carry;
+            carry = next;
+            at += 1;
+        }
         ahead -= 1;
     }
     seen
+}
+
+/// The bits as one number.
+const fn widened<const WORDS: usize>(seen: [u32; WORDS]) -> u128 {
+    let (mut wide, mut at) = (0, 0);
+    while at < WORDS {
+        wide |= (seen[at] as u128) << (32 * at);
+        at += 1;
+    }
+    wide
+}
+
+/// As many bits as the window has.
+const fn narrowed<const WORDS: usize>(seen: u128) -> [u32; WORDS] {
+    let (mut narrow, mut at) = ([0; WORDS], 0);
+    while at < WORDS {
+        narrow[at] = (seen >> (32 * at)) as u32;
+        at += 1;
+    }
+    narrow
 }
 
 #[cfg(test)]
@@ -106,9 +153,10 @@ mod tests {
 
     #[test]
     fn a_window_moves_alike_on_all_processors() {
-        let seen = 0x8000_0000_0000_0001_f000_0000_0000_0005;
+        let seen = 0x8000_0000_0000_0001_f000_0000_0000_0005_u128;
         for ahead in 0..WINDOW {
-            assert_eq!(moved_in_steps(seen, ahead), seen << ahead, "{ahead}");
+            let moved = moved_in_steps(narrowed::<4>(seen), ahead);
+            assert_eq!(widened(moved), seen << ahead, "{ahead}");
         }
     }
 
@@ -126,20 +174,33 @@ mod tests {
     }
 
     proptest! {
-        /// The window agrees with a set that remembers everything.
+        /// Windows of both lengths agree with a set that remembers everything, whole and after they were
+        /// stored and restored.
         #[test]
-        fn agrees_with_a_slow_model(numbers in prop::collection::vec(0u64..400, 0..300)) {
-            let mut window = ReplayWindow::new();
-            let mut seen = BTreeSet::new();
-            for number in numbers {
-                let highest = seen.last().copied();
-                let too_old = highest.is_some_and(|top: u64| number + WINDOW <= top);
-                prop_assert_eq!(window.check(number), !too_old && !seen.contains(&number));
-                if window.check(number) {
-                    window.commit(number);
-                    seen.insert(number);
-                }
+        fn agrees_with_a_slow_model(
+            numbers in prop::collection::vec(0u64..400, 0..300),
+            stored in 0..300usize,
+        ) {
+            agrees::<4>(&numbers, stored)?;
+            agrees::<2>(&numbers, stored)?;
+        }
+    }
+
+    fn agrees<const WORDS: usize>(numbers: &[u64], stored: usize) -> Result<(), TestCaseError> {
+        let mut window = SizedReplayWindow::<WORDS>::new();
+        let mut seen = BTreeSet::new();
+        for (at, number) in numbers.iter().copied().enumerate() {
+            if at == stored {
+                window = SizedReplayWindow::restore(window.next(), window.seen());
+            }
+            let highest = seen.last().copied();
+            let too_old = highest.is_some_and(|top: u64| number + 32 * WORDS as u64 <= top);
+            prop_assert_eq!(window.check(number), !too_old && !seen.contains(&number));
+            if window.check(number) {
+                window.commit(number);
+                seen.insert(number);
             }
         }
+        Ok(())
     }
 }

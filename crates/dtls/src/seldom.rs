@@ -1,4 +1,4 @@
-//! Lists that are empty most of the time.
+//! What is empty, or in its first state, most of the time.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -89,6 +89,80 @@ impl<T: fmt::Debug> fmt::Debug for SeldomList<T> {
     }
 }
 
+/// What is in its first state most of the time. On hosts it has its place at all times. On small devices it
+/// takes the memory of a pointer while it is in its first state.
+#[cfg(feature = "aggregation")]
+pub(crate) type Seldom<T> = Kept<T>;
+/// As above.
+#[cfg(not(feature = "aggregation"))]
+pub(crate) type Seldom<T> = Boxed<T>;
+
+/// What has its place at all times.
+#[cfg(any(test, feature = "aggregation"))]
+#[derive(Debug)]
+pub(crate) struct Kept<T>(T);
+
+#[cfg(any(test, feature = "aggregation"))]
+impl<T> Kept<T> {
+    /// What `first` returns is the first state.
+    pub(crate) fn new(first: impl FnOnce() -> T) -> Self {
+        Self(first())
+    }
+
+    #[inline]
+    pub(crate) const fn get(&self) -> Option<&T> {
+        Some(&self.0)
+    }
+
+    #[inline]
+    pub(crate) const fn get_mut(&mut self) -> Option<&mut T> {
+        Some(&mut self.0)
+    }
+
+    /// The state. `first` returns the first one.
+    #[inline]
+    pub(crate) fn get_or_make(&mut self, _first: impl FnOnce() -> T) -> &mut T {
+        &mut self.0
+    }
+
+    /// Gives memory back if this is the first state.
+    #[inline]
+    pub(crate) fn tidy(&mut self, _is_first: impl FnOnce(&T) -> bool) {}
+}
+
+/// What takes the memory of a pointer while it is in its first state. That is then `None`.
+#[cfg(any(test, not(feature = "aggregation")))]
+#[derive(Debug)]
+pub(crate) struct Boxed<T>(Option<Box<T>>);
+
+#[cfg(any(test, not(feature = "aggregation")))]
+impl<T> Boxed<T> {
+    /// What `first` returns is the first state.
+    pub(crate) fn new(_first: impl FnOnce() -> T) -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.0.as_deref()
+    }
+
+    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+        self.0.as_deref_mut()
+    }
+
+    /// The state. `first` returns the first one.
+    pub(crate) fn get_or_make(&mut self, first: impl FnOnce() -> T) -> &mut T {
+        self.0.get_or_insert_with(|| Box::new(first()))
+    }
+
+    /// Gives memory back if this is the first state.
+    pub(crate) fn tidy(&mut self, is_first: impl FnOnce(&T) -> bool) {
+        if self.0.as_deref().is_some_and(is_first) {
+            self.0 = None;
+        }
+    }
+}
+
 /// The number of items up to which memory for them is taken one by one: most lists that are empty most
 /// of the time never have more.
 const FEW: usize = 4;
@@ -115,6 +189,25 @@ mod tests {
         }
         list.push([0; 8]);
         assert!(list.capacity() > FEW + 1, "more items have spare room");
+    }
+
+    #[test]
+    fn the_first_state_takes_a_pointer_at_most() {
+        let mut boxed = Boxed::new(|| [0_u64; 8]);
+        assert_eq!(size_of_val(&boxed), size_of::<usize>());
+        assert!(boxed.get().is_none() && boxed.get_mut().is_none());
+        boxed.get_or_make(|| [0; 8])[3] = 1;
+        boxed.tidy(|state| *state == [0; 8]);
+        assert_eq!(boxed.get().map(|state| state[3]), Some(1));
+        boxed.get_or_make(|| [0; 8])[3] = 0;
+        boxed.tidy(|state| *state == [0; 8]);
+        assert!(boxed.get().is_none());
+
+        let mut kept = Kept::new(|| [0_u64; 8]);
+        kept.get_or_make(|| [7; 8])[3] = 1;
+        kept.tidy(|_| true);
+        assert_eq!(kept.get_mut().map(|state| state[..4].to_vec()), Some([0, 0, 0, 1].to_vec()));
+        assert_eq!(kept.get(), Some(&[0, 0, 0, 1, 0, 0, 0, 0]));
     }
 
     #[test]

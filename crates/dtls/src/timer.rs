@@ -8,11 +8,11 @@
 )]
 
 use crate::parts::{self, Part};
+use crate::seldom::Seldom;
 use crate::tuning::{
     ACK_PATIENCE, IS_FOR_HOSTS, MAX_IDLE_TIMEOUT, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR, MIN_TIMEOUT,
     REPEAT_INTERVAL,
 };
-use alloc::boxed::Box;
 use core::num::NonZero;
 use core::time::Duration;
 use lightseal_core::wire::BufferFull;
@@ -101,51 +101,44 @@ const COUNT: usize = {
     count
 };
 
-/// The deadline of each timer that the build contains; [`Instant::MAX`] for timers that are not set.
-type Deadlines = [Instant; COUNT];
+/// The timers of an association that may run.
+#[derive(Debug)]
+struct Running {
+    /// The deadline of each timer that the build contains; [`Instant::MAX`] for timers that are not set.
+    deadlines: [Instant; COUNT],
+    /// The time from which events other than the timer may cause a retransmission.
+    repeats_from: Instant,
+}
+
+impl Running {
+    const NONE: Self = Self { deadlines: [Instant::MAX; COUNT], repeats_from: Instant::ZERO };
+}
 
 /// The timers of an association. On a small device most sessions have no timer that runs most of the
 /// time, and then take no memory for them.
 #[derive(Debug)]
-pub(crate) struct Timers {
-    /// On hosts, whose associations set a timer for many records.
-    kept: [Deadlines; IS_FOR_HOSTS as usize],
-    /// On small devices, while a timer runs.
-    running: [Option<Box<Deadlines>>; !IS_FOR_HOSTS as usize],
-}
+pub(crate) struct Timers(Seldom<Running>);
 
 impl Timers {
-    pub(crate) const fn new() -> Self {
-        Self {
-            kept: [[Instant::MAX; COUNT]; IS_FOR_HOSTS as usize],
-            running: [const { None }; !IS_FOR_HOSTS as usize],
-        }
-    }
-
-    fn deadlines(&self) -> Option<&Deadlines> {
-        self.kept.first().or_else(|| self.running.first()?.as_deref())
+    pub(crate) fn new() -> Self {
+        Self(Seldom::new(|| Running::NONE))
     }
 
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
-        let Self { kept, running } = self;
-        let (kept, running) = (kept.first_mut(), running.first_mut());
-        if let Some(deadlines) = kept {
-            set(deadlines, timer, at);
-        } else if let Some(running) =
-            running.filter(|running| at != Instant::MAX || running.is_some())
-        {
-            let deadlines = running.get_or_insert_with(|| Box::new([Instant::MAX; COUNT]));
-            set(deadlines, timer, at);
-            if deadlines.iter().all(|deadline| *deadline == Instant::MAX) {
-                *running = None;
-            }
+        if at == Instant::MAX && self.0.get().is_none() {
+            return;
         }
+        let running = self.0.get_or_make(|| Running::NONE);
+        if let Some(deadline) = running.deadlines.get_mut(timer.place()) {
+            *deadline = at;
+        }
+        self.0.tidy(|running| running.deadlines.iter().all(|at| *at == Instant::MAX));
     }
 
     /// The deadline of a timer; [`Instant::MAX`] if it is not set.
     pub(crate) fn deadline(&self, timer: Timer) -> Instant {
-        let deadlines = self.deadlines().and_then(|deadlines| deadlines.get(timer.place()));
-        deadlines.copied().unwrap_or(Instant::MAX)
+        let deadline = self.0.get().and_then(|running| running.deadlines.get(timer.place()));
+        deadline.copied().unwrap_or(Instant::MAX)
     }
 
     /// Sets a timer unless it is due earlier already.
@@ -173,7 +166,8 @@ impl Timers {
 
     /// The earliest deadline.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.deadlines()?.iter().copied().min().filter(|at| *at != Instant::MAX)
+        let deadlines = &self.0.get()?.deadlines;
+        deadlines.iter().copied().min().filter(|at| *at != Instant::MAX)
     }
 
     /// Stops and returns a timer that is due.
@@ -184,11 +178,24 @@ impl Timers {
         self.stop(due);
         Some(due)
     }
-}
 
-fn set(deadlines: &mut Deadlines, timer: Timer, at: Instant) {
-    if let Some(deadline) = deadlines.get_mut(timer.place()) {
-        *deadline = at;
+    /// The current flight, or the answer to a retransmission of the peer's flight, was sent: for a while
+    /// only the timer causes another one. A small device remembers this while a timer runs.
+    pub(crate) fn hold_repeats(&mut self, now: Instant) {
+        self.set_repeats_from(now + REPEAT_INTERVAL);
+    }
+
+    /// Sets the time from which events other than the timer may cause a retransmission.
+    pub(crate) fn set_repeats_from(&mut self, at: Instant) {
+        if let Some(running) = self.0.get_mut() {
+            running.repeats_from = at;
+        }
+    }
+
+    /// The time from which events other than the timer may cause a retransmission. A burst of
+    /// retransmissions gets one ACK.
+    pub(crate) fn repeats_from(&self) -> Instant {
+        self.0.get().map_or(Instant::ZERO, |running| running.repeats_from)
     }
 }
 
@@ -334,31 +341,23 @@ impl RoundTrips {
 pub(crate) struct Retransmission {
     timeout: Span,
     pub(crate) round_trips: RoundTrips,
-    /// The time from which events other than the timer may cause a retransmission.
-    allowed_from: Instant,
 }
 
 impl Retransmission {
     pub(crate) fn new(timeout: Duration) -> Self {
-        Self {
-            timeout: Span::of(timeout),
-            round_trips: RoundTrips::default(),
-            allowed_from: Instant::ZERO,
-        }
+        Self { timeout: Span::of(timeout), round_trips: RoundTrips::default() }
     }
 
     /// Writes the state.
     pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         w.varint(self.timeout.get() * NANOS)?;
-        self.round_trips.write(w)?;
-        w.varint(self.allowed_from.as_micros())
+        self.round_trips.write(w)
     }
 
     /// Reads what [`write`](Self::write) has written.
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let timeout = Span::new(r.varint()? / NANOS);
-        let round_trips = RoundTrips::read(r)?;
-        Ok(Self { timeout, round_trips, allowed_from: Instant::from_micros(r.varint()?) })
+        Ok(Self { timeout, round_trips: RoundTrips::read(r)? })
     }
 
     /// The current timeout.
@@ -377,25 +376,16 @@ impl Retransmission {
         now.plus_micros((self.timeout.word() / parts as Word) as u64 / MICRO)
     }
 
-    /// The current flight, or the answer to a retransmission of the peer's flight, was sent.
-    pub(crate) fn sent(&mut self, now: Instant) {
-        self.allowed_from = now + REPEAT_INTERVAL;
-    }
-
-    /// The time from which events other than the timer may cause a retransmission of the flight.
+    /// The time from which events other than the timer may cause a retransmission of the flight, where
+    /// `repeats_from` is that of other messages ([`Timers::repeats_from`]).
     ///
     /// What comes soon after the flight was sent says nothing about whether it arrives, and on a
     /// slow link soon is long: as long as a peer waits with the ACK of a part, where the timeout was
     /// not doubled beyond `initial`, the configured one.
-    pub(crate) fn flight_allowed_from(&self, initial: Duration) -> Instant {
+    pub(crate) fn flight_repeats_from(&self, repeats_from: Instant, initial: Duration) -> Instant {
         let hold = self.timeout.word().min(word(units(initial))) / Word::from(ACK_PATIENCE);
         const INTERVAL: Word = word(units(REPEAT_INTERVAL));
-        self.allowed_from.plus_micros(u64::from(hold.saturating_sub(INTERVAL)) / MICRO)
-    }
-
-    /// The time from which another ACK may answer a retransmission: a burst of them gets one.
-    pub(crate) const fn allowed_from(&self) -> Instant {
-        self.allowed_from
+        repeats_from.plus_micros(u64::from(hold.saturating_sub(INTERVAL)) / MICRO)
     }
 
     /// Takes the round trip in microseconds of a flight that was sent once. `initial` is the configured

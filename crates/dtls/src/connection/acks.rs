@@ -132,21 +132,21 @@ impl Connection {
     /// A flight of the handshake is answered by our flight, a later message only by an ACK.
     #[inline(never)]
     pub(super) fn answer_repetition(&mut self, epoch: u64) {
-        let ready = self.now >= self.retransmission.allowed_from();
+        let ready = self.now >= self.timers.repeats_from();
         let flight = self.channel.flight.epoch();
         if epoch < APPLICATION_EPOCH && flight.is_some_and(|ours| ours < APPLICATION_EPOCH) {
             self.acks.clear();
             if self.may_repeat_flight() && self.channel.flight.unsent_epoch().is_none() {
                 self.channel.flight.resend();
                 self.stats.sent(|sent| sent.retransmissions += 1);
-                self.retransmission.sent(self.now);
+                self.timers.hold_repeats(self.now);
             }
         } else if ready && self.settings().ack_delay.is_zero() {
             self.acks.make_due();
-            self.retransmission.sent(self.now);
+            self.timers.hold_repeats(self.now);
         } else {
             let delayed = self.now + self.settings().ack_delay;
-            let at = delayed.max(self.retransmission.allowed_from());
+            let at = delayed.max(self.timers.repeats_from());
             self.timers.set_at_most(Timer::Acknowledge, at);
         }
     }
@@ -168,7 +168,7 @@ impl Connection {
         let retried = matches!(state, Some(State::WaitServerHello(_, state)) if state.is_retried());
         if retried && self.may_repeat_flight() && self.channel.flight.resend_unnamed(records) {
             self.stats.sent(|sent| sent.retransmissions += 1);
-            self.retransmission.sent(self.now);
+            self.timers.hold_repeats(self.now);
         }
         Ok(())
     }
@@ -176,6 +176,7 @@ impl Connection {
     #[inline(never)]
     pub(super) fn acknowledged(&mut self, epoch: u64, content: &[u8]) -> Result<(), Fault> {
         let mut news = false;
+        let start = self.channel.flight.unambiguous_start();
         // During the handshake an ACK counts only for records that are protected no better than
         // itself. Later each direction counts its epochs separately (RFC 9147, section 7).
         let reach = if epoch < APPLICATION_EPOCH { epoch } else { u64::MAX };
@@ -190,7 +191,7 @@ impl Connection {
             return Ok(());
         }
         if self.channel.flight.is_done() {
-            self.measure_path();
+            self.measure_path_since(start);
             self.flight_acknowledged();
         } else {
             // Parts of the flight are missing: they are retransmitted without waiting for the timer

@@ -143,7 +143,7 @@ impl Connection {
     /// Passes the numbers of received messages and closing tags to the rule: the cost of sharing if
     /// sets do not fill.
     pub(super) fn adapt_to_closings(&mut self, messages: u64, tags: u64) {
-        let shared = self.agreed().is_some_and(|agreed| agreed.receive.aggregates());
+        let shared = self.receiving_scheme().is_some_and(Scheme::aggregates);
         if let Some(adaptation) = self.adaptation.get_mut() {
             let share = adaptation.closings.note(self.now, messages, tags, shared);
             if let Rule::Hindsight(rule) = &mut adaptation.rule {

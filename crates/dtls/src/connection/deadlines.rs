@@ -148,13 +148,14 @@ impl Connection {
     }
 
     /// The time from which events other than the timer may cause a retransmission of the flight.
-    pub(super) fn flight_allowed_from(&self) -> Instant {
-        self.retransmission.flight_allowed_from(self.settings().initial_timeout)
+    pub(super) fn flight_repeats_from(&self) -> Instant {
+        let initial = self.settings().initial_timeout;
+        self.retransmission.flight_repeats_from(self.timers.repeats_from(), initial)
     }
 
     /// Whether an event other than the timer may cause a retransmission of the flight.
     pub(super) fn may_repeat_flight(&self) -> bool {
-        self.now >= self.flight_allowed_from()
+        self.now >= self.flight_repeats_from()
     }
 
     fn back_off(&mut self) {

@@ -79,7 +79,7 @@ impl Connection {
     /// Holds a payload that came before the peer's Finished.
     pub(super) fn keep_for_later(&mut self, content: &[u8]) {
         let Stage::Handshake(handshake) = &mut self.stage else { return };
-        match self.held.hold(content) {
+        match self.role.held(&mut self.held).hold(content) {
             Some(slot) => handshake.waiting.push(slot),
             None => self.stats.received(|received| received.buffer_full += 1),
         }
@@ -90,7 +90,7 @@ impl Connection {
         self.timers.stop(Timer::HandshakeDeadline);
         self.timers.stop(Timer::Retransmit);
         for slot in waiting {
-            let bytes = self.held.deliver(slot) as u64;
+            let bytes = self.role.held(&mut self.held).deliver(slot) as u64;
             self.channel.flight.answered_by_data(true);
             self.stats.received(|received| {
                 received.delivered += 1;

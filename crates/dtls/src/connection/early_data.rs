@@ -195,9 +195,9 @@ impl Connection {
                 None
             }
         });
-        let mut full = 0;
+        let (mut full, budget) = (0, self.role.settings().send_buffer_bytes);
         for payload in again.chain(unsent) {
-            full += u64::from(self.queue.push(now, &payload).is_err());
+            full += u64::from(self.queue.push(budget, now, &payload).is_err());
         }
         self.stats.sent(|sent| sent.unsent += dropped + full);
     }

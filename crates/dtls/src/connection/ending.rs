@@ -5,6 +5,7 @@ use super::{Connection, Notice};
 use crate::codepoints::AlertDescription;
 use crate::error::{CloseReason, Fault, Incompatibility};
 use crate::record::ReceiveBuffer;
+use crate::seldom::Seldom;
 use crate::timer::Timer;
 use crate::tuning::FAREWELL_PATIENCE;
 use alloc::boxed::Box;
@@ -53,7 +54,7 @@ impl Connection {
     /// Ends an association whose handshake is complete, before the application has learnt of it; no
     /// event reports that it was connected.
     pub(crate) fn turn_away(&mut self, fault: Fault) {
-        self.held = ReceiveBuffer::new(0);
+        self.held = Seldom::new(|| ReceiveBuffer::new(0));
         self.notices.retain(|notice| !matches!(notice, Notice::Connected(_) | Notice::MaySend(_)));
         self.fail(fault);
     }
@@ -92,9 +93,10 @@ impl Connection {
         self.ending = Ending::Ended;
         self.timers.stop_all();
         for mut epoch in self.channel.receive.take_before(u64::MAX) {
-            let outcomes = epoch.abandon(&mut self.held);
+            let outcomes = epoch.abandon(self.role.held(&mut self.held));
             self.stats.received(|received| received.count(&outcomes));
         }
+        self.held.tidy(ReceiveBuffer::is_unused);
         self.channel.send.forget_before(u64::MAX);
         self.channel.flight.complete();
         let unsent = self.queue.clear();

@@ -228,7 +228,7 @@ impl Connection {
     /// time at which the flight leaves; `None` if no flight waits for its timer.
     pub fn hurry(&mut self, now: Instant) -> Option<Instant> {
         self.now = self.now.max(now);
-        let from = self.flight_allowed_from();
+        let from = self.flight_repeats_from();
         let waits = self.ending == Ending::Open
             && self.timers.is_set(Timer::Retransmit)
             && !self.channel.flight.is_done();

@@ -14,6 +14,7 @@
 //! - `dtls12`: state and rules that only DTLS 1.2 needs;
 //! - `path`: the peer's address, and return routability checks;
 //! - `mtu`: path MTU discovery;
+//! - `negotiated`: what was agreed with the peer;
 //! - `ids`: new connection IDs after the handshake;
 //! - `liveness`: probes that show whether the peer is alive;
 //! - `update`: KeyUpdate and loss reports after the handshake;
@@ -38,6 +39,7 @@ mod form;
 mod ids;
 mod liveness;
 mod mtu;
+mod negotiated;
 mod pace;
 mod path;
 mod queue;
@@ -78,7 +80,7 @@ use crate::record::seal::{HeaderFormat, NumberLength};
 use crate::record::{
     ConnectionId, PlaintextHeader, ReceiveBuffer, ReceiveEpoch, SecurityLevel, SendEpoch,
 };
-use crate::seldom::SeldomList;
+use crate::seldom::{Seldom, SeldomList};
 use crate::stats::{Counters, Stats};
 use crate::timer::{Retransmission, Timer, Timers};
 use acks::Acks;
@@ -197,7 +199,7 @@ pub struct Connection {
     early_data: EarlyDataState,
     timers: Timers,
     retransmission: Retransmission,
-    held: ReceiveBuffer,
+    held: Seldom<ReceiveBuffer>,
     /// The payload that is lent to the application until the next call.
     taken: Option<Slot>,
     queue: SendQueue,
@@ -319,8 +321,8 @@ impl Connection {
         timers.set(Timer::HandshakeDeadline, now + settings.handshake_deadline);
         Self {
             retransmission: Retransmission::new(settings.initial_timeout),
-            held: ReceiveBuffer::new(settings.receive_buffer_bytes),
-            queue: SendQueue::new(settings.send_buffer_bytes),
+            held: Seldom::new(|| ReceiveBuffer::new(settings.receive_buffer_bytes)),
+            queue: SendQueue::EMPTY,
             mtu: mtu::begin(settings),
             persistence: saved::begin(&role),
             read_only: PartState::EMPTY,
@@ -393,26 +395,6 @@ impl Connection {
         self.is_open() && self.sends_data()
     }
 
-    /// Whether data can be sent in this stage.
-    fn sends_data(&self) -> bool {
-        self.is_established() || self.sending().is_some()
-    }
-
-    /// The negotiated parameters for the data that this end sends; `None` while it may not send
-    /// any, and where they are not kept.
-    fn sending(&self) -> Option<&Negotiated> {
-        match (&self.stage, &self.role) {
-            (Stage::Established(established), _) => established.parameters.get(),
-            (Stage::Handshake(handshake), Role::Server(config)) if config.send_half_rtt_data => {
-                match &handshake.state {
-                    State::WaitClientFinished(_, state) if state.may_send() => state.negotiated(),
-                    _ => None,
-                }
-            }
-            _ => None,
-        }
-    }
-
     /// Whether the association is neither ending nor ended.
     pub(crate) const fn is_open(&self) -> bool {
         matches!(self.ending, Ending::Open)
@@ -421,17 +403,6 @@ impl Connection {
     /// Whether the association has ended and nothing is left to send.
     pub const fn is_closed(&self) -> bool {
         matches!(self.ending, Ending::Ended)
-    }
-
-    /// The negotiated parameters; `None` before the handshake is complete.
-    #[cfg(feature = "parameters")]
-    pub fn negotiated(&self) -> Option<&Negotiated> {
-        self.agreed()
-    }
-
-    /// The negotiated parameters of a complete handshake, as long as they are kept.
-    pub(crate) fn agreed(&self) -> Option<&Negotiated> {
-        if let Stage::Established(of) = &self.stage { of.parameters.get() } else { None }
     }
 
     /// The counters of the association.
@@ -451,7 +422,7 @@ impl Connection {
 
     /// The size of received and queued payloads held in memory, in bytes with overhead.
     pub fn buffered_bytes(&self) -> usize {
-        self.held.bytes() + self.queue.bytes()
+        self.held_bytes() + self.queue.bytes()
     }
 
     /// Derives keying material for the application (RFC 8446, section 7.5). In DTLS 1.2 (RFC 5705)
@@ -499,7 +470,7 @@ impl Connection {
 
     /// The header format of the next data record.
     fn data_shape(&self) -> HeaderFormat {
-        let aggregated = self.sending().is_some_and(|agreed| agreed.send.aggregates());
+        let aggregated = self.data_shares_tags();
         let next = self.channel.send.peek().map_or(0, SendEpoch::next);
         let setting = self.settings().record_numbers;
         let number = update::number_length(self.loss.get(), setting, aggregated, next);
@@ -511,8 +482,11 @@ impl Connection {
     /// [`step`](Self::step), and takes less time without one.
     #[inline]
     pub(crate) fn next_payload(&mut self) -> Option<Slot> {
-        if let Some(slot) = self.taken.take() {
-            self.held.release(slot);
+        if let Some(slot) = self.taken.take()
+            && let Some(held) = self.held.get_mut()
+        {
+            held.release(slot);
+            self.held.tidy(ReceiveBuffer::is_unused);
         }
         if self.notices.first().is_some_and(Notice::precedes_data) {
             return None;
@@ -521,20 +495,27 @@ impl Connection {
         if !self.may_deliver() {
             return None;
         }
-        self.taken = self.held.next_data();
+        self.taken = self.held.get_mut().and_then(ReceiveBuffer::next_data);
         self.taken
     }
 
     /// Lends memory for the next payload, or takes it back; see [`ReceiveBuffer::exchange`].
     #[inline]
     pub(crate) fn exchange_memory(&mut self, memory: &mut Vec<u8>) {
-        self.held.exchange(memory);
+        if let Some(held) = self.held.get_mut() {
+            held.exchange(memory);
+        }
     }
 
     /// The payload in a slot of [`next_payload`](Self::next_payload).
     #[inline]
     pub(crate) fn payload(&self, slot: Slot) -> &[u8] {
-        self.held.payload(slot)
+        self.held.get().map_or(&[], |held| held.payload(slot))
+    }
+
+    /// The size of received payloads held in memory, in bytes with overhead.
+    fn held_bytes(&self) -> usize {
+        self.held.get().map_or(0, ReceiveBuffer::bytes)
     }
 
     /// Returns the next thing to do, without borrowing from the connection.
@@ -555,7 +536,7 @@ impl Connection {
             return Step::Notice(notice);
         }
         if self.may_deliver()
-            && let Some(received) = self.held.next_ready()
+            && let Some(received) = self.held.get_mut().and_then(ReceiveBuffer::next_ready)
         {
             return Step::Received(received);
         }
@@ -620,9 +601,9 @@ impl Connection {
     /// Converts a step into an event; `None` for a datagram, a deadline or an idle step.
     pub(crate) fn event(&self, step: Step) -> Option<Event<'_>> {
         match step {
-            Step::Received(Received::Data(slot)) => Some(Event::Data(self.held.payload(slot))),
+            Step::Received(Received::Data(slot)) => Some(Event::Data(self.payload(slot))),
             Step::Received(Received::Provisional { slot, record, bits }) => {
-                Some(Event::Provisional { record, bits, data: self.held.payload(slot) })
+                Some(Event::Provisional { record, bits, data: self.payload(slot) })
             }
             Step::Received(Received::Resolved(record, resolution)) => {
                 Some(Event::Resolved(record, resolution))
@@ -657,6 +638,11 @@ impl Role {
             Self::Client(config) => &config.settings,
             Self::Server(config) => &config.settings,
         }
+    }
+
+    /// What holds received payloads, with room for as many bytes as the settings say.
+    fn held<'a>(&self, held: &'a mut Seldom<ReceiveBuffer>) -> &'a mut ReceiveBuffer {
+        held.get_or_make(|| ReceiveBuffer::new(self.settings().receive_buffer_bytes))
     }
 }
 

@@ -194,7 +194,7 @@ impl Connection {
 
     /// The longest payload, in bytes, that fits a datagram of `bytes`.
     pub(super) fn payload_of(&self, bytes: usize) -> usize {
-        bytes.saturating_sub(self.data_overhead()).min(self.channel.record_limit)
+        bytes.saturating_sub(self.data_overhead()).min(self.channel.record_limit.into())
     }
 
     /// The largest overhead of a datagram beside its payload, in bytes.
@@ -318,7 +318,7 @@ impl Connection {
         self.timers.set(Timer::PathMtu, self.now + patience);
         let message = PathMessage { kind: PathMessageKind::Challenge, cookie };
         let kind = ContentType::RETURN_ROUTABILITY_CHECK;
-        let (most, last) = (self.channel.record_limit, self.last_control());
+        let (most, last) = (usize::from(self.channel.record_limit), self.last_control());
         let epoch = self.channel.send.newest()?;
         let fits = bytes.checked_sub(epoch.overhead(kind, last))?;
         let datagram = buf.get_mut(..bytes).filter(|_| fits <= most)?;

@@ -347,7 +347,7 @@ impl Connection {
             let candidate = Candidate { way, challenges, received: 0, sent: 0 };
             check.asked = Some(Asked::Candidate(candidate));
         } else if self.settings().unchecked_address_change
-            && !self.held.has_newer_from(self.path.peer(), record)
+            && !self.held.get().is_some_and(|held| held.has_newer_from(self.path.peer(), record))
         {
             self.move_peer(way);
         }

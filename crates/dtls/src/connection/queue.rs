@@ -14,7 +14,6 @@ use lightseal_core::{Instant, Writer};
 pub(super) struct SendQueue {
     /// `None` if nothing is queued.
     queued: Option<Box<Queued>>,
-    budget: usize,
 }
 
 #[derive(Debug, Default)]
@@ -37,12 +36,16 @@ impl Queued {
 const ENTRY_COST: usize = 16;
 
 impl SendQueue {
-    pub(super) const fn new(budget: usize) -> Self {
-        Self { queued: None, budget }
-    }
+    pub(super) const EMPTY: Self = Self { queued: None };
 
-    pub(super) fn push(&mut self, now: Instant, payload: &[u8]) -> Result<(), SendError> {
-        if self.bytes() + payload.len() + ENTRY_COST > self.budget {
+    /// Queues a payload, unless the queue had then more than `budget` bytes, overhead included.
+    pub(super) fn push(
+        &mut self,
+        budget: usize,
+        now: Instant,
+        payload: &[u8],
+    ) -> Result<(), SendError> {
+        if self.bytes() + payload.len() + ENTRY_COST > budget {
             return Err(SendError::QueueFull);
         }
         let Queued { bytes, start, lengths } = &mut **self.queued.get_or_insert_default();
@@ -113,11 +116,11 @@ mod tests {
 
     #[test]
     fn payloads_leave_in_order_while_others_come() {
-        let (mut queue, now) = (SendQueue::new(200), Instant::from_micros(5));
+        let (mut queue, now) = (SendQueue::EMPTY, Instant::from_micros(5));
         let mut next = 0u8;
         let mut expected = 0u8;
         for _ in 0..50 {
-            while queue.push(now, &[next; 13]).is_ok() {
+            while queue.push(200, now, &[next; 13]).is_ok() {
                 next += 1;
             }
             for _ in 0..3 {
@@ -128,7 +131,7 @@ mod tests {
                 expected += 1;
             }
         }
-        assert_eq!(queue.push(now, &[0; 200]), Err(SendError::QueueFull));
+        assert_eq!(queue.push(200, now, &[0; 200]), Err(SendError::QueueFull));
         queue.clear();
         assert_eq!(queue.bytes(), 0);
         assert_eq!(queue.front_len(), None);

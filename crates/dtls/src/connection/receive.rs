@@ -16,7 +16,7 @@ use crate::record::epochs::{
 };
 use crate::record::outcomes::{Inner, Outcomes};
 use crate::record::receive_buffer::{Origin, Slot};
-use crate::record::{ConnectionId, Header12, ReceiveEpoch, RecordId, UnifiedHeader};
+use crate::record::{ConnectionId, Header12, ReceiveBuffer, ReceiveEpoch, RecordId, UnifiedHeader};
 use crate::timer::Timer;
 use crate::tuning::HANDSHAKE_KEYS_LIFETIME;
 use alloc::vec::Vec;
@@ -277,8 +277,9 @@ impl Connection {
         let has_origin = own_id.is_some() || way.local.is_some();
         let origin = || has_origin.then_some(Origin { way: *way, own_id });
         let shares_tags = epoch.shares_tags();
+        let held = self.role.held(&mut self.held);
         if shares_tags {
-            self.held.begin(origin());
+            held.begin(origin());
         }
         let (number, expected) = (epoch.epoch(), epoch.expected());
         if epoch.is_put_away()
@@ -287,13 +288,13 @@ impl Connection {
         {
             epoch.take_out(secret);
         }
-        let inner = epoch.open_into(header, record, &mut self.held, outcomes);
+        let inner = epoch.open_into(header, record, held, outcomes);
         let (key_state, used) = (epoch.key_state(), epoch.is_used());
         let settled = epoch.is_settled();
         // The peer's address follows the record that has been verified, not the record whose tag
         // verified it.
         let newest = match &inner {
-            _ if shares_tags => self.held.newest(),
+            _ if shares_tags => held.newest(),
             Some(inner) if has_origin => Some((inner.number, origin())),
             _ => None,
         };
@@ -373,8 +374,9 @@ impl Connection {
                     outcomes.refused += 1;
                     return Ok(());
                 }
-                match self.held.hold(content) {
-                    Some(slot) => outcomes.deliver(self.held.deliver(slot)),
+                let held = self.role.held(&mut self.held);
+                match held.hold(content) {
+                    Some(slot) => outcomes.deliver(held.deliver(slot)),
                     None => outcomes.buffer_full += 1,
                 }
                 Ok(())
@@ -612,7 +614,12 @@ impl Connection {
 
     /// Measures the round trip from an answer to a flight that was sent only once.
     pub(super) fn measure_path(&mut self) {
-        if let Some(start) = self.channel.flight.unambiguous_start() {
+        self.measure_path_since(self.channel.flight.unambiguous_start());
+    }
+
+    /// As [`measure_path`](Self::measure_path), for a flight that began then and was sent only once.
+    pub(super) fn measure_path_since(&mut self, start: Option<Instant>) {
+        if let Some(start) = start {
             let round_trip = self.now.as_micros().saturating_sub(start.as_micros());
             self.retransmission.measured(round_trip, self.role.settings().initial_timeout);
         }
@@ -664,5 +671,6 @@ impl Connection {
             }
         }
         self.report_loss();
+        self.held.tidy(ReceiveBuffer::is_unused);
     }
 }

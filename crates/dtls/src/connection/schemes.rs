@@ -13,7 +13,7 @@ use crate::codepoints::{ContentType, HandshakeType};
 use crate::crypto::KeptSecret;
 use crate::error::{AggregationError, Fault, Misbehaviour};
 use crate::handshake::reassembly::Message;
-use crate::handshake::{EstablishedKeys, Negotiated, message_body};
+use crate::handshake::{EstablishedKeys, message_body};
 use crate::messages::{AggregationUpdate, EpochEnd};
 use crate::parts::{OfPart, PartState, SchemeChanges, SharedSending};
 use crate::record::epochs::APPLICATION_EPOCH;
@@ -30,13 +30,13 @@ use lightseal_core::{Decode, DecodeError, Encode, Instant, Reader, Writer};
 #[derive(Debug, Default)]
 pub(super) struct AggregationUpdates {
     /// The scheme to request of the peer.
-    wanted: Option<Scheme>,
+    wanted: Option<OfPart<SchemeChanges, Scheme>>,
     /// The scheme that was requested, until the peer uses it.
-    asked: Option<Scheme>,
+    asked: Option<OfPart<SchemeChanges, Scheme>>,
     /// The receiving epoch that our last update began.
     begun: Option<OfPart<SchemeChanges, u64>>,
     /// Whether our last update waits to be acknowledged.
-    unanswered: bool,
+    unanswered: Option<SchemeChanges>,
     /// The sending epoch that the peer's last update ended.
     ended: PartState<SharedSending, EndedEpoch>,
 }
@@ -111,8 +111,9 @@ impl AggregationUpdates {
             ended.epoch = send_epoch;
         }
         let waits = self.begun() == Some(receive.epoch()) && !receive.is_used();
-        self.asked = waits.then(|| receive.scheme());
-        self.unanswered = unanswered;
+        let asked = |part| OfPart::new(part, receive.scheme());
+        self.asked = SchemeChanges::INCLUDED.filter(|_| waits).map(asked);
+        self.unanswered = SchemeChanges::INCLUDED.filter(|_| unanswered);
         Ok(waits)
     }
 
@@ -129,7 +130,8 @@ impl AggregationUpdates {
     /// Whether no change is in progress, and nothing is kept of earlier ones.
     pub(super) fn is_over(&self) -> bool {
         let Self { wanted, asked, begun, unanswered, ended } = self;
-        let in_progress = wanted.is_some() || asked.is_some() || begun.is_some() || *unanswered;
+        let in_progress =
+            wanted.is_some() || asked.is_some() || begun.is_some() || unanswered.is_some();
         !in_progress && ended.get().is_none()
     }
 
@@ -152,7 +154,7 @@ impl AggregationUpdates {
 
     /// Our flight was acknowledged.
     pub(super) const fn acknowledged(&mut self) {
-        self.unanswered = false;
+        self.unanswered = None;
     }
 
     /// The sending epoch after the ended one has ended as well: the peer no longer needs the
@@ -201,8 +203,10 @@ impl Connection {
 
     /// Notes the scheme to request of the peer, unless it is in use or has been requested already.
     pub(super) fn want_aggregation(&mut self, scheme: Scheme) {
-        let coming = self.updates.asked.or(self.agreed().map(|agreed| agreed.receive));
-        self.updates.wanted = Some(scheme).filter(|wanted| Some(*wanted) != coming);
+        let asked = self.updates.asked.as_deref().copied();
+        let coming = asked.or(self.receiving_scheme());
+        let wanted = SchemeChanges::INCLUDED.filter(|_| Some(scheme) != coming);
+        self.updates.wanted = wanted.map(|part| OfPart::new(part, scheme));
     }
 
     /// Sends the wanted update if nothing prevents it: only one post-handshake message, and one
@@ -213,9 +217,9 @@ impl Connection {
             self.updates.wanted = None;
         }
         let updates = &mut self.updates;
-        let (Some(scheme), Some(newest)) = (updates.wanted, self.channel.receive.newest()) else {
-            return;
-        };
+        let newest = self.channel.receive.newest();
+        let (Some(wanted), Some(newest)) = (&updates.wanted, newest) else { return };
+        let scheme = **wanted;
         // A KeyUpdate is complete when the peer has used its keys.
         let settled = newest.is_used() || newest.epoch() == APPLICATION_EPOCH;
         let soon =
@@ -244,9 +248,9 @@ impl Connection {
         *receive = KeptSecret::of(&secret);
         let next = ReceiveEpoch::with_masks(begun, suite, scheme, &secret, self.channel.masks);
         updates.wanted = None;
-        updates.asked = Some(scheme);
+        updates.asked = Some(OfPart::new(part, scheme));
         updates.begun = Some(OfPart::new(part, begun));
-        updates.unanswered = true;
+        updates.unanswered = Some(part);
         self.channel.flight.push(epoch, HandshakeType::AGGREGATION_UPDATE, body);
         self.begin_receiving(next);
     }
@@ -255,7 +259,7 @@ impl Connection {
     /// effect.
     pub(super) fn aggregation_in_use(&mut self, epoch: u64) {
         if self.updates.begun() == Some(epoch)
-            && let Some(scheme) = self.updates.asked.take()
+            && let Some(scheme) = self.updates.asked.take().map(OfPart::into_inner)
             && let Stage::Established(established) = &mut self.stage
         {
             established.parameters.set_receiving(scheme);
@@ -271,13 +275,13 @@ impl Connection {
         let updates = &self.updates;
         let Some(old) = updates.begun().map(|epoch| epoch - 1) else { return };
         let waiting = self.channel.receive.get(old).is_some_and(|old| old.has_waiting());
-        if updates.unanswered && updates.asked.is_none() && !waiting {
+        if updates.unanswered.is_some() && updates.asked.is_none() && !waiting {
             self.update_answered();
         }
     }
 
     fn update_answered(&mut self) {
-        if core::mem::take(&mut self.updates.unanswered) {
+        if self.updates.unanswered.take().is_some() {
             self.measure_path();
             self.channel.flight.complete();
             self.flight_acknowledged();
@@ -337,7 +341,7 @@ impl Connection {
             _ => return Err(Misbehaviour::UnexpectedMessage.into()),
         }
         if let Some(old) = self.channel.receive.get(epoch - 1) {
-            *outcomes += old.end(end.records, end.closing, &mut self.held);
+            *outcomes += old.end(end.records, end.closing, self.role.held(&mut self.held));
             if old.is_settled() {
                 self.forget_epochs_before(epoch);
             }
@@ -366,8 +370,9 @@ impl Connection {
 
     /// Reports the change to the application.
     fn aggregation_changed(&mut self) {
-        let Some(Negotiated { send, receive, .. }) = self.agreed() else { return };
-        let notice = Notice::AggregationChanged { send: *send, receive: *receive };
+        let Stage::Established(established) = &self.stage else { return };
+        let (send, receive) = established.schemes();
+        let notice = Notice::AggregationChanged { send, receive };
         // An event that the application has not taken yet is updated in place.
         match self.notices.last_mut() {
             Some(last @ Notice::AggregationChanged { .. }) => *last = notice,

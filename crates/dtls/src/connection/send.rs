@@ -69,7 +69,8 @@ impl Connection {
         if payload.len() > self.max_payload() {
             return Err(SendError::TooLong);
         }
-        self.queue.push(self.now, payload)?;
+        let budget = self.settings().send_buffer_bytes;
+        self.queue.push(budget, self.now, payload)?;
         self.try_again_for_data();
         Ok(Sent::Queued)
     }

@@ -102,7 +102,7 @@ impl Connection {
             return Err(SealError::Full);
         }
         let (mut shape, last) = (self.data_shape(), self.last_control());
-        let shared = self.sending().is_some_and(|agreed| agreed.send.aggregates());
+        let shared = self.data_shares_tags();
         let wait = if shared { self.wait_for_others(len, more) } else { None };
         let epoch = self.channel.send.newest().ok_or(SealError::Exhausted)?;
         let closing = shared && wait.is_none() && epoch.leaves_open();
@@ -195,7 +195,7 @@ impl Connection {
             self.want_datagram(len + self.data_overhead());
             return None;
         }
-        let queue = core::mem::replace(&mut self.queue, super::SendQueue::new(0));
+        let queue = core::mem::replace(&mut self.queue, super::SendQueue::EMPTY);
         let sealed = self.seal_data(buf, len, queue.has_more(), |w| queue.write_front(w));
         self.queue = queue;
         if let Ok(bytes) = sealed {
@@ -214,7 +214,7 @@ impl Connection {
             Some(epoch) => epoch.overhead(ContentType::ACK, CONTROL),
             None => PlaintextHeader::LEN,
         };
-        let room = buf.len().saturating_sub(overhead).min(self.channel.record_limit);
+        let room = buf.len().saturating_sub(overhead).min(self.channel.record_limit.into());
         let is_complete = self.is_established() && self.incoming.is_empty();
         let records = self.acks.take(room, is_complete);
         let content = |w: &mut Writer<'_>| ack::write(&records, w);
@@ -263,7 +263,7 @@ impl Connection {
             }
             // The flight answers everything received before it, unless it is a post-handshake
             // message.
-            self.retransmission.sent(self.now);
+            self.timers.hold_repeats(self.now);
         }
         at
     }
@@ -285,7 +285,8 @@ impl Connection {
         let channel = &mut self.channel;
         let flight = &channel.flight;
         if epoch == 0 {
-            let room = buf.len().checked_sub(PlaintextHeader::LEN)?.min(channel.record_limit);
+            let room =
+                buf.len().checked_sub(PlaintextHeader::LEN)?.min(channel.record_limit.into());
             let pieces = flight.plan(0, room, alone);
             if pieces.is_empty() {
                 return None;
@@ -301,7 +302,7 @@ impl Connection {
             return None;
         };
         let room = buf.len().checked_sub(keys.overhead(ContentType::HANDSHAKE, CONTROL))?;
-        let pieces = flight.plan(epoch, room.min(channel.record_limit), alone);
+        let pieces = flight.plan(epoch, room.min(channel.record_limit.into()), alone);
         if pieces.is_empty() {
             return None;
         }

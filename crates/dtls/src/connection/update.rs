@@ -304,7 +304,7 @@ impl Connection {
     pub(super) fn forget_epochs_before(&mut self, epoch: u64) {
         self.channel.forget_replaced_before(epoch);
         for mut old in self.channel.receive.take_before(epoch) {
-            let outcomes = old.abandon(&mut self.held);
+            let outcomes = old.abandon(self.role.held(&mut self.held));
             self.stats.received(|received| received.count(&outcomes));
             self.adapt_to_rest(&mut old);
         }
@@ -326,9 +326,8 @@ impl Connection {
     #[inline(never)]
     pub(super) fn report_loss(&mut self) {
         let Some(part) = LossReports::INCLUDED else { return };
-        let Some(aggregated) = self.agreed().map(|agreed| agreed.receive.aggregates()) else {
-            return;
-        };
+        let Some(scheme) = self.receiving_scheme() else { return };
+        let aggregated = scheme.aggregates();
         if let Some(epoch) = self.channel.receive.newest() {
             // There is nothing to measure yet, so an idle association has no meter.
             let begins = epoch.expected() >= FIRST_REPORT || aggregated && epoch.unsettled() > 0;

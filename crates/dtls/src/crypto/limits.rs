@@ -144,52 +144,98 @@ pub enum KeyState {
 /// The longest additional data of a record in bytes, for counts that are estimated.
 const MOST_HEADER: usize = 64;
 
-/// What a sender counts of one key.
-#[derive(Clone, Debug)]
-pub(crate) struct SealUsage {
-    limits: &'static Limits,
-    records: u64,
-    blocks: u64,
+/// The word in which what uses a key is counted. The largest number also stands for larger ones: a count
+/// that a word cannot hold has reached its limit.
+pub(crate) trait Count: Copy + Default + Into<u64> {
+    fn of(count: u64) -> Self;
+
+    /// The state of a key whose limit this is, or the largest number, if that is less.
+    fn state(self, limit: u64) -> KeyState;
+
+    /// Counts further ones.
+    fn add(&mut self, more: u64) {
+        *self = Self::of((*self).into().saturating_add(more));
+    }
 }
 
-impl SealUsage {
-    pub(crate) const fn new(limits: &'static Limits) -> Self {
-        Self { limits, records: 0, blocks: 0 }
+macro_rules! count {
+    ($($word:ty),+) => {$(
+        impl Count for $word {
+            fn of(count: u64) -> Self {
+                count.try_into().unwrap_or(<$word>::MAX)
+            }
+
+            #[cfg_attr(target_pointer_width = "32", inline(never))]
+            fn state(self, limit: u64) -> KeyState {
+                let limit = Self::of(limit);
+                if self >= limit {
+                    KeyState::Exhausted
+                } else if self >= limit.div_ceil(2) {
+                    KeyState::UpdateDue
+                } else {
+                    KeyState::Fresh
+                }
+            }
+        }
+    )+};
+}
+count!(u32, u64);
+
+/// The counts of an association's keys. On small devices they are half as long, so that a key is used up
+/// after 2^32 - 1 records or calls of the block cipher; a KeyUpdate is due after half of them.
+#[cfg(feature = "aggregation")]
+pub(crate) type ShortCount = u64;
+/// As above.
+#[cfg(not(feature = "aggregation"))]
+pub(crate) type ShortCount = u32;
+
+/// What a sender counts of one key.
+#[derive(Clone, Debug)]
+pub(crate) struct SealUsage<C = ShortCount> {
+    limits: &'static Limits,
+    records: C,
+    blocks: C,
+}
+
+impl<C: Count> SealUsage<C> {
+    pub(crate) fn new(limits: &'static Limits) -> Self {
+        Self { limits, records: C::default(), blocks: C::default() }
     }
 
     /// Writes the counts.
     pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        w.varint(self.records)?;
-        w.varint(self.blocks)
+        w.varint(self.records.into())?;
+        w.varint(self.blocks.into())
     }
 
     /// Reads what [`write`](Self::write) has written.
     pub(crate) fn read(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
-        (self.records, self.blocks) = (r.varint()?, r.varint()?);
+        (self.records, self.blocks) = (C::of(r.varint()?), C::of(r.varint()?));
         Ok(())
     }
 
     /// The number of records that count as sealed.
-    pub(crate) const fn records(&self) -> u64 {
-        self.records
+    pub(crate) fn records(&self) -> u64 {
+        self.records.into()
     }
 
     /// The counts of a key under which at most `records` records were sealed, each with a content of
     /// `content_len` bytes.
-    pub(crate) const fn restore(&mut self, records: u64, content_len: usize) {
-        self.records = records;
-        self.blocks = self.limits.blocks(MOST_HEADER, content_len).saturating_mul(records);
+    pub(crate) fn restore(&mut self, records: u64, content_len: usize) {
+        self.records = C::of(records);
+        let blocks = self.limits.blocks(MOST_HEADER, content_len);
+        self.blocks = C::of(blocks.saturating_mul(records));
     }
 
     /// Counts a sealed record.
-    pub(crate) const fn add(&mut self, header_len: usize, content_len: usize) {
+    pub(crate) fn add(&mut self, header_len: usize, content_len: usize) {
         self.add_by(1, header_len, content_len);
     }
 
-    const fn add_by(&mut self, sealers: u64, header_len: usize, content_len: usize) {
+    fn add_by(&mut self, sealers: u64, header_len: usize, content_len: usize) {
         let blocks = self.limits.blocks(header_len, content_len).saturating_mul(sealers);
-        self.records = self.records.saturating_add(sealers);
-        self.blocks = self.blocks.saturating_add(blocks);
+        self.records.add(sealers);
+        self.blocks.add(blocks);
     }
 
     /// The state of the limit that is nearest to being reached.
@@ -201,34 +247,36 @@ impl SealUsage {
 
 /// What a receiver counts of one key.
 #[derive(Clone, Debug)]
-pub(crate) struct OpenUsage {
+pub(crate) struct OpenUsage<C = ShortCount> {
     limits: &'static Limits,
-    records: u64,
-    blocks: u64,
-    failed: u64,
+    records: C,
+    blocks: C,
+    failed: C,
 }
 
-impl OpenUsage {
-    pub(crate) const fn new(limits: &'static Limits) -> Self {
-        Self { limits, records: 0, blocks: 0, failed: 0 }
+impl<C: Count> OpenUsage<C> {
+    pub(crate) fn new(limits: &'static Limits) -> Self {
+        Self { limits, records: C::default(), blocks: C::default(), failed: C::default() }
     }
 
     /// Writes the counts.
     pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        w.varint(self.records)?;
-        w.varint(self.blocks)?;
-        w.varint(self.failed)
+        w.varint(self.records.into())?;
+        w.varint(self.blocks.into())?;
+        w.varint(self.failed.into())
     }
 
     /// Reads what [`write`](Self::write) has written.
     pub(crate) fn read(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
-        (self.records, self.blocks, self.failed) = (r.varint()?, r.varint()?, r.varint()?);
+        self.records = C::of(r.varint()?);
+        self.blocks = C::of(r.varint()?);
+        self.failed = C::of(r.varint()?);
         Ok(())
     }
 
     /// The failed evaluations in sixteenths of their limit, rounded up.
-    pub(crate) const fn failed_sixteenths(&self) -> u64 {
-        self.failed.div_ceil(self.sixteenth())
+    pub(crate) fn failed_sixteenths(&self) -> u64 {
+        self.failed.into().div_ceil(self.sixteenth())
     }
 
     const fn sixteenth(&self) -> u64 {
@@ -237,27 +285,28 @@ impl OpenUsage {
 
     /// The counts of a key under which at most `records` records were evaluated, each with a content
     /// of `content_len` bytes.
-    pub(crate) const fn restore(&mut self, failed: u64, records: u64, content_len: usize) {
-        self.failed = failed.saturating_mul(self.sixteenth());
-        self.records = records;
-        self.blocks = self.limits.blocks(MOST_HEADER, content_len).saturating_mul(records);
+    pub(crate) fn restore(&mut self, failed: u64, records: u64, content_len: usize) {
+        self.failed = C::of(failed.saturating_mul(self.sixteenth()));
+        self.records = C::of(records);
+        let blocks = self.limits.blocks(MOST_HEADER, content_len);
+        self.blocks = C::of(blocks.saturating_mul(records));
     }
 
     /// See [`Usage::add_evaluated`].
-    pub(crate) const fn add_evaluated(&mut self, header_len: usize, content_len: usize) {
+    pub(crate) fn add_evaluated(&mut self, header_len: usize, content_len: usize) {
         let blocks = self.limits.blocks(header_len, content_len);
-        self.records = self.records.saturating_add(1);
-        self.blocks = self.blocks.saturating_add(blocks);
+        self.records.add(1);
+        self.blocks.add(blocks);
     }
 
     /// See [`Usage::add_evaluations`].
-    pub(crate) const fn add_evaluations(&mut self, records: u64) {
-        self.records = self.records.saturating_add(records);
+    pub(crate) fn add_evaluations(&mut self, records: u64) {
+        self.records.add(records);
     }
 
     /// See [`Usage::add_failed`].
-    pub(crate) const fn add_failed(&mut self) {
-        self.failed = self.failed.saturating_add(1);
+    pub(crate) fn add_failed(&mut self) {
+        self.failed.add(1);
     }
 
     /// The state of the limit that is nearest to being reached.
@@ -272,68 +321,63 @@ impl OpenUsage {
 }
 
 /// The state of the count that is nearest to its limit.
-fn nearest<const N: usize>(counts: [(u64, u64); N]) -> KeyState {
+fn nearest<C: Count, const N: usize>(counts: [(C, u64); N]) -> KeyState {
     // This is called for every record, so there is no branch for each count until one is due. Small
     // processors do without, because it takes flash.
     if cfg!(target_pointer_width = "64")
-        && counts.iter().fold(true, |fresh, (used, limit)| fresh & (*used < limit / 2))
+        && counts.iter().fold(true, |fresh, (used, limit)| fresh & ((*used).into() < limit / 2))
     {
         return KeyState::Fresh;
     }
-    nearest_when_due(&counts)
+    nearest_when_due(counts)
 }
 
 /// As [`nearest`], for any number of counts.
-#[cold]
-#[inline(never)]
-fn nearest_when_due(counts: &[(u64, u64)]) -> KeyState {
-    let state = |(used, limit): &(u64, u64)| match used {
-        _ if used >= limit => KeyState::Exhausted,
-        _ if *used >= limit.div_ceil(2) => KeyState::UpdateDue,
-        _ => KeyState::Fresh,
-    };
-    counts.iter().map(state).max().unwrap_or(KeyState::Fresh)
+#[cfg_attr(target_pointer_width = "64", cold, inline(never))]
+fn nearest_when_due<C: Count, const N: usize>(counts: [(C, u64); N]) -> KeyState {
+    let state = |(used, limit): (C, u64)| used.state(limit);
+    counts.into_iter().map(state).max().unwrap_or(KeyState::Fresh)
 }
 
 /// The usage counters of one key under which a member both seals and opens.
 #[derive(Clone, Debug)]
 pub struct Usage {
-    sealed: SealUsage,
-    opened: OpenUsage,
+    sealed: SealUsage<u64>,
+    opened: OpenUsage<u64>,
 }
 
 impl Usage {
     /// The counters of a key that was not used yet.
-    pub const fn new(limits: &'static Limits) -> Self {
+    pub fn new(limits: &'static Limits) -> Self {
         Self { sealed: SealUsage::new(limits), opened: OpenUsage::new(limits) }
     }
 
     /// Counts a sealed record.
-    pub const fn add_sealed(&mut self, header_len: usize, content_len: usize) {
+    pub fn add_sealed(&mut self, header_len: usize, content_len: usize) {
         self.sealed.add(header_len, content_len);
     }
 
     /// Counts a sealed record under a key with which up to `sealers` members seal, none of which
     /// knows the counts of the others: as if each had sealed one record. Together they stay within
     /// the limits, to within one record each.
-    pub const fn add_sealed_by(&mut self, sealers: u64, header_len: usize, content_len: usize) {
+    pub fn add_sealed_by(&mut self, sealers: u64, header_len: usize, content_len: usize) {
         self.sealed.add_by(sealers, header_len, content_len);
     }
 
     /// Counts a record whose tag was evaluated. A check of an aggregate counts once for each
     /// unverified record that it covers.
-    pub const fn add_evaluated(&mut self, header_len: usize, content_len: usize) {
+    pub fn add_evaluated(&mut self, header_len: usize, content_len: usize) {
         self.opened.add_evaluated(header_len, content_len);
     }
 
     /// Counts further evaluations of records that were counted already, because a tag over several
     /// records was checked again.
-    pub const fn add_evaluations(&mut self, records: u64) {
+    pub fn add_evaluations(&mut self, records: u64) {
         self.opened.add_evaluations(records);
     }
 
     /// Counts an evaluation that failed, in addition to [`add_evaluated`](Self::add_evaluated).
-    pub const fn add_failed(&mut self) {
+    pub fn add_failed(&mut self) {
         self.opened.add_failed();
     }
 

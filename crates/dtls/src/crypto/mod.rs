@@ -63,8 +63,8 @@ pub use hash::HashValue;
 pub(crate) use hash::HashValue;
 pub(crate) use hash::LONGEST_OUTPUT;
 pub use hash::{CustomRunningHash, Hash, HashAlgorithm, HmacKey, HmacState, RunningHash};
+pub(crate) use limits::{Count, OpenUsage, SealUsage, ShortCount};
 pub use limits::{KeyState, Limits, Usage};
-pub(crate) use limits::{OpenUsage, SealUsage};
 pub use protection::{
     Aead, Block, Opened, Pad, Prf, PrfProtection, PrfState, Protection, Record, Unauthentic,
 };

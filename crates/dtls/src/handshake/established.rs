@@ -164,8 +164,7 @@ pub(crate) struct Established {
 impl Established {
     /// The aggregation schemes of both directions: sending and receiving.
     pub(crate) fn schemes(&self) -> (Scheme, Scheme) {
-        let agreed = self.parameters.get();
-        agreed.map_or((Scheme::Plain, Scheme::Plain), |agreed| (agreed.send, agreed.receive))
+        self.parameters.schemes()
     }
 
     /// The protocol version.

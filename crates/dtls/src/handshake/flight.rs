@@ -3,6 +3,7 @@
 use super::ranges::Missing;
 use crate::codepoints::HandshakeType;
 use crate::messages::{Fragment, RecordNumber};
+use crate::parts::{Dtls12, InlineState};
 use crate::seldom::make_room;
 use crate::tuning::{LAST_MESSAGE, LAST_VOLUNTARY_MESSAGE, longest_message};
 use alloc::boxed::Box;
@@ -45,7 +46,7 @@ struct SentRecord {
 }
 
 /// Messages that wait to be acknowledged, and the records that carried them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Unfinished {
     messages: Vec<OutgoingMessage>,
     /// In the order in which they were sent.
@@ -57,6 +58,27 @@ struct Unfinished {
     sent_at: Instant,
     /// The time from which an ACK may let the end of the flight be sent again.
     end_held_until: Instant,
+    /// When the flight was first sent, [`Instant::MAX`] if it was not. It measures the round trip
+    /// only if the flight was not retransmitted (Karn's rule).
+    first_sent: Instant,
+    repeated: bool,
+    /// Whether this flight's ChangeCipherSpec was sent: DTLS 1.2's step from epoch 0 to 1.
+    cipher_changed: bool,
+}
+
+impl Default for Unfinished {
+    fn default() -> Self {
+        Self {
+            messages: Vec::new(),
+            sent: Vec::new(),
+            overtaken: 0,
+            sent_at: Instant::ZERO,
+            end_held_until: Instant::ZERO,
+            first_sent: Instant::MAX,
+            repeated: false,
+            cipher_changed: false,
+        }
+    }
 }
 
 /// The current flight.
@@ -67,14 +89,8 @@ pub(crate) struct Flight {
     unfinished: Option<Box<Unfinished>>,
     /// The number of the next message. Numbers beyond [`LAST_MESSAGE`] are not valid.
     next_sequence: u32,
-    /// When the flight was first sent, [`Instant::MAX`] if it was not. It measures the round trip
-    /// only if the flight was not retransmitted (Karn's rule).
-    first_sent: Instant,
-    repeated: bool,
-    /// Whether this flight's ChangeCipherSpec was sent: DTLS 1.2's step from epoch 0 to 1.
-    cipher_changed: bool,
     /// Whether data of the peer was delivered. In DTLS 1.2 it shows that the last flight has arrived.
-    answered_by_data: bool,
+    answered_by_data: InlineState<Dtls12, bool>,
 }
 
 impl Flight {
@@ -83,10 +99,7 @@ impl Flight {
         Self {
             unfinished: None,
             next_sequence: next_sequence.into(),
-            first_sent: Instant::MAX,
-            repeated: false,
-            cipher_changed: false,
-            answered_by_data: false,
+            answered_by_data: InlineState::new(Dtls12::INCLUDED, |_| false),
         }
     }
 
@@ -135,7 +148,9 @@ impl Flight {
                 body,
             });
         }
-        flight.repeated = true;
+        if let Some(unfinished) = &mut flight.unfinished {
+            unfinished.repeated = true;
+        }
         Ok(flight)
     }
 
@@ -151,10 +166,6 @@ impl Flight {
 
     fn messages(&self) -> &[OutgoingMessage] {
         self.unfinished.as_ref().map_or(&[], |unfinished| &unfinished.messages)
-    }
-
-    fn messages_mut(&mut self) -> &mut [OutgoingMessage] {
-        self.unfinished.as_mut().map_or(&mut [], |unfinished| &mut unfinished.messages)
     }
 
     /// Whether there is a message number for another message.
@@ -173,9 +184,12 @@ impl Flight {
         debug_assert!(self.has_number(), "message numbers do not wrap");
         let length = body.len() as u32;
         let sequence = self.next_sequence();
-        let messages = &mut self.unfinished.get_or_insert_default().messages;
-        make_room(messages);
-        messages.push(OutgoingMessage {
+        let unfinished = self.unfinished.get_or_insert_default();
+        unfinished.first_sent = Instant::MAX;
+        unfinished.repeated = false;
+        unfinished.cipher_changed = false;
+        make_room(&mut unfinished.messages);
+        unfinished.messages.push(OutgoingMessage {
             kind,
             sequence,
             epoch,
@@ -184,9 +198,6 @@ impl Flight {
             unsent: Missing::all(length),
         });
         self.next_sequence += 1;
-        self.first_sent = Instant::MAX;
-        self.repeated = false;
-        self.cipher_changed = false;
     }
 
     /// Whether no message waits to be acknowledged.
@@ -229,7 +240,7 @@ impl Flight {
     /// next one waits for twice as long as this ACK took.
     pub(crate) fn resend_missing(&mut self, now: Instant) -> bool {
         let Some(unfinished) = self.unfinished.as_deref_mut() else { return false };
-        let Unfinished { messages, sent, overtaken, sent_at, end_held_until } = unfinished;
+        let Unfinished { messages, sent, overtaken, sent_at, end_held_until, .. } = unfinished;
         let mut in_flight = sent.len();
         if now >= *end_held_until {
             let took = now.as_micros().saturating_sub(sent_at.as_micros());
@@ -248,15 +259,16 @@ impl Flight {
             lost |= !left.without(&message.unsent).is_empty();
             message.unsent = left;
         }
-        self.repeated |= lost;
+        unfinished.repeated |= lost;
         lost
     }
 
     /// Marks everything that is not acknowledged for retransmission.
     pub(crate) fn resend(&mut self) {
-        self.repeated = true;
-        self.cipher_changed = false;
-        for message in self.messages_mut() {
+        let Some(unfinished) = self.unfinished.as_deref_mut() else { return };
+        unfinished.repeated = true;
+        unfinished.cipher_changed = false;
+        for message in &mut unfinished.messages {
             message.unsent = message.unacknowledged.clone();
         }
     }
@@ -264,7 +276,8 @@ impl Flight {
     /// Uses an ACK that is not authenticated: marks what it does not name for retransmission, but
     /// acknowledges nothing. Returns whether it names a part of the flight and not all of it.
     pub(crate) fn resend_unnamed(&mut self, records: impl Iterator<Item = RecordNumber>) -> bool {
-        let Some(Unfinished { messages, sent, .. }) = self.unfinished.as_deref_mut() else {
+        let Some(Unfinished { messages, sent, repeated, .. }) = self.unfinished.as_deref_mut()
+        else {
             return false;
         };
         let mut unnamed: Vec<Missing> =
@@ -285,7 +298,7 @@ impl Flight {
         for (message, left) in messages.iter_mut().zip(unnamed) {
             message.unsent = left;
         }
-        self.repeated = true;
+        *repeated = true;
         true
     }
 
@@ -296,10 +309,8 @@ impl Flight {
     /// acknowledged is sent again completely. So is a KeyUpdate, whose meaning depends on its
     /// epoch.
     pub(crate) fn move_to(&mut self, epoch: u64) {
-        let Self { unfinished, repeated, .. } = self;
-        let Some(Unfinished { messages, sent, overtaken, .. }) = unfinished.as_deref_mut() else {
-            return;
-        };
+        let Some(unfinished) = self.unfinished.as_deref_mut() else { return };
+        let Unfinished { messages, sent, overtaken, repeated, .. } = unfinished;
         *overtaken = 0;
         for message in messages.iter_mut() {
             message.epoch = epoch;
@@ -343,23 +354,27 @@ impl Flight {
 
     /// Notes whether data of the peer was delivered.
     #[inline]
-    pub(crate) const fn answered_by_data(&mut self, delivered: bool) {
-        self.answered_by_data |= delivered;
+    pub(crate) fn answered_by_data(&mut self, delivered: bool) {
+        if let Some(answered) = self.answered_by_data.get_mut() {
+            *answered |= delivered;
+        }
     }
 
-    /// Whether data of the peer was ever delivered.
-    pub(crate) const fn is_answered_by_data(&self) -> bool {
-        self.answered_by_data
+    /// Whether data of the peer was ever delivered, in a build with DTLS 1.2.
+    pub(crate) fn is_answered_by_data(&self) -> bool {
+        self.answered_by_data.get().is_some_and(|answered| *answered)
     }
 
     /// Whether a ChangeCipherSpec must precede what is sent in epoch 1 of DTLS 1.2.
-    pub(crate) const fn is_cipher_change_due(&self) -> bool {
-        !self.cipher_changed
+    pub(crate) fn is_cipher_change_due(&self) -> bool {
+        self.unfinished.as_ref().is_some_and(|unfinished| !unfinished.cipher_changed)
     }
 
     /// Notes that the ChangeCipherSpec was sent.
-    pub(crate) const fn cipher_changed(&mut self) {
-        self.cipher_changed = true;
+    pub(crate) fn cipher_changed(&mut self) {
+        if let Some(unfinished) = &mut self.unfinished {
+            unfinished.cipher_changed = true;
+        }
     }
 
     /// Chooses pieces of `epoch` for a record with room for `capacity` bytes. With `alone`, only
@@ -431,14 +446,14 @@ impl Flight {
     /// Notes that the pieces of a plan were sent in `record`.
     pub(crate) fn sent(&mut self, now: Instant, record: RecordNumber, pieces: Vec<FragmentRange>) {
         let Some(unfinished) = self.unfinished.as_deref_mut() else { return };
-        let Unfinished { messages, sent, overtaken, sent_at, .. } = unfinished;
+        let Unfinished { messages, sent, overtaken, sent_at, first_sent, .. } = unfinished;
         *sent_at = now;
+        *first_sent = now.min(*first_sent);
         for piece in &pieces {
             if let Some(message) = messages.iter_mut().find(|m| m.sequence == piece.sequence) {
                 message.unsent.fill(piece.range.clone());
             }
         }
-        self.first_sent = self.first_sent.min(now);
         if sent.len() == MAX_SENT_RECORDS {
             sent.remove(0);
             *overtaken = overtaken.saturating_sub(1);
@@ -450,7 +465,8 @@ impl Flight {
     /// When the flight was sent, if it was sent only once: an answer to it then measures the round
     /// trip.
     pub(crate) fn unambiguous_start(&self) -> Option<Instant> {
-        Some(self.first_sent).filter(|start| !self.repeated && *start != Instant::MAX)
+        let unfinished = self.unfinished.as_ref().filter(|unfinished| !unfinished.repeated)?;
+        Some(unfinished.first_sent).filter(|start| *start != Instant::MAX)
     }
 }
 

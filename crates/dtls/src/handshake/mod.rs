@@ -54,7 +54,8 @@ use crate::crypto::{CipherSuite, CipherSuiteId, NamedGroup, TrafficSecret, Trans
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::fragment::transcript_header;
 use crate::parts::{
-    self, CertificateClient, CertificateClient12, CertificateServer, CertificateServer12, PartState,
+    self, CertificateClient, CertificateClient12, CertificateServer, CertificateServer12,
+    InlineState, PartState,
 };
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::own_ids::OwnIds;
@@ -85,19 +86,19 @@ pub(crate) struct Channel {
     pub(crate) plaintext_next: u64,
     /// The longest content that this end may send in a record, in bytes, as far as it is
     /// negotiated.
-    pub(crate) record_limit: usize,
+    pub(crate) record_limit: u16,
     /// The longest content of a data record that this end receives, in bytes, inner content type
     /// and padding included.
-    pub(crate) receive_limit: usize,
+    pub(crate) receive_limit: u16,
     /// The connection ID in records that this end sends, once it is negotiated; empty if there is
     /// none.
     pub(crate) send_cid: ConnectionId,
     /// The connection IDs in records that this end receives.
     pub(crate) own_ids: OwnIds,
     /// The security level in bits at which data is delivered; `None`: only when it is verified.
-    delivered_from: Option<u8>,
+    delivered_from: InlineState<parts::EarlyDelivery, Option<u8>>,
     /// Whether the fates of the peer's records are recorded.
-    watches: bool,
+    watches: Option<parts::Adaptation>,
     /// How the record numbers of aggregated records are encrypted.
     pub(crate) masks: NumberMasks,
     /// Whether the receiving secrets of replaced epochs are kept.
@@ -120,12 +121,14 @@ impl Channel {
             send: SendEpochs::default(),
             receive: ReceiveEpochs::default(),
             plaintext_next: next_record,
-            record_limit: MAX_CONTENT,
-            receive_limit: MAX_CONTENT + 1,
+            record_limit: MAX_CONTENT as u16,
+            receive_limit: MAX_CONTENT as u16 + 1,
             send_cid: ConnectionId::EMPTY,
             own_ids: OwnIds::NONE,
-            delivered_from: settings.delivery.threshold(),
-            watches: settings.adapt.is_some(),
+            delivered_from: InlineState::new(parts::EarlyDelivery::INCLUDED, |_| {
+                settings.delivery.threshold()
+            }),
+            watches: parts::Adaptation::INCLUDED.filter(|_| settings.adapt.is_some()),
             masks: settings.number_masks,
         }
     }
@@ -151,10 +154,10 @@ impl Channel {
     /// Adds a receiving epoch of DTLS 1.3.
     pub(crate) fn install_receive(&mut self, epoch: ReceiveEpoch) {
         let epoch = self.receive.install(epoch);
-        epoch.deliver_from(self.delivered_from);
+        epoch.deliver_from(self.delivered_from.get().copied().flatten());
         if epoch.epoch() >= APPLICATION_EPOCH {
-            epoch.limit(self.receive_limit);
-            if self.watches {
+            epoch.limit(self.receive_limit.into());
+            if self.watches.is_some() {
                 epoch.watch();
             }
         }

@@ -3,6 +3,7 @@
 use super::ranges::Missing;
 use crate::codepoints::HandshakeType;
 use crate::messages::Fragment;
+use crate::parts::Dtls12;
 use crate::seldom::SeldomList;
 use crate::tuning::{MAX_MESSAGES_AHEAD, longest_message};
 use alloc::vec::Vec;
@@ -57,7 +58,8 @@ pub(crate) struct Reassembly {
     /// The number of the next message; beyond 65,535 no message is valid.
     next: u32,
     partial: SeldomList<PartialMessage>,
-    clear: ClearMessages,
+    /// Whether plaintext messages are accepted in [any order](ClearMessages::AnyOrder).
+    any_order: Option<Dtls12>,
 }
 
 /// The plaintext messages that are accepted.
@@ -73,29 +75,27 @@ pub(crate) enum ClearMessages {
 impl Reassembly {
     /// Expects the message with sequence number `next` first.
     pub(crate) fn starting_at(next: u16) -> Self {
-        Self { next: next.into(), partial: SeldomList::EMPTY, clear: ClearMessages::InOrder }
+        Self { next: next.into(), partial: SeldomList::EMPTY, any_order: None }
     }
 
     /// Expects what the reassembly expected that [`write`](Self::write) has written.
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let next = u32::try_from(r.varint()?).map_err(|_| DecodeError::Invalid("number"))?;
-        let clear = match r.u8()? {
-            0 => ClearMessages::InOrder,
-            _ => ClearMessages::AnyOrder,
-        };
-        Ok(Self { next, partial: SeldomList::EMPTY, clear })
+        let is_any = r.u8()? != 0;
+        let any_order = Dtls12::INCLUDED.filter(|_| is_any);
+        Ok(Self { next, partial: SeldomList::EMPTY, any_order })
     }
 
     /// Writes what is expected, without the parts of messages.
     pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         w.varint(self.next.into())?;
-        w.u8((self.clear == ClearMessages::AnyOrder).into())
+        w.u8(self.any_order.is_some().into())
     }
 
     /// Sets which plaintext messages are accepted. Stored messages that are not accepted any more
     /// are dropped.
     pub(crate) fn accept_clear(&mut self, clear: ClearMessages) {
-        self.clear = clear;
+        self.any_order = Dtls12::INCLUDED.filter(|_| clear == ClearMessages::AnyOrder);
         if clear == ClearMessages::InOrder {
             self.partial.retain(|partial| partial.epoch > 0);
         }
@@ -137,7 +137,7 @@ impl Reassembly {
             return if wrapped { Offered::Wrapped } else { Offered::Old };
         };
         // In DTLS 1.3 no plaintext follows a message that the receiver has not answered.
-        if epoch == 0 && ahead > 0 && self.clear == ClearMessages::InOrder
+        if epoch == 0 && ahead > 0 && self.any_order.is_none()
             || ahead > MAX_MESSAGES_AHEAD.into()
             || fragment.length as usize > longest_message(fragment.kind)
         {

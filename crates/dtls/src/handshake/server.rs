@@ -117,8 +117,8 @@ pub(crate) fn accept(
     log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &client_random, &keys.client);
     log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &client_random, &keys.server);
     // The handshake epoch has the standard layout, whatever scheme is negotiated.
-    channel.record_limit = answer.agreed.record_limit;
-    channel.receive_limit = answer.agreed.receive_limit;
+    channel.record_limit = answer.agreed.record_limit as u16;
+    channel.receive_limit = answer.agreed.receive_limit as u16;
     channel.agree_on_cids(&answer.agreed);
     let (client, server) = ((&keys.client, Scheme::Plain), (&keys.server, Scheme::Plain));
     channel.install(HANDSHAKE_EPOCH, suite, server, client);

@@ -7,11 +7,15 @@ use core::fmt;
 use core::ops::Deref;
 use lightseal_core::{DecodeError, Random, Reader};
 
+/// The bytes that hold the length of a connection ID: none in a build without the feature
+/// `connection-ids`.
+const LEN_BYTES: usize = parts::ConnectionIds::IS_INCLUDED as usize;
+
 /// A connection ID of at most [`ConnectionId::MAX_LEN`] bytes. An empty one stands for no
 /// connection ID.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
-    len: u8,
+    len: [u8; LEN_BYTES],
     bytes: [u8; Self::MAX_LEN],
 }
 
@@ -20,11 +24,11 @@ impl ConnectionId {
     /// Zero in a build without the feature `connection-ids`.
     pub const MAX_LEN: usize = if parts::ConnectionIds::IS_INCLUDED { 32 } else { 0 };
     /// No connection ID.
-    pub const EMPTY: Self = Self { len: 0, bytes: [0; Self::MAX_LEN] };
+    pub const EMPTY: Self = Self { len: [0; LEN_BYTES], bytes: [0; Self::MAX_LEN] };
 
     /// A connection ID; `None` if it is too long.
     pub fn new(bytes: &[u8]) -> Option<Self> {
-        let mut id = Self { len: bytes.len() as u8, ..Self::EMPTY };
+        let mut id = Self { len: [bytes.len() as u8; LEN_BYTES], ..Self::EMPTY };
         id.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(id)
     }
@@ -41,8 +45,9 @@ impl ConnectionId {
 
     /// A connection ID of `len` bytes, at most [`Self::MAX_LEN`], which `fill` fills.
     pub(crate) fn filled(len: u8, fill: impl FnOnce(&mut [u8])) -> Self {
-        let mut id = Self { len: len.min(Self::MAX_LEN as u8), ..Self::EMPTY };
-        fill(&mut id.bytes[..usize::from(id.len)]);
+        let len = len.min(Self::MAX_LEN as u8);
+        let mut id = Self { len: [len; LEN_BYTES], ..Self::EMPTY };
+        fill(&mut id.bytes[..usize::from(len)]);
         id
     }
 
@@ -69,7 +74,7 @@ impl Deref for ConnectionId {
     #[allow(clippy::unnecessary_min_or_max, reason = "IDs have a length with the feature alone")]
     fn deref(&self) -> &[u8] {
         // Without the feature the compiler sees that every ID is empty.
-        &self.bytes[..usize::from(self.len).min(Self::MAX_LEN)]
+        &self.bytes[..self.len.first().map_or(0, |len| usize::from(*len)).min(Self::MAX_LEN)]
     }
 }
 

@@ -1,5 +1,6 @@
 //! Opening records: the receiving direction of one epoch.
 
+use super::ReplayWindow;
 use super::cid::ConnectionId;
 use super::dtls12::{Header12, Keys12, inner};
 use super::dtls13::Opening;
@@ -15,7 +16,7 @@ use alloc::boxed::Box;
 use lightseal_aggregation::choice::RecordFate;
 use lightseal_aggregation::{ClosingTag, Scheme};
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{DecodeError, Reader, ReplayWindow, Writer};
+use lightseal_core::{DecodeError, Reader, Writer};
 
 enum RecordProtection {
     /// In a box, because most associations have the other variant, which is smaller.
@@ -68,7 +69,7 @@ impl ReceiveEpoch {
         Self::of(epoch, OpenUsage::new(&suite.limits), layout)
     }
 
-    const fn of(epoch: u64, usage: OpenUsage, layout: RecordProtection) -> Self {
+    fn of(epoch: u64, usage: OpenUsage, layout: RecordProtection) -> Self {
         Self { tally: ArrivalCounts::new(epoch, usage), records: None, layout }
     }
 
@@ -254,7 +255,7 @@ impl ReceiveEpoch {
     pub fn arrivals(&self) -> u64 {
         match &self.layout {
             RecordProtection::Dtls13(opening) => opening.arrivals(&self.tally),
-            RecordProtection::Dtls12(_) => self.tally.authentic,
+            RecordProtection::Dtls12(_) => self.tally.authentic.into(),
         }
     }
 
@@ -388,7 +389,7 @@ impl ReceiveEpoch {
 
     /// Whether the epoch has ended and all its records have arrived and were authenticated.
     pub fn is_settled(&self) -> bool {
-        self.records.as_ref().is_some_and(|records| self.tally.authentic >= **records)
+        self.records.as_ref().is_some_and(|records| u64::from(self.tally.authentic) >= **records)
     }
 
     /// Whether data waits for its tags.

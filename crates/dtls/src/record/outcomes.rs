@@ -4,7 +4,7 @@
 use super::epochs::EpochNumber;
 use super::fates::{Fate, Fates};
 use crate::codepoints::ContentType;
-use crate::crypto::OpenUsage;
+use crate::crypto::{Count, OpenUsage, ShortCount};
 use crate::parts::{Adaptation, PartState};
 use crate::stats::ReceiveStats;
 use core::ops::AddAssign;
@@ -106,7 +106,7 @@ pub(super) struct ArrivalCounts {
     /// How much the key has been used, compared with its limits.
     pub(super) usage: OpenUsage,
     /// The number of authenticated records.
-    pub(super) authentic: u64,
+    pub(super) authentic: ShortCount,
     /// The number of records since the last authenticated one, none of which could be
     /// authenticated.
     pub(super) unsettled: u32,
@@ -123,14 +123,14 @@ impl ArrivalCounts {
     /// Writes the counts.
     pub(super) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         self.usage.write(w)?;
-        w.varint(self.authentic)?;
+        w.varint(self.authentic.into())?;
         w.varint(self.unsettled.into())
     }
 
     /// Reads what [`write`](Self::write) has written.
     pub(super) fn read(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
         self.usage.read(r)?;
-        self.authentic = r.varint()?;
+        self.authentic = ShortCount::of(r.varint()?);
         self.unsettled = r.varint()? as u32;
         Ok(())
     }
@@ -149,14 +149,14 @@ impl ArrivalCounts {
     }
 
     /// Counts an authenticated record.
-    pub(super) const fn authentic(&mut self, outcomes: &mut Outcomes) {
-        self.authentic += 1;
+    pub(super) fn authentic(&mut self, outcomes: &mut Outcomes) {
+        self.authentic.add(1);
         self.unsettled = 0;
         outcomes.records += 1;
     }
 
     /// Counts a record whose own tag is wrong.
-    pub(super) const fn forged(&mut self, outcomes: &mut Outcomes) {
+    pub(super) fn forged(&mut self, outcomes: &mut Outcomes) {
         self.usage.add_failed();
         outcomes.unauthentic += 1;
     }
@@ -179,7 +179,7 @@ pub(crate) struct PassiveRecord<'a> {
 #[cfg(feature = "passive")]
 impl PassiveRecord<'_> {
     /// A record whose own tag is wrong, so that its content is meaningless.
-    pub(super) const fn forged(number: u64) -> Self {
+    pub(super) fn forged(number: u64) -> Self {
         Self { number, kind: None, content: &[], proof: Proof::Forged, repeated: false }
     }
 }

@@ -517,6 +517,14 @@ impl ReceiveBuffer {
         self.capacity = self.capacity + before - memory.capacity();
     }
 
+    /// Whether nothing is held, nothing is to be reported, and no record came under shared tags.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.bytes == 0
+            && self.next.is_none()
+            && self.ready.is_empty()
+            && self.shared.get().is_none()
+    }
+
     /// The size of all payloads held, in bytes with overhead.
     pub const fn bytes(&self) -> usize {
         self.bytes

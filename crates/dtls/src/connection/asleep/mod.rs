@@ -110,7 +110,7 @@ impl Connection {
             && self.ending == Ending::Open
             && self.timers.only(&[Timer::Liveness, Timer::OldEpoch])
             && self.taken.is_none()
-            && self.held.bytes() == 0
+            && self.held_bytes() == 0
             && self.notices.is_empty()
             && self.acks.is_empty()
             && self.early.is_empty()
@@ -222,13 +222,14 @@ impl Connection {
         self.write_deadline(Timer::Liveness, w)?;
         self.write_deadline(Timer::OldEpoch, w)?;
         self.retransmission.write(w)?;
+        w.varint(self.timers.repeats_from().as_micros())?;
         self.finished.write(w)?;
         self.key_update.write(w)?;
         self.incoming.write(w)?;
         channel.flight.write_saved(w)?;
         w.varint(channel.plaintext_next)?;
-        w.varint(channel.record_limit as u64)?;
-        w.varint(channel.receive_limit as u64)?;
+        w.varint(channel.record_limit.into())?;
+        w.varint(channel.receive_limit.into())?;
         w.vec8(|w| w.bytes(&channel.send_cid))?;
         w.vec8(|w| w.bytes(&self.cid))?;
         channel.own_ids.write(w)?;
@@ -329,14 +330,15 @@ impl SleepingConnection {
         connection.read_deadline(Timer::Liveness, &mut r)?;
         connection.read_deadline(Timer::OldEpoch, &mut r)?;
         connection.retransmission = Retransmission::read(&mut r)?;
+        connection.timers.set_repeats_from(Instant::from_micros(r.varint()?));
         connection.finished.read(&mut r)?;
         connection.key_update.read(&mut r)?;
         connection.incoming = Reassembly::read(&mut r)?;
         let Connection { channel, cid, stage, .. } = &mut *connection;
         channel.flight = Flight::read_saved(&mut r)?;
         channel.plaintext_next = r.varint()?;
-        channel.record_limit = r.varint()? as usize;
-        channel.receive_limit = r.varint()? as usize;
+        channel.record_limit = r.varint()? as u16;
+        channel.receive_limit = r.varint()? as u16;
         channel.send_cid = ConnectionId::read(&mut r)?;
         *cid = ConnectionId::read(&mut r)?;
         channel.own_ids = OwnIds::read(&mut r)?;

@@ -37,7 +37,7 @@ use crate::credential::{PeerKey, PeerLookup};
 use crate::messages::RecordNumber;
 use crate::parts::{self, Part, PartState};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12};
-use crate::record::{ReceiveEpoch, RecordId, SendEpoch};
+use crate::record::{ReceiveBuffer, ReceiveEpoch, RecordId, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::{
     DELIVERIES_12, LEAST_DELIVERIES_12, LEAST_RESERVE, MOST_RESERVE, RECORDS_OF_DATAGRAM,
@@ -375,7 +375,7 @@ impl Connection {
             persistence.delivering = Reserve::delivering(is_12);
         }
         if self.may_share_tags() {
-            self.held.note_deliveries(None);
+            self.role.held(&mut self.held).note_deliveries(None);
         }
     }
 
@@ -485,7 +485,8 @@ impl Connection {
             self.close_sets(now);
             return Err(SaveError::Busy);
         }
-        let undelivered = self.held.ready_len() > 0 || self.taken.is_some();
+        let undelivered =
+            self.held.get().is_some_and(|held| held.ready_len() > 0) || self.taken.is_some();
         if !self.queue.is_empty() || undelivered || !self.acks.is_empty() {
             return Err(SaveError::Busy);
         }
@@ -516,7 +517,7 @@ impl Connection {
     /// Payloads that wait for shared tags are lost, and counted.
     fn abandon_undecided(&mut self) {
         for epoch in self.channel.receive.all_mut() {
-            let outcomes = epoch.abandon(&mut self.held);
+            let outcomes = epoch.abandon(self.role.held(&mut self.held));
             self.stats.received(|received| received.count(&outcomes));
         }
     }
@@ -524,7 +525,8 @@ impl Connection {
     /// Notes which payloads under shared tags were handed to the receive buffer.
     pub(super) fn note_delivered(&mut self) {
         if let Some(persistence) = self.persistence.get_mut()
-            && let Some(RecordId { epoch, number }) = self.held.newest_delivered()
+            && let Some(RecordId { epoch, number }) =
+                self.held.get().and_then(ReceiveBuffer::newest_delivered)
         {
             persistence.top = persistence.top.max((epoch, number + 1));
         }

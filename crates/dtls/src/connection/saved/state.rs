@@ -110,8 +110,8 @@ impl Connection {
         self.key_update.write(w)?;
         ids::write_saved(&self.ids, w)?;
         w.varint(channel.plaintext_next)?;
-        w.varint(channel.record_limit as u64)?;
-        w.varint(channel.receive_limit as u64)?;
+        w.varint(channel.record_limit.into())?;
+        w.varint(channel.receive_limit.into())?;
         w.vec8(|w| w.bytes(&channel.send_cid))?;
         w.vec8(|w| w.bytes(&self.cid))?;
         channel.own_ids.write(w)?;
@@ -228,13 +228,13 @@ impl Connection {
         if marks.skipped > MOST_SKIPPED {
             return Err(RestoreError::Skipped);
         }
-        let longest = connection.channel.record_limit;
+        let longest = connection.channel.record_limit.into();
         if let Some(send) = connection.channel.send.newest() {
             send.succeed(marks.send_below, longest);
         }
         // The marks are newer than the state.
         let floor = (marks.deliver_epoch, marks.deliver_below);
-        let longest = connection.channel.receive_limit;
+        let longest = connection.channel.receive_limit.into();
         for epoch in connection.channel.receive.all_mut() {
             let (expected, used, failed) = epoch.for_successor();
             if epoch.epoch() == floor.0 {
@@ -251,7 +251,7 @@ impl Connection {
         persistence.floor = floor;
         if connection.may_share_tags() {
             let floor = RecordId { epoch: floor.0, number: floor.1 };
-            connection.held.note_deliveries(Some(floor));
+            connection.role.held(&mut connection.held).note_deliveries(Some(floor));
         }
         persistence.delivering = Reserve::delivering(connection.is_12());
         persistence.skipped = marks.skipped;
@@ -345,8 +345,8 @@ fn read(
     connection.ids = ids::read_saved(&mut r)?;
     let channel = &mut connection.channel;
     channel.plaintext_next = bounded(&mut r, MAX_RECORD_NUMBER / 2, "record number")?;
-    channel.record_limit = bounded(&mut r, MOST_LIMIT, "record limit")? as usize;
-    channel.receive_limit = bounded(&mut r, MOST_LIMIT, "record limit")? as usize;
+    channel.record_limit = bounded(&mut r, MOST_LIMIT, "record limit")? as u16;
+    channel.receive_limit = bounded(&mut r, MOST_LIMIT, "record limit")? as u16;
     channel.send_cid = ConnectionId::read(&mut r)?;
     connection.cid = ConnectionId::read(&mut r)?;
     channel.own_ids = OwnIds::read(&mut r)?;
@@ -395,7 +395,7 @@ fn read_epochs(
     let configured = settings.suites.contains(&negotiated.suite);
     let speaks = configured && settings.versions.contains(&negotiated.version);
     let provider = settings.provider;
-    let longest = connection.channel.receive_limit;
+    let longest = connection.channel.receive_limit.into();
     let keys = if is_12 {
         let suite = provider.suite_12(negotiated.suite).filter(|_| speaks);
         let suite = suite.ok_or(RestoreError::CipherSuite)?;

@@ -1,6 +1,7 @@
 //! Received payloads that wait for the write that must come before their delivery.
 
 use crate::connection::Connection;
+use crate::record::ReceiveBuffer;
 use crate::timer::Timer;
 use crate::tuning::UNSAVED_PATIENCE;
 
@@ -10,7 +11,8 @@ impl Connection {
         if self.persistence.get().is_none() {
             return;
         }
-        let waiting = if self.may_deliver() { 0 } else { self.held.ready_len() };
+        let ready = self.held.get().map_or(0, ReceiveBuffer::ready_len);
+        let waiting = if self.may_deliver() { 0 } else { ready };
         let now = self.now;
         let Some(persistence) = self.persistence.get_mut() else { return };
         if waiting == 0 {
@@ -51,7 +53,7 @@ impl Connection {
     }
 
     fn drop_unsaved(&mut self, is_newest: bool) -> bool {
-        let is_dropped = self.held.drop_ready(is_newest);
+        let is_dropped = self.held.get_mut().is_some_and(|held| held.drop_ready(is_newest));
         self.stats.received(|received| received.unsaved += u64::from(is_dropped));
         is_dropped
     }
@@ -59,7 +61,7 @@ impl Connection {
     /// The bytes of payloads that wait for a write, with overhead.
     pub(crate) fn unsaved_bytes(&self) -> usize {
         let waits = self.persistence.get().is_some_and(|of| of.unsaved.is_some());
-        if waits { self.held.bytes() } else { 0 }
+        if waits { self.held_bytes() } else { 0 }
     }
 
     /// Drops the newest payloads that wait for a write, until at most this many bytes do.

@@ -100,8 +100,8 @@ impl WaitEncryptedExtensions {
         let version = ProtocolVersion::Dtls13;
         let agreed =
             negotiated_extensions::read_limit_answer(settings, version, extensions, self.agreed)?;
-        channel.record_limit = agreed.record_limit;
-        channel.receive_limit = agreed.receive_limit;
+        channel.record_limit = agreed.record_limit as u16;
+        channel.receive_limit = agreed.receive_limit as u16;
         absorb(&mut self.keys.transcript, message.kind, &message.body);
         let certificates = match self.certificates.get() {
             Some(certificates) if self.verifies => {

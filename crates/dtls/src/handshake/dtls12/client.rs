@@ -177,7 +177,7 @@ impl Offer {
         let agreed = negotiated_extensions::read_cid_answer(settings, hello.extensions, self.cid)?;
         let agreed =
             negotiated_extensions::read_limit_answer(settings, version, hello.extensions, agreed)?;
-        channel.record_limit = agreed.record_limit;
+        channel.record_limit = agreed.record_limit as u16;
         channel.agree_on_cids(&agreed);
         let mut messages = Messages::new(suite.hash);
         if let Some(certificates) = kinds.filter(|offered| offered.keys.is_some()) {

@@ -66,7 +66,7 @@ pub(crate) fn accept(
     let settings = &config.settings;
     let hello = &accepted.hello;
     let answer = AcceptedExtensions::new(settings, ProtocolVersion::Dtls12, hello.extensions, cid)?;
-    channel.record_limit = answer.agreed.record_limit;
+    channel.record_limit = answer.agreed.record_limit as u16;
     channel.agree_on_cids(&answer.agreed);
     let mut random: [u8; 32] = channel.rng.array();
     if settings.speaks(ProtocolVersion::Dtls13) {

@@ -8,6 +8,7 @@ use crate::crypto::{
     CipherSuite, KeyDerivation, KeyState, Keying, PrfProtection, Record, TrafficSecret,
 };
 use crate::parts::{EarlyDelivery, OfPart, Part, Persistence, SharedReceiving};
+use crate::record::ReplayWindow;
 use crate::record::fates::{Fate, late_below};
 use crate::record::header::UnifiedHeader;
 use crate::record::number::NumberMasks;
@@ -24,7 +25,7 @@ use lightseal_aggregation::tuning::WINDOW;
 use lightseal_aggregation::{
     ClosingTag, DropReason, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK, Verdict, check_byte,
 };
-use lightseal_core::{Reader, ReplayWindow};
+use lightseal_core::Reader;
 use subtle::ConstantTimeEq;
 
 /// An opener with the memory of this build.
@@ -161,7 +162,7 @@ impl Opening {
     /// The number of records that are not known to be copies, authentic or not.
     pub(in crate::record) fn arrivals(&self, tally: &ArrivalCounts) -> u64 {
         match self {
-            Self::Standard(_) => tally.authentic,
+            Self::Standard(_) => tally.authentic.into(),
             Self::Aggregated(aggregated) => aggregated.arrivals,
         }
     }

@@ -3,12 +3,12 @@
 use crate::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
 use crate::crypto::{CipherSuite, KeyState, Protection, Record};
 use crate::parts::Persistence;
+use crate::record::ReplayWindow;
 use crate::record::fates::Fate;
 use crate::record::outcomes::{ArrivalCounts, Inner, Outcomes};
 use crate::tuning::SEARCHED_NUMBERS;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use lightseal_core::ReplayWindow;
 
 /// The number of records for which larger numbers are still tried, until one is authenticated.
 pub(super) type Search = lightseal_core::parts::PartState<Persistence, u32>;

@@ -1,0 +1,51 @@
+//! What was agreed with the peer.
+
+use super::{Connection, Role, Stage};
+use crate::handshake::{Negotiated, State};
+use lightseal_aggregation::Scheme;
+
+impl Connection {
+    /// The negotiated parameters; `None` before the handshake is complete.
+    #[cfg(feature = "parameters")]
+    pub fn negotiated(&self) -> Option<&Negotiated> {
+        self.agreed()
+    }
+
+    /// The negotiated parameters of a complete handshake, as long as they are kept.
+    pub(crate) fn agreed(&self) -> Option<&Negotiated> {
+        if let Stage::Established(of) = &self.stage { of.parameters.get() } else { None }
+    }
+
+    /// Whether data can be sent in this stage.
+    pub(super) fn sends_data(&self) -> bool {
+        self.is_established() || self.sending().is_some()
+    }
+
+    /// The negotiated parameters for the data that this end sends; `None` while it may not send
+    /// any, and where they are not kept.
+    pub(super) fn sending(&self) -> Option<&Negotiated> {
+        match (&self.stage, &self.role) {
+            (Stage::Established(established), _) => established.parameters.get(),
+            (Stage::Handshake(handshake), Role::Server(config)) if config.send_half_rtt_data => {
+                match &handshake.state {
+                    State::WaitClientFinished(_, state) if state.may_send() => state.negotiated(),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the data that this end sends shares tags.
+    pub(super) fn data_shares_tags(&self) -> bool {
+        match &self.stage {
+            Stage::Established(established) => established.schemes().0.aggregates(),
+            _ => self.sending().is_some_and(|agreed| agreed.send.aggregates()),
+        }
+    }
+
+    /// The scheme of the records that the peer sends; `None` before the handshake is complete.
+    pub(super) fn receiving_scheme(&self) -> Option<Scheme> {
+        if let Stage::Established(of) = &self.stage { Some(of.schemes().1) } else { None }
+    }
+}
