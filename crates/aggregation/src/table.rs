@@ -86,9 +86,15 @@ impl DependencySets {
 
     /// Adds the words of a record's long tag to its own tag and to the later tags that cover it.
     pub(crate) fn distribute(&self, words: &LongTagWords, tags: &mut [u64; SPAN]) {
+        self.distribute_by(words, |behind, part| tags[behind] ^= part);
+    }
+
+    /// As [`distribute`](Self::distribute), where `add` adds to the tag that many records behind, less than
+    /// [`SPAN`].
+    pub(crate) fn distribute_by(&self, words: &LongTagWords, mut add: impl FnMut(usize, u64)) {
         for (bit, set) in self.each() {
             for (word, behind) in words.iter().zip(set) {
-                tags[usize::from(*behind).min(REACH)] ^= word & bit;
+                add(usize::from(*behind).min(REACH), word & bit);
             }
         }
     }

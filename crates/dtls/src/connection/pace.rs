@@ -15,6 +15,7 @@
 //!
 //! A receiver learns from similar signs what shared tags cost: [`ClosingTagUse`].
 
+use crate::crypto::{Count, ShortCount};
 use crate::parts::{Pacing, Part, PartState};
 use crate::tuning::{DIALOGUE_WAIT, STREAM_WAIT};
 use core::time::Duration;
@@ -93,8 +94,9 @@ pub(super) struct Wait {
 /// The open set of one end's messages, and what their pace has shown about the peer.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Numbers of open records, and when they were sealed.
-    marks: [(u64, Instant); MARKS],
+    /// When some of the open records were sealed, and their numbers.
+    sealed_at: [Instant; MARKS],
+    numbers: [ShortCount; MARKS],
     marked: u8,
     /// The open set has waited long enough and gets a closing tag.
     closing_due: bool,
@@ -148,7 +150,8 @@ impl Pace {
         if let Some(part) = Pacing::INCLUDED {
             traffic.set(part, Traffic::new());
         }
-        Self { marks: [(0, Instant::MAX); MARKS], marked: 0, closing_due: false, traffic }
+        let (sealed_at, numbers) = ([Instant::MAX; MARKS], [0; MARKS]);
+        Self { sealed_at, numbers, marked: 0, closing_due: false, traffic }
     }
 
     /// A message of the peer was delivered.
@@ -193,17 +196,18 @@ impl Pace {
         wait: Wait,
     ) -> Instant {
         let marked = usize::from(self.marked);
-        if marked == 0 || self.marks[marked - 1].0 + SPACING <= number {
+        if marked == 0 || self.number(marked - 1) + SPACING <= number {
             if marked == MARKS {
                 self.forget_mark();
             }
-            self.marks[usize::from(self.marked)] = (number, now);
+            let at = usize::from(self.marked);
+            (self.sealed_at[at], self.numbers[at]) = (now, ShortCount::of(number));
             self.marked += 1;
         }
-        while self.marked > 1 && self.marks.get(1).is_some_and(|mark| mark.0 <= open_since) {
+        while MARKS > 1 && self.marked > 1 && self.number(1) <= open_since {
             self.forget_mark();
         }
-        let (next, all) = (now + wait.next, self.marks[0].1 + wait.most);
+        let (next, all) = (now + wait.next, self.sealed_at[0] + wait.most);
         if let Some(traffic) = self.traffic.get_mut() {
             traffic.left_open(next < all);
         }
@@ -211,8 +215,13 @@ impl Pace {
     }
 
     fn forget_mark(&mut self) {
-        self.marks.copy_within(1..self.marked.into(), 0);
+        self.sealed_at.copy_within(1..self.marked.into(), 0);
+        self.numbers.copy_within(1..self.marked.into(), 0);
         self.marked -= 1;
+    }
+
+    fn number(&self, mark: usize) -> u64 {
+        self.numbers[mark].into()
     }
 
     /// Notes that a tag covers all records sent so far.

@@ -77,8 +77,8 @@ impl EstablishedKeys {
 /// lists. Empty if no scheme was negotiated for the direction.
 #[derive(Debug, Default)]
 pub(crate) struct OfferedSchemes {
-    send: Option<OfPart<parts::SharedSending, Vec<Scheme>>>,
-    receive: Option<OfPart<parts::SharedReceiving, Vec<Scheme>>>,
+    send: Option<OfPart<parts::SharedSending, Box<[Scheme]>>>,
+    receive: Option<OfPart<parts::SharedReceiving, Box<[Scheme]>>>,
 }
 
 impl OfferedSchemes {
@@ -101,7 +101,8 @@ impl OfferedSchemes {
     pub(crate) fn restored(send: Vec<Scheme>, receive: Vec<Scheme>) -> Option<Self> {
         let known = send.iter().all(|scheme| scheme.can_send())
             && receive.iter().all(|scheme| scheme.can_receive());
-        let list = |list: Vec<Scheme>| Some(list).filter(|list| !list.is_empty());
+        let list =
+            |list: Vec<Scheme>| Some(list.into_boxed_slice()).filter(|list| !list.is_empty());
         let (send, receive) = (list(send), list(receive));
         let wants = (send.is_some(), receive.is_some());
         let offered = Self {
