@@ -329,14 +329,13 @@ fn nearest<C: Count, const N: usize>(counts: [(C, u64); N]) -> KeyState {
     {
         return KeyState::Fresh;
     }
-    nearest_when_due(counts)
+    nearest_when_due(&counts)
 }
 
 /// As [`nearest`], for any number of counts.
 #[cfg_attr(target_pointer_width = "64", cold, inline(never))]
-fn nearest_when_due<C: Count, const N: usize>(counts: [(C, u64); N]) -> KeyState {
-    let state = |(used, limit): (C, u64)| used.state(limit);
-    counts.into_iter().map(state).max().unwrap_or(KeyState::Fresh)
+fn nearest_when_due<C: Count>(counts: &[(C, u64)]) -> KeyState {
+    counts.iter().map(|(used, limit)| used.state(*limit)).max().unwrap_or(KeyState::Fresh)
 }
 
 /// The usage counters of one key under which a member both seals and opens.
