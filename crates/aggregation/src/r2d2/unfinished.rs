@@ -34,8 +34,9 @@ impl UnfinishedTags {
 
     /// Takes the long tag of the next record. Returns the record's tag, as a big-endian number.
     pub(super) fn step(&mut self, _: u64, long_tag: &LongTag) -> u64 {
+        let words = long_tag.words(self.bytes());
         let Self { sets, low, high } = self;
-        sets.distribute_by(&long_tag.words(sets.bytes()), |behind, part| {
+        sets.distribute_by(&words, |behind, part| {
             low[behind] ^= part as u32;
             high[behind] ^= (part >> 32) as u16;
         });

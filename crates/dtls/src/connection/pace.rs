@@ -221,7 +221,7 @@ impl Pace {
     }
 
     fn number(&self, mark: usize) -> u64 {
-        self.numbers[mark].into()
+        self.numbers[mark].get()
     }
 
     /// Notes that a tag covers all records sent so far.

@@ -149,12 +149,16 @@ const MOST_HEADER: usize = 64;
 pub(crate) trait Count: Copy + Default + Into<u64> {
     fn of(count: u64) -> Self;
 
+    fn get(self) -> u64 {
+        self.into()
+    }
+
     /// The state of a key whose limit this is, or the largest number, if that is less.
     fn state(self, limit: u64) -> KeyState;
 
     /// Counts further ones.
     fn add(&mut self, more: u64) {
-        *self = Self::of((*self).into().saturating_add(more));
+        *self = Self::of(self.get().saturating_add(more));
     }
 }
 
@@ -204,8 +208,8 @@ impl<C: Count> SealUsage<C> {
 
     /// Writes the counts.
     pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        w.varint(self.records.into())?;
-        w.varint(self.blocks.into())
+        w.varint(self.records.get())?;
+        w.varint(self.blocks.get())
     }
 
     /// Reads what [`write`](Self::write) has written.
@@ -216,7 +220,7 @@ impl<C: Count> SealUsage<C> {
 
     /// The number of records that count as sealed.
     pub(crate) fn records(&self) -> u64 {
-        self.records.into()
+        self.records.get()
     }
 
     /// The counts of a key under which at most `records` records were sealed, each with a content of
@@ -261,9 +265,9 @@ impl<C: Count> OpenUsage<C> {
 
     /// Writes the counts.
     pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        w.varint(self.records.into())?;
-        w.varint(self.blocks.into())?;
-        w.varint(self.failed.into())
+        w.varint(self.records.get())?;
+        w.varint(self.blocks.get())?;
+        w.varint(self.failed.get())
     }
 
     /// Reads what [`write`](Self::write) has written.
@@ -276,7 +280,7 @@ impl<C: Count> OpenUsage<C> {
 
     /// The failed evaluations in sixteenths of their limit, rounded up.
     pub(crate) fn failed_sixteenths(&self) -> u64 {
-        self.failed.into().div_ceil(self.sixteenth())
+        self.failed.get().div_ceil(self.sixteenth())
     }
 
     const fn sixteenth(&self) -> u64 {
@@ -325,7 +329,7 @@ fn nearest<C: Count, const N: usize>(counts: [(C, u64); N]) -> KeyState {
     // This is called for every record, so there is no branch for each count until one is due. Small
     // processors do without, because it takes flash.
     if cfg!(target_pointer_width = "64")
-        && counts.iter().fold(true, |fresh, (used, limit)| fresh & ((*used).into() < limit / 2))
+        && counts.iter().fold(true, |fresh, (used, limit)| fresh & (used.get() < limit / 2))
     {
         return KeyState::Fresh;
     }

@@ -9,7 +9,7 @@ use super::header::UnifiedHeader;
 use super::outcomes::{ArrivalCounts, Inner, OpenedRecord, Outcomes, SecurityLevel};
 use super::receive_buffer::ReceiveBuffer;
 use crate::codepoints::MAX_CONTENT;
-use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, OpenUsage, TrafficSecret};
+use crate::crypto::{Aead, CipherSuite, CipherSuite12, Count, KeyState, OpenUsage, TrafficSecret};
 use crate::parts::{Adaptation, Dtls12, OfPart, Persistence, SharedReceiving};
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
@@ -255,7 +255,7 @@ impl ReceiveEpoch {
     pub fn arrivals(&self) -> u64 {
         match &self.layout {
             RecordProtection::Dtls13(opening) => opening.arrivals(&self.tally),
-            RecordProtection::Dtls12(_) => self.tally.authentic.into(),
+            RecordProtection::Dtls12(_) => self.tally.authentic.get(),
         }
     }
 
@@ -389,7 +389,7 @@ impl ReceiveEpoch {
 
     /// Whether the epoch has ended and all its records have arrived and were authenticated.
     pub fn is_settled(&self) -> bool {
-        self.records.as_ref().is_some_and(|records| u64::from(self.tally.authentic) >= **records)
+        self.records.as_ref().is_some_and(|records| self.tally.authentic.get() >= **records)
     }
 
     /// Whether data waits for its tags.

@@ -123,7 +123,7 @@ impl ArrivalCounts {
     /// Writes the counts.
     pub(super) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         self.usage.write(w)?;
-        w.varint(self.authentic.into())?;
+        w.varint(self.authentic.get())?;
         w.varint(self.unsettled.into())
     }
 

@@ -5,7 +5,7 @@ use super::standard::{Search, Standard};
 use super::{mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
 use crate::crypto::{
-    CipherSuite, KeyDerivation, KeyState, Keying, PrfProtection, Record, TrafficSecret,
+    CipherSuite, Count, KeyDerivation, KeyState, Keying, PrfProtection, Record, TrafficSecret,
 };
 use crate::parts::{EarlyDelivery, OfPart, Part, Persistence, SharedReceiving};
 use crate::record::ReplayWindow;
@@ -162,7 +162,7 @@ impl Opening {
     /// The number of records that are not known to be copies, authentic or not.
     pub(in crate::record) fn arrivals(&self, tally: &ArrivalCounts) -> u64 {
         match self {
-            Self::Standard(_) => tally.authentic.into(),
+            Self::Standard(_) => tally.authentic.get(),
             Self::Aggregated(aggregated) => aggregated.arrivals,
         }
     }
