@@ -5,18 +5,26 @@
 //! restriction, and sends messages through them to a service that answers each.
 #![forbid(unsafe_code)]
 
-#[cfg(target_os = "linux")]
 #[expect(clippy::disallowed_methods, reason = "it measures programs in real time")]
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "aarch64", target_arch = "riscv64", target_arch = "x86_64")
+))]
 #[path = "restricted/linux.rs"]
-mod linux;
+mod measurement;
 
-#[cfg(target_os = "linux")]
-fn main() {
-    linux::main();
+/// Other systems, and processors for which there are no filters of system calls.
+#[cfg(not(all(
+    target_os = "linux",
+    any(target_arch = "aarch64", target_arch = "riscv64", target_arch = "x86_64")
+)))]
+mod measurement {
+    pub(super) fn main() {
+        eprintln!("restricted needs mount namespaces and filters of system calls");
+        std::process::exit(2);
+    }
 }
 
-#[cfg(not(target_os = "linux"))]
 fn main() {
-    eprintln!("restricted uses what Linux has: mount namespaces and filters of system calls");
-    std::process::exit(2);
+    measurement::main();
 }
