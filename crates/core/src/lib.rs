@@ -55,7 +55,7 @@ pub mod wire;
 
 pub use engine::{AddressPair, Engine, Output, Sent};
 pub use packet::PacketBuf;
-pub use replay::{ReplayWindow, SizedReplayWindow};
+pub use replay::{ReplayWindow, ShortReplayWindow};
 #[cfg(feature = "os")]
 pub use rng::OsRandomError;
 pub use rng::Random;

@@ -3,86 +3,89 @@
 /// The number of record numbers, back from the highest one, that the window remembers.
 pub const WINDOW: u64 = 128;
 
-/// Remembers which of the last [`WINDOW`] record numbers were accepted.
-pub type ReplayWindow = SizedReplayWindow<{ WINDOW as usize / 32 }>;
+/// As [`WINDOW`], of the short window: RFC 9147, section 4.5.1, advises at least as many.
+pub const SHORT_WINDOW: u64 = 64;
 
-/// Remembers which of the last record numbers were accepted: 32 of them for each of `WORDS` words.
-///
-/// [`check`](Self::check) comes before decryption and changes nothing;
-/// [`commit`](Self::commit) comes after authentication. A forged record
-/// therefore never moves the window.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SizedReplayWindow<const WORDS: usize> {
-    /// One more than the highest committed number; 0 before the first.
-    next: u64,
-    /// Bit `i`, the lowest first, is set if `next - 1 - i` was committed.
-    seen: [u32; WORDS],
-}
-
-impl<const WORDS: usize> SizedReplayWindow<WORDS> {
-    /// The number of record numbers that this window remembers: at most [`WINDOW`].
-    pub const LEN: u64 = {
-        assert!(WORDS <= WINDOW as usize / 32);
-        32 * WORDS as u64
-    };
-
-    /// A window that has seen nothing.
-    pub const fn new() -> Self {
-        Self { next: 0, seen: [0; WORDS] }
-    }
-
-    /// A window in which all numbers below `next` count as accepted: for a receiver that was told
-    /// the current number of a stream.
-    pub const fn starting_at(next: u64) -> Self {
-        Self { next, seen: [u32::MAX; WORDS] }
-    }
-
-    /// Restores a window from the stored results of [`Self::next`] and [`Self::seen`]. What is older than
-    /// this window counts as accepted.
-    pub const fn restore(next: u64, seen: u128) -> Self {
-        Self { next, seen: narrowed(seen) }
-    }
-
-    /// The committed ones of the last [`WINDOW`] numbers: bit `i` stands for `next - 1 - i`.
-    pub const fn seen(&self) -> u128 {
-        widened(self.seen)
-    }
-
-    /// One more than the highest committed number, 0 before the first.
-    pub const fn next(&self) -> u64 {
-        self.next
-    }
-
-    /// Whether `number` is new: neither committed before nor older than the window.
-    pub const fn check(&self, number: u64) -> bool {
-        if number >= self.next {
-            return true;
+/// Declares the window of a length, in numbers.
+macro_rules! window {
+    ($(#[$doc:meta])* $name:ident, $len:expr) => {
+        $(#[$doc])*
+        ///
+        /// [`check`](Self::check) comes before decryption and changes nothing;
+        /// [`commit`](Self::commit) comes after authentication. A forged record
+        /// therefore never moves the window.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            /// One more than the highest committed number; 0 before the first.
+            next: u64,
+            /// Bit `i`, the lowest first, is set if `next - 1 - i` was committed.
+            seen: [u32; $len as usize / 32],
         }
-        let age = self.next - 1 - number;
-        age < Self::LEN && self.seen[age as usize / 32] >> (age % 32) & 1 == 0
-    }
 
-    /// Marks `number` as accepted. Numbers older than the window are ignored.
-    pub const fn commit(&mut self, number: u64) {
-        if number >= self.next {
-            let ahead = number - self.next + 1;
-            self.seen = if ahead < Self::LEN { moved(self.seen, ahead) } else { [0; WORDS] };
-            self.seen[0] |= 1;
-            // The number after u64::MAX cannot be represented; engines end an epoch long before.
-            self.next = number.saturating_add(1);
-        } else {
-            let age = self.next - 1 - number;
-            if age < Self::LEN {
-                self.seen[age as usize / 32] |= 1 << (age % 32);
+        impl $name {
+            /// A window that has seen nothing.
+            pub const fn new() -> Self {
+                Self { next: 0, seen: [0; $len as usize / 32] }
+            }
+
+            /// A window in which all numbers below `next` count as accepted: for a receiver that was told
+            /// the current number of a stream.
+            pub const fn starting_at(next: u64) -> Self {
+                Self { next, seen: [u32::MAX; $len as usize / 32] }
+            }
+
+            /// Restores a window from the stored results of [`Self::next`] and [`Self::seen`]. What is older than
+            /// this window counts as accepted.
+            pub const fn restore(next: u64, seen: u128) -> Self {
+                Self { next, seen: narrowed(seen) }
+            }
+
+            /// The committed ones of the last [`WINDOW`] numbers: bit `i` stands for `next - 1 - i`.
+            pub const fn seen(&self) -> u128 {
+                widened(self.seen)
+            }
+
+            /// One more than the highest committed number, 0 before the first.
+            pub const fn next(&self) -> u64 {
+                self.next
+            }
+
+            /// Whether `number` is new: neither committed before nor older than the window.
+            pub const fn check(&self, number: u64) -> bool {
+                if number >= self.next {
+                    return true;
+                }
+                let age = self.next - 1 - number;
+                age < $len && self.seen[age as usize / 32] >> (age % 32) & 1 == 0
+            }
+
+            /// Marks `number` as accepted. Numbers older than the window are ignored.
+            pub const fn commit(&mut self, number: u64) {
+                if number >= self.next {
+                    let ahead = number - self.next + 1;
+                    self.seen = if ahead < $len { moved(self.seen, ahead) } else { [0; $len as usize / 32] };
+                    self.seen[0] |= 1;
+                    // The number after u64::MAX cannot be represented; engines end an epoch long before.
+                    self.next = number.saturating_add(1);
+                } else {
+                    let age = self.next - 1 - number;
+                    if age < $len {
+                        self.seen[age as usize / 32] |= 1 << (age % 32);
+                    }
+                }
             }
         }
-    }
+    };
 }
 
-impl<const WORDS: usize> Default for SizedReplayWindow<WORDS> {
-    fn default() -> Self {
-        Self::new()
-    }
+window! {
+    /// Remembers which of the last [`WINDOW`] record numbers were accepted.
+    ReplayWindow, WINDOW
+}
+window! {
+    /// Remembers which of the last [`SHORT_WINDOW`] record numbers were accepted: for devices with little
+    /// memory.
+    ShortReplayWindow, SHORT_WINDOW
 }
 
 /// `seen << ahead`. The numbers of most records follow each other.
@@ -173,6 +176,24 @@ mod tests {
         assert!(window.check(201));
     }
 
+    macro_rules! agrees {
+        ($window:ident, $len:expr, $numbers:expr, $stored:expr) => {
+            let (mut window, mut seen) = ($window::new(), BTreeSet::new());
+            for (at, number) in $numbers.iter().copied().enumerate() {
+                if at == $stored {
+                    window = $window::restore(window.next(), window.seen());
+                }
+                let highest = seen.last().copied();
+                let too_old = highest.is_some_and(|top: u64| number + $len <= top);
+                prop_assert_eq!(window.check(number), !too_old && !seen.contains(&number));
+                if window.check(number) {
+                    window.commit(number);
+                    seen.insert(number);
+                }
+            }
+        };
+    }
+
     proptest! {
         /// Windows of both lengths agree with a set that remembers everything, whole and after they were
         /// stored and restored.
@@ -181,26 +202,8 @@ mod tests {
             numbers in prop::collection::vec(0u64..400, 0..300),
             stored in 0..300usize,
         ) {
-            agrees::<4>(&numbers, stored)?;
-            agrees::<2>(&numbers, stored)?;
+            agrees!(ReplayWindow, WINDOW, numbers, stored);
+            agrees!(ShortReplayWindow, SHORT_WINDOW, numbers, stored);
         }
-    }
-
-    fn agrees<const WORDS: usize>(numbers: &[u64], stored: usize) -> Result<(), TestCaseError> {
-        let mut window = SizedReplayWindow::<WORDS>::new();
-        let mut seen = BTreeSet::new();
-        for (at, number) in numbers.iter().copied().enumerate() {
-            if at == stored {
-                window = SizedReplayWindow::restore(window.next(), window.seen());
-            }
-            let highest = seen.last().copied();
-            let too_old = highest.is_some_and(|top: u64| number + 32 * WORDS as u64 <= top);
-            prop_assert_eq!(window.check(number), !too_old && !seen.contains(&number));
-            if window.check(number) {
-                window.commit(number);
-                seen.insert(number);
-            }
-        }
-        Ok(())
     }
 }

@@ -93,7 +93,7 @@ impl<T: fmt::Debug> fmt::Debug for SeldomList<T> {
 /// takes the memory of a pointer while it is in its first state.
 #[cfg(feature = "aggregation")]
 pub(crate) type Seldom<T> = Kept<T>;
-/// As above.
+/// What [`Seldom`] is on small devices.
 #[cfg(not(feature = "aggregation"))]
 pub(crate) type Seldom<T> = Boxed<T>;
 
@@ -130,7 +130,7 @@ impl<T> Kept<T> {
     pub(crate) fn tidy(&mut self, _is_first: impl FnOnce(&T) -> bool) {}
 }
 
-/// What takes the memory of a pointer while it is in its first state. That is then `None`.
+/// What takes the memory of a pointer while it is in its first state, for which `None` stands.
 #[cfg(any(test, not(feature = "aggregation")))]
 #[derive(Debug)]
 pub(crate) struct Boxed<T>(Option<Box<T>>);

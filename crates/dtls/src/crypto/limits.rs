@@ -189,7 +189,7 @@ count!(u32, u64);
 /// after 2^32 - 1 records or calls of the block cipher; a KeyUpdate is due after half of them.
 #[cfg(feature = "aggregation")]
 pub(crate) type ShortCount = u64;
-/// As above.
+/// The counts of keys on small devices, as said for hosts.
 #[cfg(not(feature = "aggregation"))]
 pub(crate) type ShortCount = u32;
 

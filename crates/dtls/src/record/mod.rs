@@ -38,13 +38,15 @@ mod shape;
 #[cfg(feature = "alloc")]
 mod slots;
 
-#[cfg(feature = "alloc")]
-use crate::tuning::IS_FOR_HOSTS;
 pub use cid::ConnectionId;
 pub use dtls12::Header12;
 #[cfg(feature = "alloc")]
 pub use epochs::{ReceiveEpochs, SendEpochs};
 pub use header::{PlaintextHeader, UnifiedHeader};
+#[cfg(all(feature = "alloc", feature = "aggregation"))]
+use lightseal_core::ReplayWindow;
+#[cfg(all(feature = "alloc", not(feature = "aggregation")))]
+use lightseal_core::ShortReplayWindow as ReplayWindow;
 #[cfg(feature = "alloc")]
 pub use open::ReceiveEpoch;
 #[cfg(feature = "passive")]
@@ -58,8 +60,3 @@ pub use receive_buffer::{ReceiveBuffer, RecordId, Resolution};
 #[cfg(feature = "alloc")]
 pub use seal::{NumberLength, SendEpoch};
 pub use shape::SealError;
-
-/// Which of the last records of an epoch were received. On small devices it remembers 64 of them, as RFC
-/// 9147, section 4.5.1, advises at least.
-#[cfg(feature = "alloc")]
-type ReplayWindow = lightseal_core::SizedReplayWindow<{ if IS_FOR_HOSTS { 4 } else { 2 } }>;
