@@ -185,11 +185,11 @@ macro_rules! count {
 }
 count!(u32, u64);
 
-/// The counts of an association's keys. On small devices they are half as long, so that a key is used up
+/// The counts of an association's keys. On small devices, where they are half as long, a key is used up
 /// after 2^32 - 1 records or calls of the block cipher; a KeyUpdate is due after half of them.
 #[cfg(feature = "aggregation")]
 pub(crate) type ShortCount = u64;
-/// The counts of keys on small devices, as said for hosts.
+/// The counts of an association's keys on small devices, half as long as on hosts.
 #[cfg(not(feature = "aggregation"))]
 pub(crate) type ShortCount = u32;
 
@@ -329,7 +329,9 @@ fn nearest<C: Count, const N: usize>(counts: [(C, u64); N]) -> KeyState {
     // This is called for every record, so there is no branch for each count until one is due. Small
     // processors do without, because it takes flash.
     if cfg!(target_pointer_width = "64")
-        && counts.iter().fold(true, |fresh, (used, limit)| fresh & (used.get() < limit / 2))
+        && counts
+            .iter()
+            .fold(true, |fresh, (used, limit)| fresh & (used.get() < C::of(*limit).get() / 2))
     {
         return KeyState::Fresh;
     }
@@ -432,6 +434,34 @@ mod tests {
             ];
             assert_eq!(edges, [EDGES; 5], "{limits:?}");
         }
+    }
+
+    /// A count of 32 bits has the same edges, unless it ends before.
+    #[test]
+    fn short_counts_end_with_their_word() {
+        for (records, expected) in [
+            (u64::from(u32::MAX) / 2, KeyState::Fresh),
+            (u64::from(u32::MAX) / 2 + 1, KeyState::UpdateDue),
+            (u64::from(u32::MAX) - 1, KeyState::UpdateDue),
+            (u64::from(u32::MAX), KeyState::Exhausted),
+            (1 << 40, KeyState::Exhausted),
+        ] {
+            let mut sealed = SealUsage::<u32>::new(&Limits::CHACHA20_POLY1305);
+            sealed.restore(records, 0);
+            assert_eq!(sealed.state(), expected, "{records}");
+            let mut opened = OpenUsage::<u32>::new(&Limits::HMAC);
+            opened.add_evaluations(records);
+            assert_eq!(opened.state(), expected, "{records}");
+        }
+        let mut sealed = SealUsage::<u32>::new(&Limits::CHACHA20_POLY1305);
+        sealed.restore(u64::from(u32::MAX), 0);
+        sealed.add(5, 20);
+        assert_eq!(sealed.records(), u64::from(u32::MAX), "no number comes again");
+        let mut opened = OpenUsage::<u32>::new(&Limits::CCM_8);
+        (0..127).for_each(|_| opened.add_failed());
+        assert_eq!(opened.state(), KeyState::UpdateDue);
+        opened.add_failed();
+        assert_eq!(opened.state(), KeyState::Exhausted);
     }
 
     #[test]
