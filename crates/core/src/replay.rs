@@ -34,8 +34,8 @@ macro_rules! window {
                 Self { next, seen: [u32::MAX; $len as usize / 32] }
             }
 
-            /// Restores a window from the stored results of [`Self::next`] and [`Self::seen`]. What is older than
-            /// this window counts as accepted.
+            /// Restores a window from the stored results of [`Self::next`] and [`Self::seen`]. What is
+            /// older than this window counts as accepted.
             pub const fn restore(next: u64, seen: u128) -> Self {
                 Self { next, seen: narrowed(seen) }
             }
@@ -63,9 +63,13 @@ macro_rules! window {
             pub const fn commit(&mut self, number: u64) {
                 if number >= self.next {
                     let ahead = number - self.next + 1;
-                    self.seen = if ahead < $len { moved(self.seen, ahead) } else { [0; $len as usize / 32] };
+                    self.seen = match ahead < $len {
+                        true => moved(self.seen, ahead),
+                        false => [0; $len as usize / 32],
+                    };
                     self.seen[0] |= 1;
-                    // The number after u64::MAX cannot be represented; engines end an epoch long before.
+                    // The number after u64::MAX cannot be represented; engines end an epoch long
+                    // before.
                     self.next = number.saturating_add(1);
                 } else {
                     let age = self.next - 1 - number;

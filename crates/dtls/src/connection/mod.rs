@@ -304,7 +304,7 @@ impl Connection {
 
     /// Reports that a server may send data before the handshake is complete.
     fn note_may_send(&mut self) {
-        if let Some(agreed) = self.sending().cloned() {
+        if let Some(agreed) = self.sending_early().cloned() {
             self.notices.push(Notice::MaySend(Box::new(agreed)));
         }
     }

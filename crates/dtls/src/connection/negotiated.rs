@@ -18,14 +18,13 @@ impl Connection {
 
     /// Whether data can be sent in this stage.
     pub(super) fn sends_data(&self) -> bool {
-        self.is_established() || self.sending().is_some()
+        self.is_established() || self.sending_early().is_some()
     }
 
-    /// The negotiated parameters for the data that this end sends; `None` while it may not send
-    /// any, and where they are not kept.
-    pub(super) fn sending(&self) -> Option<&Negotiated> {
+    /// The negotiated parameters of a server that sends data before the handshake is complete; `None` if
+    /// it may not, and when the handshake is complete.
+    pub(super) fn sending_early(&self) -> Option<&Negotiated> {
         match (&self.stage, &self.role) {
-            (Stage::Established(established), _) => established.parameters.get(),
             (Stage::Handshake(handshake), Role::Server(config)) if config.send_half_rtt_data => {
                 match &handshake.state {
                     State::WaitClientFinished(_, state) if state.may_send() => state.negotiated(),
@@ -40,7 +39,7 @@ impl Connection {
     pub(super) fn data_shares_tags(&self) -> bool {
         match &self.stage {
             Stage::Established(established) => established.schemes().0.aggregates(),
-            _ => self.sending().is_some_and(|agreed| agreed.send.aggregates()),
+            _ => self.sending_early().is_some_and(|agreed| agreed.send.aggregates()),
         }
     }
 

@@ -179,7 +179,7 @@ pub(crate) struct PassiveRecord<'a> {
 #[cfg(feature = "passive")]
 impl PassiveRecord<'_> {
     /// A record whose own tag is wrong, so that its content is meaningless.
-    pub(super) fn forged(number: u64) -> Self {
+    pub(super) const fn forged(number: u64) -> Self {
         Self { number, kind: None, content: &[], proof: Proof::Forged, repeated: false }
     }
 }

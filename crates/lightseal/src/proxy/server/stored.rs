@@ -281,18 +281,18 @@ impl Host for Node {
     }
 
     fn adopt(&self, rows: Vec<Row>) -> u64 {
-        let (mut adopted, mut waiting) = self.adopt_some(rows, Attempt::First);
-        for attempt in Attempt::AGAIN {
-            if waiting.is_empty() {
-                break;
-            }
-            // Not under the engine's lock, which answers take.
+        let (mut adopted, waiting) = self.adopt_some(rows, Attempt::First);
+        // Not under the engine's lock, which answers take.
+        let wait = || {
             if let Some(keys) = &self.keys {
                 keys.wait_for_stored(KEYS_OF_OTHERS);
             }
-            let (more, still) = self.adopt_some(waiting, attempt);
-            (adopted, waiting) = (adopted + more, still);
-        }
+        };
+        Attempt::again(waiting, wait, |rows, attempt| {
+            let (more, waiting) = self.adopt_some(rows, attempt);
+            adopted += more;
+            waiting
+        });
         adopted
     }
 

@@ -154,14 +154,11 @@ impl OpenState {
             }
         };
         let adopt_again = |books: &mut Books, waiting: &mut Vec<Row>, adopt: &mut Adopt<'_>| {
-            for attempt in Attempt::AGAIN {
-                if !waiting.is_empty() {
-                    wait_for_keys();
-                }
-                for row in std::mem::take(waiting) {
-                    adopt(books, row, attempt, waiting);
-                }
-            }
+            Attempt::again(std::mem::take(waiting), &wait_for_keys, |rows, attempt| {
+                let mut waiting = Vec::new();
+                rows.into_iter().for_each(|row| adopt(books, row, attempt, &mut waiting));
+                waiting
+            });
         };
         let loaded = self.store.load(&mut |row| {
             adopt(&mut books, row, Attempt::First, &mut waiting);
@@ -222,9 +219,21 @@ pub(crate) enum Attempt {
 }
 
 impl Attempt {
-    /// The attempts after the first one, before each of which a row waits for its key. There are two,
-    /// because a key that changes while it is looked up is looked up again.
-    pub(crate) const AGAIN: [Self; 2] = [Self::First, Self::Last];
+    /// Makes the attempts after the first one, each after `wait` has waited for keys. There are two, because
+    /// a key that changes while it is looked up is looked up again. `adopt` returns the rows that still wait.
+    pub(crate) fn again<T>(
+        mut waiting: Vec<T>,
+        wait: impl Fn(),
+        mut adopt: impl FnMut(Vec<T>, Self) -> Vec<T>,
+    ) {
+        for attempt in [Self::First, Self::Last] {
+            if waiting.is_empty() {
+                break;
+            }
+            wait();
+            waiting = adopt(waiting, attempt);
+        }
+    }
 }
 
 /// How many rows wait for keys at once.
@@ -546,4 +555,33 @@ fn peer_hash(key: &PeerKey) -> PeerHash {
     hash.update([key.name.is_some().into()]);
     hash.update(key.name.as_deref().unwrap_or_default());
     hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A row whose key changes while it is looked up has a second chance, and no third one.
+    #[test]
+    fn a_row_is_adopted_at_the_second_look_up() {
+        for (needs, waits, last) in
+            [(0, 0, None), (1, 1, Some(Attempt::First)), (2, 2, Some(Attempt::Last))]
+        {
+            let (looked_up, mut adopted_at) = (Cell::new(0), None);
+            let waiting: Vec<_> = (needs > 0).then_some("row").into_iter().collect();
+            Attempt::again(
+                waiting,
+                || looked_up.set(looked_up.get() + 1),
+                |rows, attempt| {
+                    if looked_up.get() < needs {
+                        return rows;
+                    }
+                    adopted_at = Some(attempt);
+                    Vec::new()
+                },
+            );
+            assert_eq!((looked_up.get(), adopted_at), (waits, last), "{needs}");
+        }
+    }
 }
