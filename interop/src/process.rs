@@ -2,12 +2,12 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use testkit::ports::{is_bound, own_ports};
 
 /// How long a program may take to start or end. It is enough for a handshake at a tenth of loss.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -70,42 +70,14 @@ impl Drop for Daemon {
     }
 }
 
-/// An address on the loopback interface whose port and the next one were free a moment ago; servers of
-/// CoAP use the next one for DTLS. No socket that asks for any port gets them, and no other call of
-/// this process tries them, so they stay free even if the program that they are for is slow to start.
+/// An address on the loopback interface whose port and the next one are free; servers of CoAP use the
+/// next one for DTLS. Nobody else gets them, so they stay free even if the program that they are for is
+/// slow to start.
 ///
 /// # Panics
 /// No such ports are free.
 pub fn free_address() -> SocketAddr {
-    /// The first port, below those that systems assign (RFC 6335, section 6; Linux from 32768 on).
-    const FIRST: u16 = 16_384;
-    const PAIRS: u16 = 8_000;
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Several test programs may run at once.
-    let own = std::process::id() as u16;
-    let mut tried = (0..PAIRS).map(|_| {
-        let number = own.wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        FIRST + 2 * (number % PAIRS)
-    });
-    let is_free = |port: u16| UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-    let port = tried.find(|port| is_free(*port) && is_free(port + 1)).expect("a port is free");
-    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
-}
-
-/// Whether a UDP socket is bound to this port.
-///
-/// Binding a socket to find out could take the port from a program that is about to bind it.
-pub fn is_bound(port: u16) -> bool {
-    let tables = ["/proc/net/udp", "/proc/net/udp6"].map(std::fs::read_to_string);
-    if tables.iter().all(Result::is_err) {
-        // On other systems than Linux, binding a socket is the only way.
-        return UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], port))).is_err();
-    }
-    // Each line has a number, then the local address and the port in hex.
-    let suffix = format!(":{port:04X}");
-    tables.iter().flatten().flat_map(|table| table.lines()).any(|line| {
-        line.split_whitespace().nth(1).is_some_and(|address| address.ends_with(&suffix))
-    })
+    SocketAddr::from((Ipv4Addr::LOCALHOST, own_ports(2)))
 }
 
 /// The variable that names a `lightseal` program that is built already.
@@ -132,19 +104,4 @@ pub fn lightseal() -> PathBuf {
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
         .expect("cargo names the program it built")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_is_bound_while_a_socket_has_it() {
-        let at = free_address();
-        assert!(!is_bound(at.port()));
-        let socket = UdpSocket::bind(at).expect("it is free");
-        assert!(is_bound(at.port()));
-        drop(socket);
-        assert!(!is_bound(at.port()));
-    }
 }

@@ -2,13 +2,14 @@
 
 use super::wire::{self, Tap, WireObservations};
 use super::{Again, Cell, Credential, Files, Network, Peer, Program, RECONNECT, Role, Running};
-use crate::process::{free_address, is_bound};
+use crate::process::free_address;
 use lightseal_net::relay::{Relay, RelaySettings};
 use lightseal_net::{Impairments, Probability, socket};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use testkit::ports::is_bound;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
