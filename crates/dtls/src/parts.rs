@@ -33,6 +33,8 @@ lightseal_core::parts! {
     Importer if feature = "psk-importer";
     /// Tickets of DTLS 1.3, and their resumption.
     Resumption if feature = "resumption";
+    /// Sessions of a server that later handshakes resume.
+    SessionStore if any(feature = "dtls12", feature = "resumption");
     /// Probes that show whether the peer is alive.
     Liveness if feature = "liveness";
     /// Negotiation of the application protocol (RFC 7301).

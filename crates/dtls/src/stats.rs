@@ -22,6 +22,7 @@ macro_rules! counters {
         }
 
         impl $name {
+            #[cfg(feature = "statistics")]
             const ZERO: Self = Self { $($field: 0,)* };
 
             /// How each counter is used.
@@ -36,6 +37,7 @@ macro_rules! counters {
             }
 
             /// Writes which counters are not zero, in a bit each, and then those.
+            #[cfg(feature = "statistics")]
             fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
                 let mut present = 0_u64;
                 $(present = present << 1 | u64::from(self.$field > 0);)*
@@ -47,6 +49,7 @@ macro_rules! counters {
             }
 
             /// Reads what `write` has written.
+            #[cfg(feature = "statistics")]
             fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
                 let count = [$(stringify!($field)),*].len();
                 let mut present = r.varint()? << (64 - count);
@@ -185,16 +188,29 @@ impl AddAssign<&Self> for Stats {
     }
 }
 
+#[cfg_attr(
+    not(feature = "statistics"),
+    allow(unused_variables, clippy::unused_self, clippy::unnecessary_wraps)
+)]
 impl Stats {
-    /// Writes the counters.
+    /// Writes the counters: nothing in a build without the feature `statistics`.
+    #[inline]
     pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        self.received.write(w)?;
-        self.sent.write(w)
+        #[cfg(feature = "statistics")]
+        {
+            self.received.write(w)?;
+            self.sent.write(w)?;
+        }
+        Ok(())
     }
 
     /// Reads what [`write`](Self::write) has written.
+    #[inline]
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { received: ReceiveStats::read(r)?, sent: SendStats::read(r)? })
+        #[cfg(feature = "statistics")]
+        return Ok(Self { received: ReceiveStats::read(r)?, sent: SendStats::read(r)? });
+        #[cfg(not(feature = "statistics"))]
+        Ok(Self::default())
     }
 }
 

@@ -414,7 +414,7 @@ impl Connection {
     /// complete.
     pub fn security_level(&self) -> Option<SecurityLevel> {
         if let Some(read_only) = self.read_only.get() {
-            return Some(read_only.security_level);
+            return Some(SecurityLevel::of_bits(read_only.security_bits));
         }
         let newest = self.channel.receive.newest().filter(|_| self.is_connected());
         newest.map(ReceiveEpoch::security_level)

@@ -200,7 +200,7 @@ impl Connection {
     /// The largest overhead of a datagram beside its payload, in bytes.
     pub(super) fn data_overhead(&self) -> usize {
         if let Some(read_only) = self.read_only.get() {
-            return read_only.data_overhead + self.settings().length_bytes();
+            return usize::from(read_only.data_overhead) + self.settings().length_bytes();
         }
         match self.channel.send.peek() {
             Some(epoch) if self.sends_data() => {

@@ -27,7 +27,7 @@ impl Endpoint {
             HelloDecision::Verify(body) => (sequence, HandshakeType::HELLO_VERIFY_REQUEST, body),
             HelloDecision::Accept(_) | HelloDecision::Accept12(_) => return,
         };
-        self.stats.retries += 1;
+        self.stats.note(|stats| stats.retries += 1);
         self.answer_retry(to, record, sequence, kind, body);
     }
 
@@ -50,9 +50,11 @@ impl Endpoint {
     }
 
     pub(super) fn refuse_hello(&mut self, from: SocketAddr, record_number: u64, fault: Fault) {
-        self.stats.refused += 1;
-        self.stats.refused_by.count(fault.class());
-        self.stats.last_refusal = Some((from, fault));
+        self.stats.note(|stats| {
+            stats.refused += 1;
+            stats.refused_by.count(fault.class());
+            stats.last_refusal = Some((from, fault));
+        });
         // A malformed hello gets no answer.
         if !matches!(fault, Fault::Malformed(_)) {
             let alert = Alert(fault.alert());

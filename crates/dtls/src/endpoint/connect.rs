@@ -12,6 +12,7 @@ use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::config::{ClientConfig, ServerConfig, Settings};
 use crate::connection::Connection;
 use crate::error::{CloseReason, ConfigError, ConnectError, Fault, Limit};
+use crate::handshake::hello_decision::Fingerprint;
 use crate::parts::{self, InlineState};
 use crate::tuning::MAX_ID_DRAWS;
 use alloc::boxed::Box;
@@ -150,7 +151,7 @@ impl Endpoint {
         let part = config.part;
         let connection = Box::new(self.client_connection(config, peer)?);
         let room = self.room(ClientProof::Complete).ok_or(ConnectError::Full)?;
-        let handle = Handle(self.next_handle);
+        let handle = Handle::from_number(self.next_handle);
         self.next_handle += 1;
         self.enter(handle, room, ClientProof::Complete);
         let id = connection.offered_id();
@@ -160,14 +161,14 @@ impl Endpoint {
         let entry = Entry {
             connection: Association::Awake(connection),
             part: AssociationRole::Waiting(part),
-            hello: [0; 32],
-            cookie: None,
+            hello: Fingerprint::default(),
+            cookie: Instant::ZERO,
             replaces: None,
             began: self.now,
             heard: self.now,
             used: self.now,
             look: Instant::MAX,
-            deadline: None,
+            deadline: Instant::MAX,
             ready: false,
             socket,
         };

@@ -3,6 +3,7 @@
 use super::Handle;
 use super::association::Association;
 use super::tables::{ByHandle, Place};
+use crate::handshake::hello_decision::Fingerprint;
 use crate::parts;
 use alloc::boxed::Box;
 use core::fmt;
@@ -26,9 +27,9 @@ pub(super) struct Entry {
     pub(super) part: AssociationRole,
     /// The fingerprint of the association's ClientHello, to tell its retransmission from a new
     /// attempt.
-    pub(super) hello: [u8; 32],
-    /// When the cookie of that hello was made, if it had one.
-    pub(super) cookie: Option<Instant>,
+    pub(super) hello: Fingerprint,
+    /// When the cookie of that hello was made; [`Instant::ZERO`] if it had none.
+    pub(super) cookie: Instant,
     /// The association whose peer had this address too when this handshake began. It may end when the
     /// handshake is complete. It is the client's own older association, or that of another client which has moved to
     /// the address.
@@ -42,7 +43,8 @@ pub(super) struct Entry {
     /// When the endpoint next looks whether the association may sleep; [`Instant::MAX`] if nobody has
     /// used it since it looked last.
     pub(super) look: Instant,
-    pub(super) deadline: Option<Instant>,
+    /// When the endpoint sees to the association next; [`Instant::MAX`] for never.
+    pub(super) deadline: Instant,
     pub(super) ready: bool,
     /// The host's socket that the peer sends to.
     pub(super) socket: u32,

@@ -92,7 +92,7 @@ impl Endpoint {
             && begins_protected(datagram, len)
             && hints.admit(self.now, from)
         {
-            self.stats.hints += 1;
+            self.stats.note(|stats| stats.hints += 1);
             self.answer_with(from, hint());
         }
     }

@@ -9,6 +9,7 @@ use crate::tuning::MAX_ID_DRAWS;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::num::NonZeroU64;
 use lightseal_core::{Instant, Random};
 
 /// Draws the connection IDs of an endpoint, so that whoever sees a datagram can tell which of several
@@ -24,12 +25,12 @@ impl Handle {
     /// The number of the association, which counts up from the one that the endpoint was given
     /// ([`Endpoint::count_from`]).
     pub const fn number(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// The handle with this number. It is not valid if no association has it.
     pub const fn from_number(number: u64) -> Self {
-        Self(number)
+        Self(NonZeroU64::MIN.saturating_add(number))
     }
 }
 

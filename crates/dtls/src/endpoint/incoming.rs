@@ -6,7 +6,7 @@ use crate::codepoints::{AlertDescription, ContentType, ExtensionType};
 use crate::config::ProtocolVersion;
 use crate::connection::AdmittedClient;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
-use crate::handshake::hello_decision::{self, HelloDecision};
+use crate::handshake::hello_decision::{self, Fingerprint, HelloDecision};
 use crate::messages::extensions::OfferedPsks;
 use crate::messages::{Alert, ClientHello};
 use crate::parts::{self, InlineState};
@@ -30,7 +30,7 @@ use lightseal_core::{AddressPair, Decode, Encode, Instant};
 pub struct Incoming {
     from: AddressPair,
     hello: Box<WholeHello>,
-    fingerprint: [u8; 32],
+    fingerprint: Fingerprint,
     version: ProtocolVersion,
     proved: bool,
 }
@@ -125,7 +125,7 @@ impl Endpoint {
         &mut self,
         from: SocketAddr,
         hello: &WholeHello,
-        fingerprint: [u8; 32],
+        fingerprint: Fingerprint,
         admitted: &AdmittedClient<'_>,
     ) {
         let version = match admitted {
@@ -157,7 +157,7 @@ impl Endpoint {
             || self.is_of_older(known, &fingerprint)
             || self.past.contains(&fingerprint)
         {
-            self.stats.ignored += 1;
+            self.stats.note(|stats| stats.ignored += 1);
             return None;
         }
         self.greet(peer, &hello, fingerprint, Admission::Open)
@@ -200,14 +200,14 @@ impl Endpoint {
     pub fn refuse(&mut self, now: Instant, incoming: Incoming, alert: AlertDescription) {
         self.now = self.now.max(now);
         self.local = incoming.from.local;
-        self.stats.refused += 1;
+        self.stats.note(|stats| stats.refused += 1);
         let Incoming { from, hello, .. } = incoming;
         self.answer(from.peer, ContentType::ALERT, hello.record, &|w| Alert(alert).write(w));
     }
 
     /// Ignores a client: it gets no answer, and nothing is kept.
     pub fn ignore(&mut self, incoming: Incoming) {
-        self.stats.ignored += 1;
+        self.stats.note(|stats| stats.ignored += 1);
         drop(incoming);
     }
 }

@@ -3,6 +3,7 @@
 use super::hello::{WholeHello, network};
 use super::{Admission, Endpoint, Handle};
 use crate::connection::Connection;
+use crate::handshake::hello_decision::Fingerprint;
 use crate::tuning::MAX_WAITING_HELLOS;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::net::{IpAddr, SocketAddr};
@@ -16,7 +17,7 @@ struct Waiting {
     /// The local address at which the hello arrived.
     local: Option<IpAddr>,
     hello: WholeHello,
-    fingerprint: [u8; 32],
+    fingerprint: Fingerprint,
 }
 
 /// Clients that wait.
@@ -37,7 +38,7 @@ impl Lookups {
         from: SocketAddr,
         local: Option<IpAddr>,
         hello: &WholeHello,
-        fingerprint: [u8; 32],
+        fingerprint: Fingerprint,
     ) {
         self.hellos.retain(|waiting| waiting.from != from);
         if self.hellos.len() == MAX_WAITING_HELLOS {

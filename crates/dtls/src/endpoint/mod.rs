@@ -29,7 +29,7 @@ use crate::error::{CloseReason, ConnectionIdLengthChanged, Fault, Limit};
 use crate::handshake::Unaccepted;
 use crate::handshake::cookie::CookieJar;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
-use crate::handshake::hello_decision::{self, HelloDecision, fingerprint};
+use crate::handshake::hello_decision::{self, Fingerprint, HelloDecision, fingerprint};
 use crate::handshake::session::Sessions;
 use crate::parts::{self, InlineState, Part};
 use crate::record::{ConnectionId, cid};
@@ -43,6 +43,7 @@ pub use association::ConnectionRef;
 use connect::Queues;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+use core::num::NonZeroU64;
 use entries::{AssociationRole, Entries, Entry};
 pub use guard::ConnectionMut;
 use hello::{Hellos, WholeHello};
@@ -54,17 +55,21 @@ use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lookups::Lookups;
 use output::Next;
 use slots::{ClientProof, SlotSource, Slots};
+use stats::EndpointCounters;
 pub use stats::EndpointStats;
-use tables::{Index, OrderedSet, Place};
+use tables::{Deadlines, Index, Place};
 use unsaved::{Renewals, Unsaved};
 
 /// Identifies an association of an endpoint. An endpoint never uses a handle twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Handle(u64);
+pub struct Handle(
+    /// One more than its number, so that an optional handle takes no more memory.
+    NonZeroU64,
+);
 
 impl fmt::Display for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "association {}", self.0)
+        write!(f, "association {}", self.number())
     }
 }
 
@@ -115,7 +120,7 @@ pub struct Endpoint {
     entries: Entries,
     by_peer: Index<Place>,
     by_id: Index<ConnectionId>,
-    deadlines: OrderedSet<(Instant, Handle)>,
+    deadlines: Deadlines,
     slots: Slots,
     /// Associations that may have output.
     ready: VecDeque<Handle>,
@@ -134,7 +139,7 @@ pub struct Endpoint {
     /// ClientHellos that wait for the answer to a lookup.
     lookups: InlineState<parts::LaterAnswers, Lookups>,
     /// When restored associations may ask for new keys.
-    renewals: Renewals,
+    renewals: InlineState<parts::Persistence, Renewals>,
     unsaved: InlineState<parts::Persistence, Unsaved>,
     /// Memory for a payload, which associations use by turns: few of them hold one for longer than it
     /// takes to hand it to the application.
@@ -142,8 +147,8 @@ pub struct Endpoint {
     /// Fingerprints of the ClientHellos of complete associations, oldest first. While its cookie is
     /// valid, a recorded hello must neither begin a handshake nor end one, even if its association
     /// has ended. Only clients with a key complete handshakes, so nobody else can displace entries.
-    past: VecDeque<[u8; 32]>,
-    stats: EndpointStats,
+    past: VecDeque<Fingerprint>,
+    stats: EndpointCounters,
     /// Counters of associations that have ended.
     ended: Totals,
 }
@@ -164,7 +169,7 @@ impl Endpoint {
             entries: Entries::default(),
             by_peer,
             by_id,
-            deadlines: OrderedSet::new(),
+            deadlines: Deadlines::new(),
             slots: Slots::default(),
             ready: VecDeque::new(),
             local: None,
@@ -175,11 +180,11 @@ impl Endpoint {
             incoming: Waiting::default(),
             queues: Queues::default(),
             lookups: InlineState::new(parts::LaterAnswers::INCLUDED, |_| Lookups::default()),
-            renewals: Renewals::default(),
+            renewals: InlineState::new(parts::Persistence::INCLUDED, |_| Renewals::default()),
             unsaved: InlineState::new(parts::Persistence::INCLUDED, |_| Unsaved::default()),
             memory: Vec::new(),
             past: VecDeque::new(),
-            stats: EndpointStats::default(),
+            stats: EndpointCounters::new(),
             ended: Totals::default(),
         }
     }
@@ -241,7 +246,7 @@ impl Endpoint {
 
     /// Counters of datagrams and clients that belong to no association, or not yet.
     pub const fn stats(&self) -> &EndpointStats {
-        &self.stats
+        self.stats.get()
     }
 
     /// The sum of all associations' counters, including those that have ended.
@@ -292,13 +297,13 @@ impl Endpoint {
         &mut self,
         from: SocketAddr,
         hello: &WholeHello,
-        fingerprint: [u8; 32],
+        fingerprint: Fingerprint,
         gate: Admission,
     ) -> Option<Handle> {
         let there = self.at(from.into()).and_then(|handle| self.entries.get(&handle));
         if there.is_some_and(|entry| entry.part != AssociationRole::Server) {
             // The peer is a server for this endpoint.
-            self.stats.ignored += 1;
+            self.stats.note(|stats| stats.ignored += 1);
             return None;
         }
         let known = there.is_some();
@@ -337,7 +342,7 @@ impl Endpoint {
             _ => ClientProof::Missing,
         };
         if self.has_newer_at(from, cookie) {
-            self.stats.ignored += 1;
+            self.stats.note(|stats| stats.ignored += 1);
             return None;
         }
         if gate == Admission::Ask && self.incoming.is_wanted() {
@@ -348,7 +353,7 @@ impl Endpoint {
         // association, or none is free for it.
         let room = if known { Some(SlotSource::Free) } else { self.room(proof) };
         let Some(room) = room else {
-            self.stats.full += 1;
+            self.stats.note(|stats| stats.full += 1);
             self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
             return None;
         };
@@ -369,16 +374,17 @@ impl Endpoint {
                     proof => (proof, Some(room)),
                 };
                 if let Some(room) = room {
-                    return Some(self.insert(from, connection, (fingerprint, cookie), room, proof));
+                    let hello = (fingerprint, cookie.unwrap_or(Instant::ZERO));
+                    return Some(self.insert(from, connection, hello, room, proof));
                 }
-                self.stats.full += 1;
+                self.stats.note(|stats| stats.full += 1);
                 self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
             }
             Err(Unaccepted::Fault(fault)) => self.refuse_hello(from, record, fault),
             Err(Unaccepted::Waiting) => match self.lookups.get_mut() {
                 Some(lookups) => lookups.wait(from, self.local, hello, fingerprint),
                 // The store is asked again when the client sends its hello again.
-                None => self.stats.ignored += 1,
+                None => self.stats.note(|stats| stats.ignored += 1),
             },
         }
         None
@@ -440,15 +446,15 @@ impl Endpoint {
         &mut self,
         from: SocketAddr,
         mut connection: Box<Connection>,
-        (hello, cookie): ([u8; 32], Option<Instant>),
+        (hello, cookie): (Fingerprint, Instant),
         room: SlotSource,
         proof: ClientProof,
     ) -> Handle {
         connection.set_local(self.local);
-        self.stats.accepted += 1;
+        self.stats.note(|stats| stats.accepted += 1);
         let old = self.at(from.into());
         let replaces = old.and_then(|old| self.superseded_by_hello(old));
-        let handle = Handle(self.next_handle);
+        let handle = Handle::from_number(self.next_handle);
         self.next_handle += 1;
         // A handshake that is to replace a connected association needs no slot of its own: it takes
         // over the slot of that association when it completes.
@@ -457,7 +463,7 @@ impl Endpoint {
         }
         connection.own_ids().for_each(|cid| self.by_id.insert(cid, handle));
         let (connection, part) = (Association::Awake(connection), AssociationRole::Server);
-        let (now, deadline, ready) = (self.now, None, false);
+        let (now, deadline, ready) = (self.now, Instant::MAX, false);
         let (began, heard, used, look) = (now, now, now, Instant::MAX);
         let entry = Entry {
             connection,
@@ -489,7 +495,7 @@ impl Endpoint {
     /// Takes out an association; returns where it was.
     fn take_out(&mut self, handle: Handle) -> Option<Place> {
         let entry = self.entries.get_mut(&handle)?;
-        entry.set_deadline(handle, None, &mut self.deadlines);
+        entry.set_deadline(handle, Instant::MAX, &mut self.deadlines);
         self.slots.release(handle);
         if let Some(unsaved) = self.unsaved.get_mut() {
             unsaved.note(handle, 0);
@@ -520,6 +526,11 @@ impl Endpoint {
         Some(place)
     }
 
+    /// When the endpoint next sees to an association, and to which one.
+    fn first_deadline(&self) -> Option<(Instant, Handle)> {
+        self.deadlines.first(self.entries.iter().map(|(handle, entry)| (entry.deadline, handle)))
+    }
+
     /// The association that is found at a place.
     fn at(&self, place: Place) -> Option<Handle> {
         self.by_peer.get(&place)
@@ -538,6 +549,7 @@ impl Engine for Endpoint {
     }
 
     /// Clients are accepted at the socket 0 alone.
+    #[cfg_attr(target_pointer_width = "32", inline(never))]
     fn handle_datagram_at(
         &mut self,
         now: Instant,
@@ -561,7 +573,7 @@ impl Engine for Endpoint {
             match known.and_then(|handle| self.entries.get(&handle)) {
                 Some(entry) if entry.hello == print => {}
                 known if self.past.contains(&print) || self.is_of_older(known, &print) => {
-                    self.stats.ignored += 1;
+                    self.stats.note(|stats| stats.ignored += 1);
                     return;
                 }
                 _ => {
@@ -581,7 +593,7 @@ impl Engine for Endpoint {
             }
             None if looks_like_hello => {}
             None => {
-                self.stats.ignored += 1;
+                self.stats.note(|stats| stats.ignored += 1);
                 if socket == 0 {
                     self.hint_at(from, datagram);
                 }
@@ -591,20 +603,18 @@ impl Engine for Endpoint {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        while let Some((at, handle)) = self.deadlines.first().copied() {
+        while let Some((at, handle)) = self.first_deadline() {
             if at > now {
                 break;
             }
             let Some(entry) = self.entries.get_mut(&handle) else {
-                self.deadlines.remove(&(at, handle));
+                self.deadlines.replace(handle, at, Instant::MAX);
                 continue;
             };
-            entry.set_deadline(handle, None, &mut self.deadlines);
-            {
-                entry.connection.wake().handle_timeout(now);
-                self.touch(handle);
-                self.begin_after(handle);
-            }
+            entry.set_deadline(handle, Instant::MAX, &mut self.deadlines);
+            entry.connection.wake().handle_timeout(now);
+            self.touch(handle);
+            self.begin_after(handle);
         }
     }
 
@@ -612,6 +622,7 @@ impl Engine for Endpoint {
         self.poll_output_on(buf).0
     }
 
+    #[cfg_attr(target_pointer_width = "32", inline(never))]
     fn poll_output_on<'a>(
         &'a mut self,
         buf: &'a mut [u8],
@@ -629,10 +640,9 @@ impl Engine for Endpoint {
             return (Output::Datagram { to: to.peer, payload }, to.local);
         }
         let output = match self.step(buf) {
-            None => self
-                .deadlines
-                .first()
-                .map_or(Output::Idle, |(deadline, _)| Output::WakeAt(*deadline)),
+            None => {
+                self.first_deadline().map_or(Output::Idle, |(deadline, _)| Output::WakeAt(deadline))
+            }
             Some((handle, next)) => {
                 let Some(entry) = self.entries.get(&handle) else { return (Output::Idle, None) };
                 let Some(connection) = entry.connection.awake() else {

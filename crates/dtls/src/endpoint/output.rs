@@ -1,7 +1,7 @@
 //! What an endpoint does next.
 
 use super::entries::Entry;
-use super::tables::OrderedSet;
+use super::tables::Deadlines;
 use super::{Endpoint, Handle};
 use crate::connection::{Connection, Step};
 use crate::record::receive_buffer::Slot;
@@ -11,10 +11,9 @@ use lightseal_core::Instant;
 impl Entry {
     /// Lets an association that has nothing to do before `deadline` sleep, if nobody has used it for
     /// long. Returns when the endpoint has to see to it next.
-    fn rest(&mut self, now: Instant, deadline: Option<Instant>) -> Option<Instant> {
-        let sooner = |look: Instant| Some(deadline.map_or(look, |deadline| deadline.min(look)));
+    fn rest(&mut self, now: Instant, deadline: Instant) -> Instant {
         if self.look > now && self.look != Instant::MAX {
-            return sooner(self.look);
+            return deadline.min(self.look);
         }
         let Some(after) = self.connection.awake().and_then(Connection::sleep_after) else {
             return deadline;
@@ -28,26 +27,20 @@ impl Entry {
         // A look that is due earlier than necessary comes once in a while; another deadline for each
         // datagram would cost more.
         self.look = at;
-        sooner(at)
+        deadline.min(at)
     }
 
-    /// Sets when the endpoint sees to the association next.
+    /// Sets when the endpoint sees to the association next; [`Instant::MAX`] for never.
     pub(super) fn set_deadline(
         &mut self,
         handle: Handle,
-        deadline: Option<Instant>,
-        deadlines: &mut OrderedSet<(Instant, Handle)>,
+        deadline: Instant,
+        deadlines: &mut Deadlines,
     ) {
-        if self.deadline == deadline {
-            return;
+        if self.deadline != deadline {
+            deadlines.replace(handle, self.deadline, deadline);
+            self.deadline = deadline;
         }
-        if let Some(old) = self.deadline {
-            deadlines.remove(&(old, handle));
-        }
-        if let Some(new) = deadline {
-            deadlines.insert((new, handle));
-        }
-        self.deadline = deadline;
     }
 }
 
@@ -72,8 +65,10 @@ impl Endpoint {
                 return Some((handle, Next::Payload(slot)));
             }
             connection.switch_if_closed();
-            if connection.awaits_renewal() {
-                connection.renew_at(self.renewals.turn(self.now));
+            if let Some(renewals) = self.renewals.get_mut()
+                && connection.awaits_renewal()
+            {
+                connection.renew_at(renewals.turn(self.now));
                 continue;
             }
             if let Some(count) = connection.ids_wanted() {
@@ -81,8 +76,8 @@ impl Endpoint {
                 continue;
             }
             let deadline = match connection.other_step(buf) {
-                Step::WakeAt(at) => Some(at),
-                Step::Idle => None,
+                Step::WakeAt(at) => at,
+                Step::Idle => Instant::MAX,
                 step => {
                     entry.used = self.now;
                     return Some((handle, Next::Step(step)));

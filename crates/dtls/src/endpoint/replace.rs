@@ -8,6 +8,7 @@ use super::{Endpoint, Entry, Handle};
 use crate::codepoints::ContentType;
 use crate::connection::Connection;
 use crate::error::CloseReason;
+use crate::handshake::hello_decision::Fingerprint;
 use crate::record::Header12;
 use crate::tuning::MAX_PAST_HELLOS;
 use core::net::SocketAddr;
@@ -28,7 +29,7 @@ impl Endpoint {
         entry.is_some_and(|entry| {
             entry.connection.awake().is_none_or(Connection::has_proved_key)
                 && entry.connection.is_open()
-                && cookie.is_some_and(|made| entry.cookie.is_some_and(|newer| made < newer))
+                && cookie.is_some_and(|made| made < entry.cookie)
         })
     }
 
@@ -56,7 +57,7 @@ impl Endpoint {
     }
 
     /// Whether this is the hello of the association that `known` may replace.
-    pub(super) fn is_of_older(&self, known: Option<&Entry>, hello: &[u8; 32]) -> bool {
+    pub(super) fn is_of_older(&self, known: Option<&Entry>, hello: &Fingerprint) -> bool {
         let older = known.and_then(|entry| self.entries.get(&entry.replaces?));
         older.is_some_and(|older| older.hello == *hello)
     }

@@ -5,6 +5,7 @@ use super::slots::ClientProof;
 use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::config::ClientConfig;
 use crate::connection::{Connection, RestoreError, SaveError, SavedAssociation};
+use crate::handshake::hello_decision::Fingerprint;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -69,21 +70,21 @@ impl Endpoint {
             return Err(RestoreError::InUse);
         }
         let room = self.room_for_restored().ok_or(RestoreError::Full)?;
-        let handle = Handle(self.next_handle);
+        let handle = Handle::from_number(self.next_handle);
         self.next_handle += 1;
         self.enter(handle, room, ClientProof::Complete);
         let (now, connection) = (self.now, Association::Awake(Box::new(connection)));
         let entry = Entry {
             connection,
             part,
-            hello: [0; 32],
-            cookie: None,
+            hello: Fingerprint::default(),
+            cookie: Instant::ZERO,
             replaces: None,
             began: now,
             heard: now,
             used: now,
             look: Instant::MAX,
-            deadline: None,
+            deadline: Instant::MAX,
             ready: false,
             socket: 0,
         };

@@ -4,7 +4,8 @@ use crate::error::{Fault, ReasonCounts};
 use core::net::SocketAddr;
 use core::ops::AddAssign;
 
-/// Counters of datagrams and clients that belong to no association, or not yet.
+/// Counters of datagrams and clients that belong to no association, or not yet. Without the feature
+/// `statistics` all of them are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndpointStats {
@@ -32,6 +33,20 @@ pub struct EndpointStats {
     pub last_refusal: Option<(SocketAddr, Fault)>,
 }
 
+impl EndpointStats {
+    const NONE: Self = Self {
+        retries: 0,
+        accepted: 0,
+        refused: 0,
+        refused_by: ReasonCounts::NONE,
+        ignored: 0,
+        full: 0,
+        evicted: 0,
+        hints: 0,
+        last_refusal: None,
+    };
+}
+
 /// Sums the counters of several endpoints. The last refusal is that of the last one that has one.
 impl AddAssign<&Self> for EndpointStats {
     fn add_assign(&mut self, other: &Self) {
@@ -44,5 +59,33 @@ impl AddAssign<&Self> for EndpointStats {
         self.evicted += other.evicted;
         self.hints += other.hints;
         self.last_refusal = other.last_refusal.or(self.last_refusal);
+    }
+}
+
+/// What an endpoint counts: nothing in a build without the feature `statistics`.
+#[derive(Debug)]
+pub(super) struct EndpointCounters(#[cfg(feature = "statistics")] EndpointStats);
+
+#[cfg_attr(not(feature = "statistics"), allow(unused_variables, clippy::unused_self))]
+impl EndpointCounters {
+    pub(super) const fn new() -> Self {
+        Self(
+            #[cfg(feature = "statistics")]
+            EndpointStats::NONE,
+        )
+    }
+
+    pub(super) const fn get(&self) -> &EndpointStats {
+        #[cfg(feature = "statistics")]
+        return &self.0;
+        #[cfg(not(feature = "statistics"))]
+        &EndpointStats::NONE
+    }
+
+    /// Counts something.
+    #[inline]
+    pub(super) fn note(&mut self, count: impl FnOnce(&mut EndpointStats)) {
+        #[cfg(feature = "statistics")]
+        count(&mut self.0);
     }
 }

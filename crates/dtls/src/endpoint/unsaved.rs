@@ -73,7 +73,9 @@ impl Endpoint {
     /// How many restored associations ask their peers for new keys in a second, so that an endpoint
     /// that takes over many is not busy with that alone. Without this call it is [`MOST_RENEWALS`].
     pub fn limit_renewals(&mut self, a_second: NonZeroU32) {
-        self.renewals.interval = Duration::from_secs(1) / a_second.get();
+        if let Some(renewals) = self.renewals.get_mut() {
+            renewals.interval = Duration::from_secs(1) / a_second.get();
+        }
     }
 
     /// How many bytes of received payloads, with overhead, may wait for writes that must come before

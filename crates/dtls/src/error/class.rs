@@ -130,6 +130,9 @@ impl AddAssign<&Self> for ReasonCounts {
 }
 
 impl ReasonCounts {
+    /// No events.
+    pub(crate) const NONE: Self = Self([0; ReasonClass::ALL.len()]);
+
     /// Counts one event.
     pub const fn count(&mut self, class: ReasonClass) {
         self.0[class as usize] += 1;

@@ -16,6 +16,7 @@
 use crate::crypto::{CipherSuiteId, Hash, HashValue, NamedGroup, Sha256};
 use crate::messages::ClientHello;
 use crate::tuning::COOKIE_ROTATION;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use lightseal_core::{Instant, Random, Reader, Writer};
@@ -57,6 +58,12 @@ struct Secret {
     since: Instant,
 }
 
+impl Secret {
+    fn boxed(bytes: Zeroizing<[u8; 32]>, since: Instant) -> Option<Box<Self>> {
+        Some(Box::new(Self { bytes, since }))
+    }
+}
+
 /// The bytes of an address: those of IPv6, into which addresses of IPv4 are mapped, and of the port.
 fn address(from: SocketAddr) -> [u8; 18] {
     let ip = match from.ip() {
@@ -73,7 +80,7 @@ fn address(from: SocketAddr) -> [u8; 18] {
 /// Makes and checks cookies.
 pub struct CookieJar {
     /// The secrets that are in use, indexed by the low bits of their generations.
-    secrets: [Option<Secret>; SECRETS],
+    secrets: [Option<Box<Secret>>; SECRETS],
     /// The generation of the secret with which cookies are made.
     generation: u64,
     /// When the jar draws the next secret; `None` if it is given secrets.
@@ -83,8 +90,7 @@ pub struct CookieJar {
 impl CookieJar {
     /// A jar with fresh secrets.
     pub fn new(rng: &mut Random) -> Self {
-        let mut secret =
-            || Some(Secret { bytes: Zeroizing::new(rng.array()), since: Instant::ZERO });
+        let mut secret = || Secret::boxed(Zeroizing::new(rng.array()), Instant::ZERO);
         let secrets = [secret(), secret(), None, None];
         Self { secrets, generation: 0, rotate_at: Some(Instant::ZERO) }
     }
@@ -97,7 +103,7 @@ impl CookieJar {
         for _ in 0..if stale { 2 } else { 1 } {
             self.generation = (self.generation + 1) % 2;
             let bytes = Zeroizing::new(rng.array());
-            self.secrets[slot(self.generation)] = Some(Secret { bytes, since: now });
+            self.secrets[slot(self.generation)] = Secret::boxed(bytes, now);
         }
         self.rotate_at = Some(now + COOKIE_ROTATION);
     }
@@ -114,7 +120,7 @@ impl CookieJar {
                 let known =
                     known[slot(of)].take().filter(|known| known.bytes.ct_eq(&*bytes).into());
                 let since = known.map_or(now, |known| known.since);
-                self.secrets[slot(of)] = Some(Secret { bytes, since });
+                self.secrets[slot(of)] = Secret::boxed(bytes, since);
             }
             self.generation = generation;
         }
@@ -122,7 +128,7 @@ impl CookieJar {
 
     /// The secret that a cookie with this first byte has.
     fn secret(&self, mark: u8) -> Option<&Secret> {
-        self.secrets[usize::from(mark.reverse_bits()) % SECRETS].as_ref()
+        self.secrets[usize::from(mark.reverse_bits()) % SECRETS].as_deref()
     }
 
     /// The first byte of a cookie that is made now.

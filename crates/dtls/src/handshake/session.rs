@@ -8,7 +8,7 @@ use super::ticket_keys::{
 };
 use crate::config::{Settings, session};
 use crate::crypto::{CipherSuiteId, MasterSecret12, Provider};
-use crate::parts::{self, PartState};
+use crate::parts::{self, InlineState, PartState};
 use crate::tuning::SESSION_LIFETIME;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -108,9 +108,9 @@ struct SharedTickets {
     name: u32,
 }
 
-/// The sessions that a server stores, and the keys of the tickets with which clients store them.
+/// What [`Sessions`] keep.
 #[derive(Debug)]
-pub(crate) struct Sessions {
+struct Store {
     tickets: Option<Arc<TicketKeys>>,
     /// How the key follows from secrets that other endpoints have too; `None` for random keys.
     shared: Option<SharedTickets>,
@@ -123,9 +123,13 @@ pub(crate) struct Sessions {
     order: VecDeque<Vec<u8>>,
 }
 
+/// The sessions that a server stores, and the keys of the tickets with which clients store them.
+#[derive(Debug)]
+pub(crate) struct Sessions(InlineState<parts::SessionStore, Store>);
+
 impl Sessions {
     pub(crate) fn new() -> Self {
-        Self {
+        let empty = |_| Store {
             tickets: None,
             shared: None,
             next_number: 0,
@@ -133,7 +137,8 @@ impl Sessions {
             used: UsedTickets::default(),
             by_id: BTreeMap::new(),
             order: VecDeque::new(),
-        }
+        };
+        Self(InlineState::new(parts::SessionStore::INCLUDED, empty))
     }
 
     /// The ticket keys, which rotate; `None` if the provider has no suite to seal tickets with.
@@ -143,24 +148,25 @@ impl Sessions {
         rng: &mut Random,
         settings: &Settings,
     ) -> Option<Arc<TicketKeys>> {
+        let store = self.0.get_mut()?;
         // A shared key serves as long as its generation: its owner says when another one begins.
-        let is_old = self.shared.is_none() && now >= self.rotate_at;
-        if is_old || self.tickets.is_none() {
-            let keys = match &self.shared {
-                None => TicketKeys::rotated(self.tickets.as_deref(), rng, settings.provider)?,
+        let is_old = store.shared.is_none() && now >= store.rotate_at;
+        if is_old || store.tickets.is_none() {
+            let keys = match &store.shared {
+                None => TicketKeys::rotated(store.tickets.as_deref(), rng, settings.provider)?,
                 Some(SharedTickets { secrets, name }) => TicketKeys::shared(&SharedKeys {
                     secrets: Arc::clone(secrets),
                     provider: settings.provider,
                     name: *name,
                 })?,
             };
-            self.next_number = first_number(rng);
-            self.used.rotate(&keys, self.next_number);
-            self.tickets = Some(Arc::new(keys));
+            store.next_number = first_number(rng);
+            store.used.rotate(&keys, store.next_number);
+            store.tickets = Some(Arc::new(keys));
             // A key serves for as long again as its tickets live.
-            self.rotate_at = now + SESSION_LIFETIME.max(settings.ticket_lifetime);
+            store.rotate_at = now + SESSION_LIFETIME.max(settings.ticket_lifetime);
         }
-        self.tickets.clone()
+        store.tickets.clone()
     }
 
     /// Seals tickets under keys that follow from these secrets from now on.
@@ -171,46 +177,51 @@ impl Sessions {
         process: u32,
     ) -> Result<(), ProcessOutOfRange> {
         let name = SharedKeys::name(generation, process)?;
-        self.shared = Some(SharedTickets { secrets, name });
-        self.tickets = None;
+        let Some(store) = self.0.get_mut() else { return Ok(()) };
+        store.shared = Some(SharedTickets { secrets, name });
+        store.tickets = None;
         Ok(())
     }
 
     /// Reserves a number for one ticket under the current key; `None` before there is a key.
     pub(crate) fn sealer(&mut self) -> Option<TicketSealer> {
-        let number = self.next_number;
-        let sealer = TicketSealer::new(self.tickets.as_ref()?, number);
-        self.next_number = number + 1;
+        let store = self.0.get_mut()?;
+        let number = store.next_number;
+        let sealer = TicketSealer::new(store.tickets.as_ref()?, number);
+        store.next_number = number + 1;
         Some(sealer)
     }
 
     /// Whether a ticket was used, or is so old that this is not known any more.
     pub(crate) fn is_used(&self, ticket: TicketId) -> bool {
-        self.used.contains(ticket)
+        self.0.get().is_some_and(|store| store.used.contains(ticket))
     }
 
     /// Notes that a ticket was used.
     pub(crate) fn use_up(&mut self, ticket: TicketId) {
-        self.used.insert(ticket);
+        if let Some(store) = self.0.get_mut() {
+            store.used.insert(ticket);
+        }
     }
 
     /// Stores a session under its ID; at most `most` sessions are kept.
     pub(crate) fn remember(&mut self, now: Instant, session: Session, most: usize) {
+        let Some(store) = self.0.get_mut() else { return };
         if session.id.is_empty() || most == 0 {
             return;
         }
-        while self.order.len() >= most {
-            if let Some(oldest) = self.order.pop_front() {
-                self.by_id.remove(&oldest);
+        while store.order.len() >= most {
+            if let Some(oldest) = store.order.pop_front() {
+                store.by_id.remove(&oldest);
             }
         }
-        self.order.push_back(session.id.clone());
-        self.by_id.insert(session.id.clone(), (now + SESSION_LIFETIME, session));
+        store.order.push_back(session.id.clone());
+        store.by_id.insert(session.id.clone(), (now + SESSION_LIFETIME, session));
     }
 
     /// The session with this ID, unless it has expired.
     pub(crate) fn by_id(&self, now: Instant, id: &[u8]) -> Option<Session> {
-        let (expiry, session) = self.by_id.get(id)?;
+        let (expiry, session) = self.0.get()?.by_id.get(id)?;
         (now < *expiry).then(|| session.clone())
     }
 }

@@ -95,7 +95,12 @@ pub struct SecurityLevel {
 impl SecurityLevel {
     /// The security level if each record has its own tag of `tag_len` bytes.
     pub(super) fn of_tags(tag_len: usize) -> Self {
-        Self { delivered: (8 * tag_len).min(128) as u8, waiting: 0, waiting_bits: 0 }
+        Self::of_bits((8 * tag_len).min(128) as u8)
+    }
+
+    /// This level in bits, where no record waits for its tag.
+    pub(crate) const fn of_bits(delivered: u8) -> Self {
+        Self { delivered, waiting: 0, waiting_bits: 0 }
     }
 }
 

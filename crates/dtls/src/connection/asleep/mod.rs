@@ -31,7 +31,7 @@ use crate::handshake::{
 use crate::parts::{self, LossReports, OfPart, PartState};
 use crate::record::epochs::EPOCH_12;
 use crate::record::own_ids::OwnIds;
-use crate::record::{ConnectionId, NumberLength, ReceiveEpoch, SecurityLevel, SendEpoch};
+use crate::record::{ConnectionId, NumberLength, ReceiveEpoch, SendEpoch};
 use crate::stats::Stats;
 use crate::timer::{Retransmission, Timer};
 use alloc::boxed::Box;
@@ -79,11 +79,11 @@ pub struct SleepingConnection {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadOnly {
     /// The largest overhead in bytes of application data that is sent, for any record number.
-    pub(super) data_overhead: usize,
+    pub(super) data_overhead: u16,
     /// Whether records that are sent can be padded.
     pub(super) can_pad: bool,
-    /// The security level of data that is received.
-    pub(super) security_level: SecurityLevel,
+    /// The security level in bits of data that is received. None of it waits for tags.
+    pub(super) security_bits: u8,
 }
 
 /// What an association is made for.
@@ -161,9 +161,9 @@ impl Connection {
         };
         let (send, receive) = (self.channel.send.peek()?, self.channel.receive.newest()?);
         let read_only = ReadOnly {
-            data_overhead: send.largest_data_overhead(NumberLength::Two),
+            data_overhead: send.largest_data_overhead(NumberLength::Two) as u16,
             can_pad: send.can_pad(),
-            security_level: receive.security_level(),
+            security_bits: receive.security_level().delivered,
         };
         if !self.can_sleep() {
             return None;

@@ -1,15 +1,25 @@
 //! The slots of few associations, in a list.
 
+use super::super::tables::make_room;
 use super::{ClientProof, Handle, Session};
 use alloc::vec::Vec;
-use core::num::NonZeroU64;
+use core::num::{NonZeroU32, NonZeroU64};
 use lightseal_core::Instant;
 
 /// How far an association is.
 #[derive(Clone, Copy, Debug)]
 enum Progress {
     Handshake(ClientProof),
-    Complete(Session),
+    /// A session, with half of its peer's digest: whoever asks for a peer compares the peers themselves.
+    Complete {
+        at: Instant,
+        peer: Option<NonZeroU32>,
+    },
+}
+
+/// Half of a digest.
+fn half(digest: NonZeroU64) -> NonZeroU32 {
+    NonZeroU32::new(digest.get() as u32).unwrap_or(NonZeroU32::MIN)
 }
 
 /// The associations of an endpoint that are neither ending nor ended, in order of acceptance.
@@ -24,14 +34,18 @@ impl Slots {
 
     /// A handshake is complete: its association is a session from now on.
     pub(super) fn complete(&mut self, handle: Handle, session: Session) {
-        self.set(handle, Progress::Complete(session));
+        let Session { at, peer } = session;
+        self.set(handle, Progress::Complete { at, peer: peer.map(half) });
     }
 
     fn set(&mut self, handle: Handle, progress: Progress) {
         let place = self.0.iter().take_while(|(other, _)| *other < handle).count();
         match self.0.get_mut(place) {
             Some((other, before)) if *other == handle => *before = progress,
-            _ => self.0.insert(place, (handle, progress)),
+            _ => {
+                make_room(&mut self.0);
+                self.0.insert(place, (handle, progress));
+            }
         }
     }
 
@@ -61,9 +75,10 @@ impl Slots {
         self.all_unproved().next()
     }
 
-    fn all_sessions(&self) -> impl Iterator<Item = (Handle, &Session)> {
-        self.0.iter().filter_map(|(handle, progress)| match progress {
-            Progress::Complete(session) => Some((*handle, session)),
+    /// The complete associations, each with the time of its session and its digest.
+    fn all_sessions(&self) -> impl Iterator<Item = (Handle, Instant, Option<NonZeroU32>)> {
+        self.0.iter().filter_map(|(handle, progress)| match *progress {
+            Progress::Complete { at, peer } => Some((*handle, at, peer)),
             Progress::Handshake(_) => None,
         })
     }
@@ -75,7 +90,7 @@ impl Slots {
 
     /// The association that was accepted first among the complete ones.
     pub(super) fn first_session(&self) -> Option<Handle> {
-        self.all_sessions().map(|(handle, _)| handle).next()
+        self.all_sessions().map(|(handle, ..)| handle).next()
     }
 
     /// The session whose peer has been silent for the longest time, and since when.
@@ -83,14 +98,14 @@ impl Slots {
         &mut self,
         heard: impl Fn(Handle) -> Option<Instant>,
     ) -> Option<(Instant, Handle)> {
-        let since = |handle, session: &Session| heard(handle).unwrap_or(session.at).max(session.at);
-        self.all_sessions().map(|(handle, session)| (since(handle, session), handle)).min()
+        let since = |handle, at: Instant| heard(handle).unwrap_or(at).max(at);
+        self.all_sessions().map(|(handle, at, _)| (since(handle, at), handle)).min()
     }
 
-    /// The sessions whose peers have this digest, oldest first.
+    /// The sessions whose peers may have this digest, oldest first.
     pub(super) fn of_peer(&self, peer: NonZeroU64) -> impl Iterator<Item = Handle> {
-        let sessions = self.all_sessions().filter(move |(_, session)| session.peer == Some(peer));
-        sessions.map(|(handle, _)| handle)
+        let sessions = self.all_sessions().filter(move |(.., of)| *of == Some(half(peer)));
+        sessions.map(|(handle, ..)| handle)
     }
 }
 
@@ -109,8 +124,8 @@ mod tests {
         let mut times = BTreeMap::new();
         for at in 0..20_000 {
             let now = Instant::from_micros(at);
-            let handle = Handle(at / 4 + rng.below(3));
-            let old = Handle((at / 4).saturating_sub(rng.below(12)));
+            let handle = Handle::from_number(at / 4 + rng.below(3));
+            let old = Handle::from_number((at / 4).saturating_sub(rng.below(12)));
             let peer = NonZeroU64::new(rng.below(4));
             match rng.below(5) {
                 0 if !times.contains_key(&handle) => {

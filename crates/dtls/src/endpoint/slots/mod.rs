@@ -145,13 +145,13 @@ impl Endpoint {
             session.peer = self.entries.get(&handle).and_then(Entry::peer_digest);
             while self.slots.sessions() >= most.get() {
                 let Some(evicted) = self.own_former(handle).or_else(|| self.candidate()) else {
-                    self.stats.full += 1;
+                    self.stats.note(|stats| stats.full += 1);
                     if let Some(entry) = self.entries.get_mut(&handle) {
                         entry.connection.wake().turn_away(Fault::Limit(Limit::SessionSlots));
                     }
                     return false;
                 };
-                self.stats.evicted += 1;
+                self.stats.note(|stats| stats.evicted += 1);
                 self.dismiss(evicted, AlertDescription::CLOSE_NOTIFY, CloseReason::Evicted);
             }
         }

@@ -108,7 +108,7 @@ impl Slots {
 
     /// The sessions whose peers have this digest, oldest first.
     pub(super) fn of_peer(&self, peer: NonZeroU64) -> impl Iterator<Item = Handle> {
-        let all = (peer, Handle(0))..=(peer, Handle(u64::MAX));
+        let all = (peer, Handle::from_number(0))..=(peer, Handle::from_number(u64::MAX));
         self.of_peers.range(all).map(|(_, handle)| *handle)
     }
 }

@@ -7,12 +7,13 @@
 
 use super::{Handle, Place};
 use crate::record::ConnectionId;
-pub(in crate::endpoint) use alloc::collections::{BTreeMap as Map, BTreeSet as OrderedSet};
+pub(in crate::endpoint) use alloc::collections::BTreeMap as Map;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
 use hashbrown::HashTable;
-use lightseal_core::Random;
+use lightseal_core::{Instant, Random};
 
 /// The number of words that are hashed: the longest connection ID and its length.
 const WORDS: usize = ConnectionId::MAX_LEN.div_ceil(4) + 1;
@@ -112,6 +113,34 @@ impl HashKeys {
     }
 }
 
+/// When an endpoint sees to its associations next. [`Instant::MAX`] stands for never.
+#[derive(Debug)]
+pub(in crate::endpoint) struct Deadlines(BTreeSet<(Instant, Handle)>);
+
+impl Deadlines {
+    pub(in crate::endpoint) const fn new() -> Self {
+        Self(BTreeSet::new())
+    }
+
+    /// The deadline of an association changes.
+    pub(in crate::endpoint) fn replace(&mut self, handle: Handle, old: Instant, new: Instant) {
+        if old < Instant::MAX {
+            self.0.remove(&(old, handle));
+        }
+        if new < Instant::MAX {
+            self.0.insert((new, handle));
+        }
+    }
+
+    /// The first of `all` deadlines.
+    pub(in crate::endpoint) fn first(
+        &self,
+        _all: impl Iterator<Item = (Instant, Handle)>,
+    ) -> Option<(Instant, Handle)> {
+        self.0.first().copied()
+    }
+}
+
 /// Keys of one form, each with its association.
 struct Table<K>(HashTable<(K, Handle)>);
 
@@ -206,7 +235,7 @@ pub(in crate::endpoint) struct ByHandle<T>(HashTable<(Handle, T)>);
 /// Handles follow each other: multiplied by an odd number, no two of 2^n in a row have the same lowest n
 /// bits.
 fn hash(handle: Handle) -> u64 {
-    handle.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    handle.number().wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl<T> ByHandle<T> {
@@ -277,7 +306,7 @@ mod tests {
         let mut index = Index::new(&rng);
         let mut map = BTreeMap::new();
         for at in 0..20_000 {
-            let (key, handle) = (place(rng.below(400)), Handle(at));
+            let (key, handle) = (place(rng.below(400)), Handle::from_number(at));
             match rng.below(4) {
                 0 => {
                     index.insert(key, handle);
@@ -350,10 +379,10 @@ mod tests {
         let mut index = Index::new(&Random::insecure(5));
         let id = |len| ConnectionId::new(&[0; 32][..len]).expect("not too long");
         for len in 0..=ConnectionId::MAX_LEN {
-            index.insert(id(len), Handle(len as u64));
+            index.insert(id(len), Handle::from_number(len as u64));
         }
         for len in 0..=ConnectionId::MAX_LEN {
-            assert_eq!(index.get(&id(len)), Some(Handle(len as u64)));
+            assert_eq!(index.get(&id(len)), Some(Handle::from_number(len as u64)));
         }
     }
 }

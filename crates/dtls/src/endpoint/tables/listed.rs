@@ -1,49 +1,31 @@
 //! Lists, for few associations. They have the interface of the tables for many, as far as an endpoint
 //! uses it.
 
-use super::Handle;
+use super::{Handle, make_room};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
-use lightseal_core::Random;
+use lightseal_core::{Instant, Random};
 
-/// A set whose smallest member is found first.
+/// When an endpoint sees to its associations next. [`Instant::MAX`] stands for never. Each association
+/// knows its own deadline, and the first one is searched.
 #[derive(Debug)]
-pub(in crate::endpoint) struct OrderedSet<T>(Vec<T>);
+pub(in crate::endpoint) struct Deadlines(());
 
-impl<T: Copy + Ord> OrderedSet<T> {
+impl Deadlines {
     pub(in crate::endpoint) const fn new() -> Self {
-        Self(Vec::new())
+        Self(())
     }
 
-    /// The place of the first member that is not smaller.
-    fn place(&self, value: &T) -> usize {
-        self.0.iter().take_while(|member| *member < value).count()
-    }
+    /// The deadline of an association changes.
+    pub(in crate::endpoint) const fn replace(&mut self, _: Handle, _old: Instant, _new: Instant) {}
 
-    /// Adds a member; `false` if it was one already.
-    #[inline(never)]
-    pub(in crate::endpoint) fn insert(&mut self, value: T) -> bool {
-        let place = self.place(&value);
-        let is_new = self.0.get(place) != Some(&value);
-        if is_new {
-            self.0.insert(place, value);
-        }
-        is_new
-    }
-
-    /// Removes a member; `false` if it was none.
-    #[inline(never)]
-    pub(in crate::endpoint) fn remove(&mut self, value: &T) -> bool {
-        let place = self.place(value);
-        let is_member = self.0.get(place) == Some(value);
-        if is_member {
-            self.0.remove(place);
-        }
-        is_member
-    }
-
-    pub(in crate::endpoint) fn first(&self) -> Option<&T> {
-        self.0.first()
+    /// The first of `all` deadlines.
+    pub(in crate::endpoint) fn first(
+        &self,
+        all: impl Iterator<Item = (Instant, Handle)>,
+    ) -> Option<(Instant, Handle)> {
+        all.min().filter(|(at, _)| *at < Instant::MAX)
     }
 }
 
@@ -64,6 +46,7 @@ impl<K: PartialEq, V> Map<K, V> {
 
     pub(in crate::endpoint) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let old = self.remove(&key);
+        make_room(&mut self.0);
         self.0.push((key, value));
         old
     }
@@ -91,6 +74,7 @@ pub(in crate::endpoint) struct ByHandle<T>(Vec<(Handle, T)>);
 impl<T> ByHandle<T> {
     /// Adds a value for a handle that has none yet.
     pub(in crate::endpoint) fn insert(&mut self, handle: Handle, value: T) {
+        make_room(&mut self.0);
         self.0.push((handle, value));
     }
 
@@ -132,8 +116,9 @@ impl<T> Default for ByHandle<T> {
     }
 }
 
-/// The associations that are found by keys of one kind.
-pub(in crate::endpoint) struct Index<K>(Vec<(K, Handle)>);
+/// The associations that are found by keys of one kind. Each item has memory of its own: a longer list of
+/// them would need room for both while they move into it.
+pub(in crate::endpoint) struct Index<K>(Vec<Box<(K, Handle)>>);
 
 impl<K: Copy + PartialEq> Index<K> {
     /// An empty index. The generator is for tables that hash.
@@ -141,14 +126,18 @@ impl<K: Copy + PartialEq> Index<K> {
         Self(Vec::new())
     }
 
+    fn add(&mut self, key: K, handle: Handle) {
+        make_room(&mut self.0);
+        self.0.push(Box::new((key, handle)));
+    }
+
     #[inline(never)]
     fn place(&self, key: &K) -> Option<usize> {
-        self.0.iter().position(|(other, _)| other == key)
+        self.0.iter().position(|item| item.0 == *key)
     }
 
     pub(in crate::endpoint) fn get(&self, key: &K) -> Option<Handle> {
-        let (_, handle) = self.0.get(self.place(key)?)?;
-        Some(*handle)
+        self.0.get(self.place(key)?).map(|item| item.1)
     }
 
     pub(in crate::endpoint) fn contains(&self, key: &K) -> bool {
@@ -158,13 +147,13 @@ impl<K: Copy + PartialEq> Index<K> {
     /// Has the key lead to this association, whatever it led to before.
     pub(in crate::endpoint) fn insert(&mut self, key: K, handle: Handle) {
         self.remove(&key);
-        self.0.push((key, handle));
+        self.add(key, handle);
     }
 
     /// Has the key lead to this association unless it leads to another one.
     pub(in crate::endpoint) fn insert_if_absent(&mut self, key: K, handle: Handle) {
         if !self.contains(&key) {
-            self.0.push((key, handle));
+            self.add(key, handle);
         }
     }
 
@@ -191,30 +180,44 @@ mod tests {
     use crate::endpoint::tables::Place;
     use alloc::collections::{BTreeMap, BTreeSet};
 
-    /// Against trees, with members and keys that often meet again.
+    /// Against a tree, with keys that often meet again.
     #[test]
-    fn lists_are_sets_and_maps() {
+    fn a_list_is_a_map() {
         let mut rng = Random::insecure(6);
-        let (mut set, mut members) = (OrderedSet::new(), BTreeSet::new());
         let (mut map, mut values) = (Map::default(), BTreeMap::new());
         for at in 0..20_000 {
-            let (key, number) = (rng.below(12), Handle(rng.below(3)));
-            match rng.below(5) {
-                0 | 1 => {
-                    assert_eq!(set.insert((key, number)), members.insert((key, number)));
-                    assert_eq!(map.insert(key, at), values.insert(key, at));
-                }
-                2 | 3 => {
-                    assert_eq!(set.remove(&(key, number)), members.remove(&(key, number)));
-                    assert_eq!(map.remove(&key), values.remove(&key));
-                }
+            let key = rng.below(12);
+            match rng.below(3) {
+                0 => assert_eq!(map.insert(key, at), values.insert(key, at)),
+                1 => assert_eq!(map.remove(&key), values.remove(&key)),
                 _ => {
                     assert_eq!(map.get(&key), values.get(&key));
                     assert_eq!(map.get_mut(&key), values.get_mut(&key));
                 }
             }
-            assert_eq!(set.first(), members.first());
             assert_eq!(map.is_empty(), values.is_empty());
+        }
+    }
+
+    /// Against a tree.
+    #[test]
+    fn the_first_deadline_is_found_among_all() {
+        let mut rng = Random::insecure(8);
+        let (mut deadlines, mut tree) = (Deadlines::new(), BTreeSet::new());
+        let mut all = [Instant::MAX; 8];
+        for _ in 0..20_000 {
+            let number = rng.below(8);
+            let (handle, old) = (Handle::from_number(number), &mut all[number as usize]);
+            let new = Instant::from_micros(rng.below(50));
+            let new = if rng.below(2) == 0 { Instant::MAX } else { new };
+            tree.remove(&(*old, handle));
+            if new < Instant::MAX {
+                tree.insert((new, handle));
+            }
+            deadlines.replace(handle, *old, new);
+            *old = new;
+            let each = (0..).zip(all).map(|(number, at)| (at, Handle::from_number(number)));
+            assert_eq!(deadlines.first(each), tree.first().copied());
         }
     }
 
@@ -226,8 +229,9 @@ mod tests {
         let (mut list, mut values) = (ByHandle::default(), BTreeMap::new());
         for at in 0..20_000 {
             let peer = ([10, 0, 0, rng.below(9) as u8], rng.below(2) as u16).into();
-            let (key, handle) = (Place { peer, socket: rng.below(2) as u32 }, Handle(at));
-            let old = Handle(at.saturating_sub(rng.below(9)));
+            let (key, handle) =
+                (Place { peer, socket: rng.below(2) as u32 }, Handle::from_number(at));
+            let old = Handle::from_number(at.saturating_sub(rng.below(9)));
             match rng.below(4) {
                 0 => {
                     index.insert(key, handle);
