@@ -176,8 +176,8 @@ pub const RECORDS_BETWEEN_UPDATES: u64 = 200;
 pub const COOKIE_ROTATION: Duration = Duration::from_secs(60);
 /// Whether endpoints have many associations: the build has the feature `many-associations`.
 const HAS_MANY_ASSOCIATIONS: bool = cfg!(feature = "many-associations");
-/// The number of complete associations whose ClientHellos an endpoint remembers: 8 KiB, and more
-/// clients than begin anew within a cookie's lifetime. An endpoint with few associations remembers 512 B.
+/// The number of complete associations whose ClientHellos an endpoint remembers, in 8 bytes each: more
+/// clients than begin anew within a cookie's lifetime.
 pub const MAX_PAST_HELLOS: usize = if HAS_MANY_ASSOCIATIONS { 256 } else { 16 };
 /// The number of queued answers that belong to no association. The oldest ones are dropped beyond
 /// it. Each takes as many bytes as a datagram has, and a host sends them before it passes on another
