@@ -187,27 +187,61 @@ impl Policy {
     /// multicast, the port is 0, or the profile does not support the authenticity, the responses or
     /// the freshness.
     pub fn fault(&self) -> Option<&'static str> {
+        self.first_fault().map(Fault::text)
+    }
+
+    /// Whether the policy is valid.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.first_fault().is_none()
+    }
+
+    fn first_fault(&self) -> Option<Fault> {
         if !self.address.ip().is_multicast() {
-            return Some("the group's address is not a multicast address");
+            return Some(Fault::UnicastAddress);
         }
         if self.address.port() == 0 {
-            return Some("the group's port is 0");
+            return Some(Fault::NoPort);
         }
         let plain = (self.authenticity, self.responses) == Default::default();
         match (self.profile, self.freshness) {
-            (Profile::Axiom12, _) if !plain => {
-                Some("profile axiom-1.2 supports only group authenticity and group responses")
-            }
-            (Profile::Axiom12, Freshness::Challenge) => {
-                Some("profile axiom-1.2 does not support challenges")
-            }
-            (Profile::Compact, Freshness::DropFirst) => Some(
-                "profile compact does not support drop-first: its record numbers are truncated",
-            ),
+            (Profile::Axiom12, _) if !plain => Some(Fault::ProofInAxiom),
+            (Profile::Axiom12, Freshness::Challenge) => Some(Fault::ChallengesInAxiom),
+            (Profile::Compact, Freshness::DropFirst) => Some(Fault::DropFirstInCompact),
             (Profile::Compact, Freshness::Challenge) if plain => {
-                Some("challenges need source authentication or pairwise responses")
+                Some(Fault::ChallengesWithoutProof)
             }
             _ => None,
+        }
+    }
+}
+
+/// Why a policy is invalid. The texts are apart, so that a device that shows none need not store
+/// them.
+#[derive(Clone, Copy)]
+enum Fault {
+    UnicastAddress,
+    NoPort,
+    ProofInAxiom,
+    ChallengesInAxiom,
+    DropFirstInCompact,
+    ChallengesWithoutProof,
+}
+
+impl Fault {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::UnicastAddress => "the group's address is not a multicast address",
+            Self::NoPort => "the group's port is 0",
+            Self::ProofInAxiom => {
+                "profile axiom-1.2 supports only group authenticity and group responses"
+            }
+            Self::ChallengesInAxiom => "profile axiom-1.2 does not support challenges",
+            Self::DropFirstInCompact => {
+                "profile compact does not support drop-first: its record numbers are truncated"
+            }
+            Self::ChallengesWithoutProof => {
+                "challenges need source authentication or pairwise responses"
+            }
         }
     }
 }

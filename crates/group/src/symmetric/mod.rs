@@ -191,7 +191,7 @@ where
         let SymmetricMembership { policy, roles, address, senders, grant } = membership;
         let is_symmetric = (policy.authenticity, policy.responses)
             == (Authenticity::Group, Responses::Group)
-            && policy.fault().is_none();
+            && policy.is_valid();
         if !is_symmetric {
             return Err(SymmetricMemberError::Policy);
         }
