@@ -135,16 +135,17 @@ impl UnifiedHeader {
 
     /// XORs `mask` onto the record number in `bytes` (section 4.2.3).
     pub fn apply_mask(&self, bytes: &mut [u8], mask: [u8; 2]) {
-        let number = bytes.iter_mut().skip(self.number_at()).take(self.number_len);
-        for (byte, mask) in number.zip(mask) {
+        let number = bytes.get_mut(self.number_at()..).unwrap_or_default();
+        for (byte, mask) in number.iter_mut().zip(&mask).take(self.number_len) {
             *byte ^= mask;
         }
     }
 
     /// The low bits of the record number in `bytes`, whose mask was removed.
     pub fn number_bits(&self, bytes: &[u8]) -> u64 {
-        let number = bytes.iter().skip(self.number_at()).take(self.number_len);
-        number.fold(0, |bits, byte| bits << 8 | u64::from(*byte))
+        let number = bytes.get(self.number_at()..).unwrap_or_default();
+        let number = number.iter().take(self.number_len);
+        number.fold(0, |bits, byte| bits << 8 | u16::from(*byte)).into()
     }
 }
 
