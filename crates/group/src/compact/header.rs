@@ -29,14 +29,17 @@
 
 use super::keys::{Direction, Stream};
 use super::pairwise::Boot;
+use super::record::SealError;
 use crate::parts::Pairwise;
-use crate::{ListenerId, SenderId};
 use lightseal_core::parts::OfPart;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};
 use lightseal_dtls::codepoints::MAX_RECORD_NUMBER;
 use lightseal_dtls::record::UnifiedHeader;
 
+/// The high bits of the unified header with a connection ID and a 16-bit number.
+const UNIFIED: u8 = 0b0011_1000;
+/// The high bits of the full header.
 const FULL: u8 = 0b1111_1000;
 const SIGNED: u8 = 0b0000_0100;
 const KIND: u8 = 0b0000_0011;
@@ -46,11 +49,18 @@ const RESPONSE: u8 = 2;
 const BOOT: u8 = 3;
 const DIRECT: u8 = SIGNED | ANSWER;
 
+/// Length of the connection ID of a sender's record, in bytes.
+pub(crate) const SENDERS_CID: usize = 2;
+/// Length of the connection ID of a listener's record, in bytes.
+pub(crate) const LISTENERS_CID: usize = 4;
 /// Length of the connection ID of a direct request, in bytes.
 pub(super) const DIRECT_CID: usize = 5;
 
+/// The maximum length of a header in bytes: that of a listener's record that states its boot.
+pub(super) const MAX_LEN: usize = 1 + 4 + 8 + 6 + 6 + 8;
+
 /// Length of a truncated record number, in bytes.
-const NUMBER_LEN: usize = 2;
+pub(super) const NUMBER_LEN: usize = 2;
 
 /// The form of a record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,131 +122,88 @@ pub(super) struct FullHeader {
     pub(super) epoch: u64,
     pub(super) number: u64,
     boot: Option<OfPart<Pairwise, Boot>>,
-    len: usize,
 }
 
-/// The header of a record of `stream` in this form; `None` if the stream has no records of this
-/// form, or no signed ones.
-pub(super) fn header_for(
+/// Appends the header of a record of `stream` with its number in clear. Returns the header if its
+/// number is to be encrypted. The length of the body is written if another record follows.
+///
+/// # Errors
+/// The stream has no records of this form, or no signed ones, or the header does not fit.
+pub(super) fn write(
     stream: &Stream,
     number: u64,
-    form: HeaderForm,
-    signed: bool,
-) -> Option<Header> {
-    let is_pairwise = !matches!(stream.direction, Direction::Requests | Direction::Responses(_));
-    if is_pairwise && Pairwise::INCLUDED.is_none() {
-        return None;
-    }
-    let cid_len = match stream.direction {
-        Direction::Direct(_) => DIRECT_CID,
-        _ if writer(stream).is_some() => 4,
-        _ => 2,
+    (form, signed): (HeaderForm, bool),
+    body_len: usize,
+    w: &mut Writer<'_>,
+) -> Result<Option<UnifiedHeader>, SealError> {
+    // An answer is alone in its datagram, and its pairwise key makes a signature unnecessary. So is
+    // a direct request.
+    let (kind, is_alone) = match stream.direction {
+        Direction::Requests => (REQUEST, false),
+        Direction::Responses(_) => (RESPONSE, false),
+        _ if Pairwise::INCLUDED.is_none() => return Err(SealError::Form),
+        Direction::PairwiseResponses(_) => (RESPONSE, false),
+        Direction::Answers(_) => (ANSWER, true),
+        Direction::Direct(_) => (DIRECT, true),
     };
-    let unified = |length| {
-        let epoch_bits = (stream.epoch & 3) as u8;
-        Header::Unified(UnifiedHeader { epoch_bits, cid_len, number_len: NUMBER_LEN, length })
-    };
-    let full = |kind, boot: Option<Boot>| {
-        let boot = boot.zip(Pairwise::INCLUDED).map(|(boot, part)| OfPart::new(part, boot));
-        let len = 1 + cid_len + 8 + 6 + if boot.is_some() { 6 + 8 } else { 0 };
-        Header::Full(FullHeader { signed, kind, epoch: stream.epoch, number, boot, len })
-    };
-    match (stream.direction, form) {
-        // An answer is alone in its datagram, and its pairwise key makes a signature unnecessary.
-        (Direction::Answers(_), HeaderForm::Full) if !signed => Some(full(ANSWER, None)),
-        (Direction::Direct(_), HeaderForm::Full) if !signed => Some(full(DIRECT, None)),
-        (Direction::Answers(_) | Direction::Direct(_), _) => None,
-        (_, HeaderForm::Last) => Some(unified(None)),
-        (_, HeaderForm::Followed) => Some(unified(Some(0))),
-        (Direction::Requests, HeaderForm::Full) => Some(full(REQUEST, None)),
-        (Direction::Responses(_) | Direction::PairwiseResponses(_), HeaderForm::Full) => {
-            Some(full(RESPONSE, None))
+    let (cid, cid_len) = cid(stream);
+    let cid = &cid[..cid_len];
+    let signed_bit = if signed { SIGNED } else { 0 };
+    let written = match (form, stream.direction) {
+        (HeaderForm::Last | HeaderForm::Followed, _) if !is_alone => {
+            let length = (form == HeaderForm::Followed).then_some(body_len as u16);
+            let epoch_bits = (stream.epoch & 3) as u8;
+            let header = UnifiedHeader { epoch_bits, cid_len, number_len: NUMBER_LEN, length };
+            header.write(cid, number, w).map(|()| Some(header))
         }
-        (Direction::PairwiseResponses(_), HeaderForm::Boot(boot)) => {
-            Some(full(BOOT, Some(boot))).filter(|_| boot.request <= MAX_RECORD_NUMBER)
+        (HeaderForm::Full, _) if !(is_alone && signed) => {
+            write_full(kind | signed_bit, cid, stream.epoch, number, w).map(|()| None)
         }
-        (Direction::Requests | Direction::Responses(_), HeaderForm::Boot(_)) => None,
-    }
+        (HeaderForm::Boot(boot), Direction::PairwiseResponses(_))
+            if boot.request <= MAX_RECORD_NUMBER =>
+        {
+            write_full(BOOT | signed_bit, cid, stream.epoch, number, w)
+                .and_then(|()| w.u48(boot.request))
+                .and_then(|()| w.bytes(&boot.nonce))
+                .map(|()| None)
+        }
+        _ => return Err(SealError::Form),
+    };
+    written.map_err(|_| SealError::BufferFull)
 }
 
-/// The listener that writes the stream; `None` if the sender writes it.
-const fn writer(stream: &Stream) -> Option<ListenerId> {
-    match stream.direction {
-        Direction::Requests | Direction::Answers(_) | Direction::Direct(_) => None,
-        Direction::Responses(listener) | Direction::PairwiseResponses(listener) => Some(listener),
-    }
+/// Appends a full header without a boot.
+fn write_full(
+    bits: u8,
+    cid: &[u8],
+    epoch: u64,
+    number: u64,
+    w: &mut Writer<'_>,
+) -> Result<(), BufferFull> {
+    w.u8(FULL | bits)?;
+    w.bytes(cid)?;
+    w.u64(epoch)?;
+    w.u48(number)
 }
 
 impl Header {
-    /// Length of the header in bytes.
-    pub(super) const fn len(&self) -> usize {
-        match self {
-            Self::Unified(header) => header.header_len(),
-            Self::Full(header) => header.len,
-        }
-    }
-
-    /// Appends the header with its number in clear. `body_len` is written if the header has a
-    /// length.
-    pub(super) fn write(
-        &self,
-        stream: &Stream,
-        number: u64,
-        body_len: usize,
-        w: &mut Writer<'_>,
-    ) -> Result<(), BufferFull> {
-        let mut cid = [stream.group.alias(), stream.sender.0, 0, 0, 0];
-        let cid = match (writer(stream), stream.direction) {
-            (Some(listener), _) => {
-                cid[1..4].copy_from_slice(&listener.to_bytes());
-                &cid[..4]
-            }
-            (None, Direction::Direct(listener)) => {
-                cid[2..].copy_from_slice(&listener.to_bytes());
-                &cid[..]
-            }
-            (None, _) => &cid[..2],
-        };
-        match self {
-            Self::Unified(header) => {
-                let length = header.length.map(|_| body_len as u16);
-                UnifiedHeader { length, ..*header }.write(cid, number, w)
-            }
-            Self::Full(header) => {
-                w.u8(FULL | if header.signed { SIGNED } else { 0 } | header.kind)?;
-                w.bytes(cid)?;
-                w.u64(header.epoch)?;
-                w.u48(header.number)?;
-                match &header.boot {
-                    Some(boot) => {
-                        w.u48(boot.request)?;
-                        w.bytes(&boot.nonce)
-                    }
-                    None => Ok(()),
-                }
-            }
-        }
-    }
-
-    /// Reads a header whose connection ID has `cid_len` bytes: 2 for a sender's record, 4 for a
-    /// listener's record, [`DIRECT_CID`] for a direct request.
+    /// Reads a header whose connection ID has `cid_len` bytes: [`SENDERS_CID`],
+    /// [`LISTENERS_CID`] or [`DIRECT_CID`].
     pub(super) fn read(r: &mut Reader<'_>, cid_len: usize) -> Result<Self, DecodeError> {
-        let record = r.rest();
-        let first = *record.first().ok_or(DecodeError::Short)?;
+        let first = *r.rest().first().ok_or(DecodeError::Short)?;
         if Pairwise::INCLUDED.is_some() && cid_len == DIRECT_CID {
             return Self::read_direct(r);
         }
-        if UnifiedHeader::begins_with(first) {
-            let header = UnifiedHeader::read(r, cid_len)?;
-            if header.cid_len != cid_len || header.number_len != NUMBER_LEN {
-                return Err(DecodeError::Invalid("group record header"));
-            }
-            return Ok(Self::Unified(header));
+        if first & FULL == UNIFIED {
+            return UnifiedHeader::read(r, cid_len).map(Self::Unified);
         }
-        let kinds = if cid_len == 2 { [REQUEST, ANSWER] } else { [RESPONSE, BOOT] };
         let (signed, kind) = (first & SIGNED != 0, first & KIND);
-        let lacks_part = Pairwise::INCLUDED.is_none() && matches!(kind, ANSWER | BOOT);
-        if first & FULL != FULL || !kinds.contains(&kind) || kind == ANSWER && signed || lacks_part
+        let is_pairwise = matches!(kind, ANSWER | BOOT);
+        let is_listeners = matches!(kind, RESPONSE | BOOT);
+        if first & FULL != FULL
+            || is_listeners != (cid_len > SENDERS_CID)
+            || is_pairwise && Pairwise::INCLUDED.is_none()
+            || kind == ANSWER && signed
         {
             return Err(DecodeError::Invalid("group record header"));
         }
@@ -248,19 +215,16 @@ impl Header {
             }
             _ => None,
         };
-        let len = record.len() - r.rest().len();
-        Ok(Self::Full(FullHeader { signed, kind, epoch, number, boot, len }))
+        Ok(Self::Full(FullHeader { signed, kind, epoch, number, boot }))
     }
 
     fn read_direct(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let record = r.rest();
         if r.u8()? != FULL | DIRECT {
             return Err(DecodeError::Invalid("group record header"));
         }
         r.take(DIRECT_CID)?;
         let (epoch, number) = (r.u64()?, r.u48()?);
-        let len = record.len() - r.rest().len();
-        let header = FullHeader { signed: false, kind: DIRECT, epoch, number, boot: None, len };
+        let header = FullHeader { signed: false, kind: DIRECT, epoch, number, boot: None };
         Ok(Self::Full(header))
     }
 
@@ -290,20 +254,19 @@ impl Header {
     }
 }
 
-/// The SenderID in a connection ID.
-pub(super) fn sender(cid: &[u8]) -> Option<SenderId> {
-    let [_alias, id] = cid.try_into().ok()?;
-    Some(SenderId(id))
-}
-
-/// The ListenerID in a connection ID.
-pub(super) fn listener(cid: &[u8]) -> Option<ListenerId> {
-    let [_alias, a, b, c] = cid.try_into().ok()?;
-    Some(ListenerId::from_bytes([a, b, c]))
-}
-
-/// The SenderID and the ListenerID in the connection ID of a direct request.
-pub(super) fn direct(cid: &[u8]) -> Option<(SenderId, ListenerId)> {
-    let [_alias, id, a, b, c] = cid.try_into().ok()?;
-    Some((SenderId(id), ListenerId::from_bytes([a, b, c])))
+/// The connection ID of the records of a stream, and its length in bytes.
+fn cid(stream: &Stream) -> ([u8; DIRECT_CID], usize) {
+    let mut cid = [stream.group.alias(), stream.sender.0, 0, 0, 0];
+    let len = match stream.direction {
+        Direction::Requests | Direction::Answers(_) => SENDERS_CID,
+        Direction::Responses(listener) | Direction::PairwiseResponses(listener) => {
+            cid[1..4].copy_from_slice(&listener.to_bytes());
+            LISTENERS_CID
+        }
+        Direction::Direct(listener) => {
+            cid[2..].copy_from_slice(&listener.to_bytes());
+            DIRECT_CID
+        }
+    };
+    (cid, len)
 }

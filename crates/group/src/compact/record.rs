@@ -11,7 +11,7 @@
 //! the suite's tag. The additional data is the header with its number in clear.
 
 use super::Boot;
-use super::header::{self, EpochBits, Header, HeaderForm};
+use super::header::{self, EpochBits, Header, HeaderForm, NUMBER_LEN};
 use super::keys::{Direction, Stream};
 use super::source::{SIGNATURE_LEN, Signed, SigningKey, VerifyingKey};
 use super::{RecordSuite, Suite};
@@ -21,6 +21,7 @@ use core::fmt;
 use lightseal_core::{DecodeError, Reader, Writer};
 use lightseal_dtls::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
 use lightseal_dtls::crypto::{Aead, Protection, Record, TrafficSecret};
+use lightseal_dtls::record::UnifiedHeader;
 use lightseal_dtls::record::number::{mask_sample, nearest};
 
 /// The maximum length in bytes of a plaintext: payload, content type, zero padding and signature.
@@ -57,9 +58,11 @@ impl<S: RecordSuite> RecordKeys<S> {
     /// The length of a record without its payload and padding, in bytes; `None` if the stream has
     /// no records of this form.
     pub fn overhead(&self, form: HeaderForm, signed: bool) -> Option<usize> {
-        let header = header::header_for(&self.stream, 0, form, signed)?;
+        let mut scratch = [0; header::MAX_LEN];
+        let mut w = Writer::new(&mut scratch);
+        header::write(&self.stream, 0, (form, signed), 0, &mut w).ok()?;
         let signature = if signed { SIGNATURE_LEN } else { 0 };
-        Some(header.len() + 1 + signature + self.tag_len())
+        Some(w.len() + 1 + signature + self.tag_len())
     }
 
     /// Seals a record into the front of `buf` and returns its length.
@@ -73,8 +76,6 @@ impl<S: RecordSuite> RecordKeys<S> {
         if number > MAX_RECORD_NUMBER {
             return Err(SealError::NumbersExhausted);
         }
-        let header = header::header_for(&self.stream, number, form, signer.is_some());
-        let header = header.ok_or(SealError::Form)?;
         let plain_len = payload.len().saturating_add(1).saturating_add(padding);
         let content_len =
             plain_len.saturating_add(if signer.is_some() { SIGNATURE_LEN } else { 0 });
@@ -82,12 +83,12 @@ impl<S: RecordSuite> RecordKeys<S> {
             return Err(SealError::TooLong);
         }
         let body_len = content_len + self.tag_len();
-        let len = header.len() + body_len;
-        let buf = buf.get_mut(..len).ok_or(SealError::BufferFull)?;
-        let (head, body) = buf.split_at_mut(header.len());
-        header
-            .write(&self.stream, number, body_len, &mut Writer::new(head))
-            .map_err(|_| SealError::BufferFull)?;
+        let mut w = Writer::new(buf);
+        let form = (form, signer.is_some());
+        let masked = header::write(&self.stream, number, form, body_len, &mut w)?;
+        let head_len = w.len();
+        let (head, rest) = buf.split_at_mut_checked(head_len).ok_or(SealError::BufferFull)?;
+        let body = rest.get_mut(..body_len).ok_or(SealError::BufferFull)?;
 
         let (content, tag) = body.split_at_mut(content_len);
         let (plain, signature) = content.split_at_mut(plain_len);
@@ -100,10 +101,15 @@ impl<S: RecordSuite> RecordKeys<S> {
             signature.copy_from_slice(&signer.sign(&signed));
         }
         self.protection.seal(Record { number, header: head }, content, tag);
-        if let Header::Unified(header) = &header {
-            header.apply_mask(head, self.protection.mask(&mask_sample(body)));
+        if let Some(header) = &masked {
+            self.mask_number(header, head, body);
         }
-        Ok(len)
+        Ok(head_len + body_len)
+    }
+
+    /// Encrypts the record number in a header, or decrypts it.
+    fn mask_number(&self, header: &UnifiedHeader, head: &mut [u8], body: &[u8]) {
+        header.apply_mask(head, self.protection.mask(&mask_sample(body)));
     }
 }
 
@@ -179,7 +185,8 @@ impl<'a> SealedRecord<'a, SenderId> {
     /// # Errors
     /// The datagram does not begin with the header of such a record, or is shorter than the record.
     pub fn request(datagram: &'a mut [u8]) -> Result<(Self, &'a mut [u8]), DecodeError> {
-        Self::read(datagram, 2, header::sender)
+        let (parts, rest) = SealedParts::split_first(datagram, header::SENDERS_CID)?;
+        Ok((Self { id: parts.sender(), parts }, rest))
     }
 }
 
@@ -189,7 +196,8 @@ impl<'a> SealedRecord<'a, ListenerId> {
     /// # Errors
     /// As [`SealedRecord::request`].
     pub fn response(datagram: &'a mut [u8]) -> Result<(Self, &'a mut [u8]), DecodeError> {
-        Self::read(datagram, 4, header::listener)
+        let (parts, rest) = SealedParts::split_first(datagram, header::LISTENERS_CID)?;
+        Ok((Self { id: parts.listener(), parts }, rest))
     }
 }
 
@@ -199,7 +207,8 @@ impl<'a> SealedRecord<'a, (SenderId, ListenerId)> {
     /// # Errors
     /// As [`SealedRecord::request`].
     pub fn direct(datagram: &'a mut [u8]) -> Result<Self, DecodeError> {
-        Ok(Self::read(datagram, header::DIRECT_CID, header::direct)?.0)
+        let (parts, _) = SealedParts::split_first(datagram, header::DIRECT_CID)?;
+        Ok(Self { id: (parts.sender(), parts.receiver()), parts })
     }
 }
 
@@ -213,23 +222,56 @@ pub(crate) struct SealedParts<'a> {
 
 impl<'a> SealedParts<'a> {
     /// Splits the first record off a datagram, and also returns the rest.
-    fn split_first(
+    pub(crate) fn split_first(
         datagram: &'a mut [u8],
         cid_len: usize,
     ) -> Result<(Self, &'a mut [u8]), DecodeError> {
-        let header = Header::read(&mut Reader::new(datagram), cid_len)?;
-        let body_len = match header.length() {
-            Some(length) => usize::from(length),
-            None => datagram.len() - header.len(),
-        };
-        let (head, rest) = datagram.split_at_mut_checked(header.len()).ok_or(DecodeError::Short)?;
+        let mut r = Reader::new(datagram);
+        let header = Header::read(&mut r, cid_len)?;
+        let behind = r.rest().len();
+        let body_len = header.length().map_or(behind, usize::from);
+        let head_len = datagram.len() - behind;
+        let (head, rest) = datagram.split_at_mut_checked(head_len).ok_or(DecodeError::Short)?;
         let (body, rest) = rest.split_at_mut_checked(body_len).ok_or(DecodeError::Short)?;
         Ok((Self { header, head, body }, rest))
     }
 
+    // Every header is long enough for the identifiers below; the compiler does not know it.
+
     /// The group's alias.
-    fn alias(&self) -> u8 {
-        self.head.get(1).copied().unwrap_or(0)
+    pub(crate) fn alias(&self) -> u8 {
+        let [_, alias, ..] = *self.head else { return 0 };
+        alias
+    }
+
+    /// The SenderID in a sender's record.
+    pub(crate) fn sender(&self) -> SenderId {
+        let [_, _alias, id, ..] = *self.head else { return SenderId(0) };
+        SenderId(id)
+    }
+
+    /// The ListenerID in a listener's record.
+    pub(crate) fn listener(&self) -> ListenerId {
+        let [_, _alias, a, b, c, ..] = *self.head else { return ListenerId::from_bytes([0; 3]) };
+        ListenerId::from_bytes([a, b, c])
+    }
+
+    /// The ListenerID in a direct request.
+    fn receiver(&self) -> ListenerId {
+        let [_, _alias, _sender, a, b, c, ..] = *self.head else {
+            return ListenerId::from_bytes([0; 3]);
+        };
+        ListenerId::from_bytes([a, b, c])
+    }
+
+    /// See [`SealedRecord::epoch`].
+    pub(crate) const fn epoch(&self) -> EpochBits {
+        self.header.epoch()
+    }
+
+    /// See [`SealedRecord::boot`].
+    pub(crate) fn boot(&self) -> Option<Boot> {
+        self.header.boot()
     }
 
     /// See [`SealedRecord::reveal`].
@@ -241,8 +283,8 @@ impl<'a> SealedParts<'a> {
         let Self { header, head, body } = self;
         let number = match &header {
             Header::Unified(header) => {
-                header.apply_mask(head, keys.protection.mask(&mask_sample(body)));
-                nearest(header.number_bits(head), header.number_len, expected)
+                keys.mask_number(header, head, body);
+                nearest(header.number_bits(head), NUMBER_LEN, expected)
             }
             Header::Full(header) => header.number,
         };
@@ -251,17 +293,6 @@ impl<'a> SealedParts<'a> {
 }
 
 impl<'a, Id> SealedRecord<'a, Id> {
-    fn read(
-        datagram: &'a mut [u8],
-        cid_len: usize,
-        author: impl FnOnce(&[u8]) -> Option<Id>,
-    ) -> Result<(Self, &'a mut [u8]), DecodeError> {
-        let (parts, rest) = SealedParts::split_first(datagram, cid_len)?;
-        let cid = parts.head.get(1..=cid_len).unwrap_or_default();
-        let id = author(cid).ok_or(DecodeError::Short)?;
-        Ok((Self { id, parts }, rest))
-    }
-
     /// The group's alias. Several groups may have the same alias.
     pub fn alias(&self) -> u8 {
         self.parts.alias()
@@ -269,7 +300,7 @@ impl<'a, Id> SealedRecord<'a, Id> {
 
     /// The epoch, or its low two bits.
     pub const fn epoch(&self) -> EpochBits {
-        self.parts.header.epoch()
+        self.parts.epoch()
     }
 
     /// Whether the record is sealed under the keys of [`Direction::Answers`].
@@ -280,7 +311,7 @@ impl<'a, Id> SealedRecord<'a, Id> {
     /// The listener's boot, if the record states it. The keys that open the record depend on its
     /// nonce.
     pub fn boot(&self) -> Option<Boot> {
-        self.parts.header.boot()
+        self.parts.boot()
     }
 
     /// Whether the header states that the record is signed; `None` for a unified header, which does

@@ -344,65 +344,60 @@ pub(crate) enum RequiredProof<'k> {
 }
 
 /// A record as it was received. Its writer is stated in the header but not authenticated.
-pub(crate) enum ReceivedRecord<'a, Id> {
+pub(crate) enum ReceivedRecord<'a> {
     Axiom(axiom::Ciphertext<'a>, Axiom12),
-    Compact(compact::SealedRecord<'a, Id>, Compact),
-}
-
-impl<'a> ReceivedRecord<'a, SenderId> {
-    pub(crate) fn request(
-        suite: Suite<impl SuitePair>,
-        datagram: &'a mut [u8],
-    ) -> Result<(Self, &'a mut [u8]), DecodeError> {
-        Self::split_first(suite, datagram, compact::SealedRecord::request)
-    }
-
-    /// The sender stated in the header, which is not authenticated.
-    pub(crate) const fn sender(&self) -> SenderId {
-        match self {
-            Self::Axiom(record, _) => record.header().sender(),
-            Self::Compact(record, _) => record.id,
-        }
-    }
-}
-
-impl<'a> ReceivedRecord<'a, ListenerId> {
-    pub(crate) fn response(
-        suite: Suite<impl SuitePair>,
-        datagram: &'a mut [u8],
-    ) -> Result<(Self, &'a mut [u8]), DecodeError> {
-        Self::split_first(suite, datagram, compact::SealedRecord::response)
-    }
-
-    /// The listener stated by the header or, in `axiom-1.2`, by the source address `from`. It is
-    /// not authenticated.
-    pub(crate) const fn listener(&self, from: IpAddr) -> Listener {
-        match self {
-            Self::Axiom(..) => Listener::Address(from),
-            Self::Compact(record, _) => Listener::Id(record.id),
-        }
-    }
+    Compact(compact::SealedParts<'a>, Compact),
 }
 
 /// A record in front of what follows it in its datagram.
-type SplitRecord<'a, Record> = Result<(Record, &'a mut [u8]), DecodeError>;
+type SplitRecord<'a> = Result<(ReceivedRecord<'a>, &'a mut [u8]), DecodeError>;
 
-impl<'a, Id> ReceivedRecord<'a, Id> {
+impl<'a> ReceivedRecord<'a> {
+    /// Splits the first record off a sender's datagram.
+    pub(crate) fn request(suite: Suite<impl SuitePair>, datagram: &'a mut [u8]) -> SplitRecord<'a> {
+        Self::split_first(suite, datagram, compact::header::SENDERS_CID)
+    }
+
+    /// Splits the first record off a listener's datagram.
+    pub(crate) fn response(
+        suite: Suite<impl SuitePair>,
+        datagram: &'a mut [u8],
+    ) -> SplitRecord<'a> {
+        Self::split_first(suite, datagram, compact::header::LISTENERS_CID)
+    }
+
     fn split_first(
         suite: Suite<impl SuitePair>,
         datagram: &'a mut [u8],
-        compact: impl FnOnce(&'a mut [u8]) -> SplitRecord<'a, compact::SealedRecord<'a, Id>>,
-    ) -> SplitRecord<'a, Self> {
+        cid_len: usize,
+    ) -> SplitRecord<'a> {
         Ok(match suite {
             Suite::Axiom(_, part) => {
                 let (record, rest) = axiom::Ciphertext::split_first(datagram)?;
                 (Self::Axiom(record, part), rest)
             }
             Suite::Compact(_, part) => {
-                let (record, rest) = compact(datagram)?;
-                (Self::Compact(record, part), rest)
+                let (parts, rest) = compact::SealedParts::split_first(datagram, cid_len)?;
+                (Self::Compact(parts, part), rest)
             }
         })
+    }
+
+    /// The sender stated in the header of a request, which is not authenticated.
+    pub(crate) fn sender(&self) -> SenderId {
+        match self {
+            Self::Axiom(record, _) => record.header().sender(),
+            Self::Compact(parts, _) => parts.sender(),
+        }
+    }
+
+    /// The listener stated by the header of a response or, in `axiom-1.2`, by the source address
+    /// `from`. It is not authenticated.
+    pub(crate) fn listener(&self, from: IpAddr) -> Listener {
+        match self {
+            Self::Axiom(..) => Listener::Address(from),
+            Self::Compact(parts, _) => Listener::Id(parts.listener()),
+        }
     }
 
     /// What the record's header states about its group and epoch, not authenticated.
@@ -425,7 +420,7 @@ impl<'a, Id> ReceivedRecord<'a, Id> {
         match (self, opener) {
             (Self::Axiom(record, _), Opener::Axiom(opener)) => open_axiom(record, opener, window),
             (Self::Compact(record, _), Opener::Compact(keys)) => {
-                open_compact(record.parts, keys, window, proof)
+                open_compact(record, keys, window, proof)
             }
             _ => Err(DropReason::Malformed),
         }

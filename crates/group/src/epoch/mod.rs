@@ -11,6 +11,7 @@ pub(crate) mod pull;
 pub(crate) mod routing;
 mod sync;
 
+use crate::SenderId;
 use crate::codepoints::GROUP_CHALLENGE;
 use crate::compact::{HeaderForm, PlainRecord, SigningKey};
 use crate::interface::SendError;
@@ -18,7 +19,6 @@ use crate::numbers::{EpochEntry, Ledger, LedgerFailed, NoNumber, NumberSpace, Re
 use crate::parts::Sending;
 use crate::policy::{Freshness, Policy};
 use crate::rekey::EpochKey;
-use crate::{ListenerId, SenderId};
 use keys::{
     AuthenticRecord, EpochKeys, FromProvider, Listener, Opener, ReceivedRecord, RequiredProof,
     Sealer, Suite, SuitePair,
@@ -212,7 +212,7 @@ impl<S: SuitePair> EpochState<S> {
         &mut self,
         known: &mut RequestWindow,
         opener: &mut Option<Opener<S>>,
-        record: ReceivedRecord<'a, SenderId>,
+        record: ReceivedRecord<'a>,
         check: ReplayCheck,
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
@@ -238,7 +238,7 @@ impl<S: SuitePair> EpochState<S> {
     /// to it, so numbers that it has used are replays.
     pub(crate) fn open_own<'a>(
         &mut self,
-        record: ReceivedRecord<'a, SenderId>,
+        record: ReceivedRecord<'a>,
         freshness: Freshness,
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
@@ -253,14 +253,14 @@ impl<S: SuitePair> EpochState<S> {
     /// Opens a request of any number, and stores nothing.
     pub(crate) fn open_without_state<'a>(
         &mut self,
-        record: ReceivedRecord<'a, SenderId>,
+        record: ReceivedRecord<'a>,
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
         self.open_with(record, &ReplayWindow::new(), proof)
     }
 
     /// What a request of any number shows about its writer. Nothing is stored.
-    pub(crate) fn origin_of(&mut self, record: ReceivedRecord<'_, SenderId>) -> Origin {
+    pub(crate) fn origin_of(&mut self, record: ReceivedRecord<'_>) -> Origin {
         origin(&self.open_without_state(record, RequiredProof::Unknown))
     }
 
@@ -273,7 +273,7 @@ impl<S: SuitePair> EpochState<S> {
 
     fn open_with<'a>(
         &mut self,
-        record: ReceivedRecord<'a, SenderId>,
+        record: ReceivedRecord<'a>,
         window: &ReplayWindow,
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
@@ -295,7 +295,7 @@ impl<S: SuitePair> EpochState<S> {
     /// that of its listener. The caller accepts the number.
     pub(crate) fn open_response<'a>(
         &mut self,
-        record: ReceivedRecord<'a, ListenerId>,
+        record: ReceivedRecord<'a>,
         opener: &Opener<S>,
         window: Option<&ReplayWindow>,
         proof: RequiredProof<'_>,

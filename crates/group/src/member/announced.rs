@@ -10,7 +10,6 @@
 use super::keys::{AuthenticRecord, ReceivedRecord, RequiredProof};
 use super::outcome::{DropReason, RecordOutcome};
 use super::{Event, Member};
-use crate::SenderId;
 use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
 use crate::epoch::{EpochUse, ReplayCheck};
 use crate::parts::Signatures;
@@ -24,7 +23,7 @@ impl Member {
         &mut self,
         now: Instant,
         at: u64,
-        record: ReceivedRecord<'_, SenderId>,
+        record: ReceivedRecord<'_>,
     ) -> RecordOutcome {
         let Some(epoch) = self.epochs.receiving(now, at) else {
             return DropReason::NoState.into();

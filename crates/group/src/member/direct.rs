@@ -174,7 +174,7 @@ impl Member {
         if !self.senders.contains(sender) {
             return DropReason::UnknownSender.into();
         }
-        let record = ReceivedRecord::Compact(record, part);
+        let record = ReceivedRecord::Compact(record.parts, part);
         let at = match self.epoch_of(now, record.stated()) {
             Ok(at) => at,
             Err(reason) => return reason.into(),

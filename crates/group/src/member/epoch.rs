@@ -209,7 +209,7 @@ impl Epoch {
     pub(super) fn open_request<'a>(
         &mut self,
         now: Instant,
-        record: ReceivedRecord<'a, SenderId>,
+        record: ReceivedRecord<'a>,
         check: ReplayCheck,
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {
@@ -249,7 +249,7 @@ impl Epoch {
     /// replay. The caller commits the number.
     pub(super) fn open_response<'a>(
         &mut self,
-        record: ReceivedRecord<'a, ListenerId>,
+        record: ReceivedRecord<'a>,
         (listener, own): (Listener, SenderId),
         proof: RequiredProof<'_>,
     ) -> Result<AuthenticRecord<'a>, DropReason> {

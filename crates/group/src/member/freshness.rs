@@ -296,7 +296,7 @@ impl Member {
             Some(true) => self.peers.proof(sender),
             _ => RequiredProof::Unknown,
         };
-        let record = ReceivedRecord::Compact(record, part);
+        let record = ReceivedRecord::Compact(record.parts, part);
         match epoch.open_without_state(record, proof) {
             Ok(AuthenticRecord { number, kind: GROUP_CHALLENGE, content })
                 if *content == challenge.0 =>

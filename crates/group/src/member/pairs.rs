@@ -52,11 +52,11 @@ impl Member {
         &mut self,
         now: Instant,
         (own, from): (SenderId, SocketAddr),
-        record: compact::SealedRecord<'_, ListenerId>,
+        record: compact::SealedParts<'_>,
         at: u64,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) -> RecordOutcome {
-        let id = record.id;
+        let id = record.listener();
         let next = match self.share_with_listener(now, at, (own, id)) {
             Ok(next) => next,
             Err(reason) => return RecordOutcome::Dropped(reason, Origin::Unproven),

@@ -61,7 +61,7 @@ impl Member {
         &mut self,
         now: Instant,
         from: SocketAddr,
-        record: ReceivedRecord<'_, SenderId>,
+        record: ReceivedRecord<'_>,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) -> RecordOutcome {
         let at = match self.epoch_of(now, record.stated()) {
@@ -110,7 +110,7 @@ impl Member {
         &mut self,
         now: Instant,
         (at, from): (u64, SocketAddr),
-        record: ReceivedRecord<'_, SenderId>,
+        record: ReceivedRecord<'_>,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) -> RecordOutcome {
         let sender = record.sender();

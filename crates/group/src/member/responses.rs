@@ -67,7 +67,7 @@ impl Member {
         &mut self,
         now: Instant,
         (own, from): (SenderId, SocketAddr),
-        record: ReceivedRecord<'_, crate::ListenerId>,
+        record: ReceivedRecord<'_>,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) -> RecordOutcome {
         let at = match self.epoch_of(now, record.stated()) {

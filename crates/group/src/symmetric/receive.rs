@@ -4,6 +4,7 @@
 
 use super::peers::{SenderState, place_of};
 use super::{InlineSuite, SymmetricEpoch, SymmetricMember};
+use crate::SenderId;
 use crate::codepoints::{GROUP_REKEY, GROUP_SYNC};
 use crate::epoch::ReplayCheck;
 use crate::epoch::keys::{AuthenticRecord, Listener, ReceivedRecord, RequiredProof, StatedEpoch};
@@ -12,7 +13,6 @@ use crate::epoch::routing::{NamedSender, NoEpoch, epoch_of, replay_check};
 use crate::interface::{DatagramOrigin, Delivery};
 use crate::numbers::Ledger;
 use crate::rekey::head::states_later_epoch;
-use crate::{ListenerId, SenderId};
 use core::net::SocketAddr;
 use lightseal_core::{Instant, ReplayWindow};
 use lightseal_dtls::codepoints::ContentType;
@@ -95,7 +95,7 @@ where
         &mut self,
         now: Instant,
         from: SocketAddr,
-        record: ReceivedRecord<'_, SenderId>,
+        record: ReceivedRecord<'_>,
         deliver: Deliver<'_>,
     ) -> RecordOutcome {
         let at = match self.epoch_of(now, record.stated()) {
@@ -160,7 +160,7 @@ where
         &mut self,
         now: Instant,
         (at, from): (u64, SocketAddr),
-        record: ReceivedRecord<'_, SenderId>,
+        record: ReceivedRecord<'_>,
         deliver: Deliver<'_>,
     ) -> RecordOutcome {
         let sender = record.sender();
@@ -232,7 +232,7 @@ where
         &mut self,
         now: Instant,
         (own, from): (SenderId, SocketAddr),
-        record: ReceivedRecord<'_, ListenerId>,
+        record: ReceivedRecord<'_>,
         deliver: Deliver<'_>,
     ) -> RecordOutcome {
         let at = match self.epoch_of(now, record.stated()) {
