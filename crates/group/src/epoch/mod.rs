@@ -199,9 +199,9 @@ impl<S: SuitePair> EpochState<S> {
         }
         let reserved = written(&mut self.reserved)?;
         let own = self.own.as_mut().ok_or(SendError::Role)?;
-        let number = reserved.take(&mut own.numbers, ledger).map_err(SendError::Number)?;
-        let record = PlainRecord { number, kind, payload, form, padding: 0, signer };
-        let len = own.sealer.seal_as(&record, buf).ok_or(SendError::TooLong)?;
+        let OwnRequests { numbers, sealer, .. } = own;
+        let len =
+            seal_next(reserved, ledger, (numbers, sealer), (kind, payload, form), signer, buf)?;
         self.requests.add_sealed_by(suite.sealers(), HEADER_BYTES, len);
         Ok(len)
     }
@@ -328,18 +328,32 @@ impl<S: SuitePair> EpochState<S> {
         let reserved = written(&mut self.reserved)?;
         let Answering { numbers, sealer } = answering;
         let numbers = numbers.get_or_insert_with(|| reserved.space());
-        let number = reserved.take(numbers, ledger).map_err(SendError::Number)?;
         if sealer.is_none() {
             *sealer = self.keys.response_sealer(me, sender);
         }
         let sealer = sealer.as_ref().ok_or(SendError::Role)?;
         // A challenge must be readable by a sender that does not know the listener's numbers.
         let form = if kind == GROUP_CHALLENGE { HeaderForm::Full } else { HeaderForm::Last };
-        let record = PlainRecord { number, kind, payload, form, padding: 0, signer };
-        let len = sealer.seal_as(&record, buf).ok_or(SendError::TooLong)?;
+        let len =
+            seal_next(reserved, ledger, (numbers, sealer), (kind, payload, form), signer, buf)?;
         self.responses.add_sealed(HEADER_BYTES, len);
         Ok(len)
     }
+}
+
+/// Seals a record with the next number of a number space into the front of `buf`, and returns its
+/// length. The number counts as used even if `buf` is too short.
+fn seal_next<S: SuitePair>(
+    reserved: &mut ReservedNumbers,
+    ledger: &mut dyn Ledger,
+    (numbers, sealer): (&mut NumberSpace, &Sealer<S>),
+    (kind, payload, form): (ContentType, &[u8], HeaderForm),
+    signer: Option<&SigningKey>,
+    buf: &mut [u8],
+) -> Result<usize, SendError> {
+    let number = reserved.take(numbers, ledger).map_err(SendError::Number)?;
+    let record = PlainRecord { number, kind, payload, form, padding: 0, signer };
+    sealer.seal_as(&record, buf).ok_or(SendError::TooLong)
 }
 
 /// What a listener keeps to answer a sender.

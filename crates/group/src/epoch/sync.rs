@@ -1,9 +1,10 @@
 //! When a sender tells listeners its current record number, and the record that does so.
 
 use super::keys::SuitePair;
-use super::{EpochState, OwnRequests};
+use super::{EpochState, OwnRequests, seal_next};
 use crate::codepoints::GROUP_SYNC;
-use crate::compact::{HeaderForm, PlainRecord, SigningKey};
+use crate::compact::{HeaderForm, SigningKey};
+use crate::interface::SendError;
 use crate::numbers::Ledger;
 use core::time::Duration;
 use lightseal_core::Instant;
@@ -50,9 +51,12 @@ impl<S: SuitePair> EpochState<S> {
         if !may_seal {
             return None;
         }
-        let number = reserved.take(numbers, ledger).ok()?;
-        *synced = number + 1;
-        let (kind, form) = (GROUP_SYNC, HeaderForm::Full);
-        sealer.seal_as(&PlainRecord { number, kind, payload: &[], form, padding: 0, signer }, buf)
+        let record = (GROUP_SYNC, &[][..], HeaderForm::Full);
+        let sealed = seal_next(reserved, ledger, (numbers, sealer), record, signer, buf);
+        // The number is used even if `buf` was too short.
+        if !matches!(sealed, Err(SendError::Number(_))) {
+            *synced = numbers.next();
+        }
+        sealed.ok()
     }
 }
