@@ -364,8 +364,10 @@ pub(crate) struct Answering<S: SuitePair = FromProvider> {
 }
 
 impl<S: SuitePair> Answering<S> {
-    /// No keys, and no numbers in use.
-    pub(crate) const NEW: Self = Self { numbers: None, sealer: None };
+    /// No keys, and no numbers in use. It is no constant, which would lie in flash.
+    pub(crate) const fn new() -> Self {
+        Self { numbers: None, sealer: None }
+    }
 }
 
 /// The reserved numbers, unless the ledger failed.

@@ -17,8 +17,18 @@ impl<S: InlineSuite> SenderState<S> {
     /// The state of a sender of which no record was accepted.
     pub(super) fn unheard(state: &EpochState<S>) -> Self {
         let requests = RequestWindow { window: state.first_window(), last: None };
-        Self { requests, opener: None, answering: Answering::NEW }
+        Self { requests, opener: None, answering: Answering::new() }
     }
+}
+
+/// What a member keeps of the sender that `place` belongs to. If the member has not heard it yet,
+/// its state is made there.
+pub(super) fn state_of<'p, S: InlineSuite>(
+    place: &'p mut Place<SenderId, SenderState<S>>,
+    sender: SenderId,
+    state: &EpochState<S>,
+) -> &'p mut SenderState<S> {
+    &mut place.get_or_insert_with(|| (sender, SenderState::unheard(state))).1
 }
 
 /// A place in a table: the entry of a key, or where it is put once there is one.

@@ -2,7 +2,7 @@
 //!
 //! As in [`Member`](crate::Member), no state is stored before a record's tag is verified.
 
-use super::peers::{SenderState, place_of};
+use super::peers::{SenderState, place_of, state_of};
 use super::{InlineSuite, SymmetricEpoch, SymmetricMember};
 use crate::SenderId;
 use crate::codepoints::{GROUP_REKEY, GROUP_SYNC};
@@ -171,7 +171,7 @@ where
             return DropReason::NoState.into();
         };
         let is_new = place.is_none();
-        let (_, heard) = place.get_or_insert_with(|| (sender, SenderState::unheard(state)));
+        let heard = state_of(place, sender, state);
         let has_window = heard.requests.window.is_some();
         let check = replay_check(self.policy.freshness, has_window);
         let SenderState { requests, opener, .. } = heard;
@@ -250,9 +250,10 @@ where
         if !is_leaf || state.responses.state() == KeyState::Exhausted {
             return DropReason::Stranger.into();
         }
-        let (Some(place), Some(opener)) =
-            (place_of(&mut peers.listeners, listener), state.keys.response_opener(listener, own))
-        else {
+        let Some(place) = place_of(&mut peers.listeners, listener) else {
+            return DropReason::NoState.into();
+        };
+        let Some(opener) = state.keys.response_opener(listener, own) else {
             return DropReason::NoState.into();
         };
         let window = place.as_ref().map(|(_, window)| window);

@@ -1,6 +1,6 @@
 //! How a symmetric member seals records.
 
-use super::peers::{SenderState, place_of};
+use super::peers::{place_of, state_of};
 use super::{InlineSuite, SymmetricEpoch, SymmetricMember};
 use crate::SenderId;
 use crate::compact::HeaderForm;
@@ -74,10 +74,9 @@ where
             epochs.receiving(now, at).ok_or(SendError::UnknownSender)?;
         let place = place_of(&mut peers.senders, sender).ok_or(SendError::UnknownSender)?;
         // A sender that was heard in the previous epoch only has no state here yet.
-        let (_, heard) = place.get_or_insert_with(|| (sender, SenderState::unheard(state)));
+        let answering = &mut state_of(place, sender, state).answering;
         let data = (ContentType::APPLICATION_DATA, content);
-        let len =
-            state.seal_response((me, sender), &mut heard.answering, ledger, data, None, buf)?;
+        let len = state.seal_response((me, sender), answering, ledger, data, None, buf)?;
         Ok((to, len))
     }
 
