@@ -55,8 +55,9 @@ pub(crate) enum NoEpoch {
     MaybeLater,
 }
 
-/// The held epoch that a record belongs to. `held` are the epochs that a member holds, of which
-/// `newest` is the newest. Until `previous_until` other members may send in the epoch before it.
+/// The held epoch that a record belongs to, the newest if there are several. `held` are the epochs
+/// that a member holds, in ascending order, of which `newest` is the last. Until `previous_until`
+/// other members may send in the epoch before it.
 ///
 /// # Errors
 /// The record is of another group, or of an epoch that the member does not hold.
@@ -70,10 +71,7 @@ pub(crate) fn epoch_of(
     if record.alias().is_some_and(|alias| alias != group.alias()) {
         return Err(NoEpoch::Stranger);
     }
-    let newest_of = |found: Option<u64>, epoch| {
-        if record.is_of(epoch) { found.max(Some(epoch)) } else { found }
-    };
-    if let Some(held) = held.fold(None, newest_of) {
+    if let Some(held) = held.filter(|epoch| record.is_of(*epoch)).last() {
         return Ok(held);
     }
     let may_straggle =

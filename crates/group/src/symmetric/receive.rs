@@ -7,7 +7,7 @@ use super::{InlineSuite, SymmetricEpoch, SymmetricMember};
 use crate::SenderId;
 use crate::codepoints::{GROUP_REKEY, GROUP_SYNC};
 use crate::epoch::ReplayCheck;
-use crate::epoch::keys::{AuthenticRecord, Listener, ReceivedRecord, RequiredProof, StatedEpoch};
+use crate::epoch::keys::{AuthenticRecord, Listener, ReceivedRecord, RequiredProof};
 use crate::epoch::outcome::{DropReason, Origin, RecordOutcome};
 use crate::epoch::routing::{NamedSender, NoEpoch, epoch_of, replay_check};
 use crate::interface::{DatagramOrigin, Delivery};
@@ -80,10 +80,11 @@ where
         }
     }
 
-    fn epoch_of(&mut self, now: Instant, record: StatedEpoch) -> Result<u64, DropReason> {
+    fn epoch_of(&mut self, now: Instant, record: &ReceivedRecord<'_>) -> Result<u64, DropReason> {
         let held = self.epochs.epochs().map(|(epoch, _)| epoch);
         let times = (now, self.previous_epoch_until);
-        let found = epoch_of(record, &self.policy.group, held, self.epochs.newest(), times);
+        let found =
+            epoch_of(record.stated(), &self.policy.group, held, self.epochs.newest(), times);
         if let Err(NoEpoch::MaybeLater) = found {
             self.suspect_rekey(now);
         }
@@ -98,7 +99,7 @@ where
         record: ReceivedRecord<'_>,
         deliver: Deliver<'_>,
     ) -> RecordOutcome {
-        let at = match self.epoch_of(now, record.stated()) {
+        let at = match self.epoch_of(now, &record) {
             Ok(at) => at,
             Err(reason) => return reason.into(),
         };
@@ -235,7 +236,7 @@ where
         record: ReceivedRecord<'_>,
         deliver: Deliver<'_>,
     ) -> RecordOutcome {
-        let at = match self.epoch_of(now, record.stated()) {
+        let at = match self.epoch_of(now, &record) {
             Ok(at) => at,
             Err(reason) => return reason.into(),
         };
