@@ -90,6 +90,33 @@ impl SetSize {
     pub const fn get(self) -> u8 {
         self.0
     }
+
+    /// The place of a record in its set, from 0 on.
+    #[inline]
+    pub(crate) const fn place(self, number: u64) -> u8 {
+        if size_of::<usize>() == size_of::<u64>() {
+            (number % self.0 as u64) as u8
+        } else {
+            self.place_by_words(number)
+        }
+    }
+
+    /// As [`place`](Self::place), for processors of 32 bits: they divide words, and need a long function
+    /// to divide longer numbers.
+    const fn place_by_words(self, number: u64) -> u8 {
+        let (mut place, mut shift) = (0, u64::BITS);
+        while shift > 0 {
+            shift -= u16::BITS;
+            place = (place << u16::BITS | (number >> shift) as u32 & 0xffff) % self.0 as u32;
+        }
+        place as u8
+    }
+
+    /// Whether the record of this number is the last one of its set.
+    #[inline]
+    pub(crate) const fn ends(self, number: u64) -> bool {
+        self.place(number) == self.0 - 1
+    }
 }
 
 /// How the dependency set of each bit of an R2D2 tag is chosen. A dependency set is the eight
@@ -136,3 +163,21 @@ pub enum SchemeError {
 }
 
 impl core::error::Error for SchemeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_the_same_on_all_processors() {
+        let numbers =
+            (0..64).flat_map(|bit| (0..40_u64).map(move |few| (1 << bit) + few * 0x1_0001));
+        for number in numbers.chain([0, 1, u64::MAX, (1 << 48) - 1]) {
+            for n in 2..=16 {
+                let size = SetSize::new(n).unwrap();
+                assert_eq!(u64::from(size.place(number)), number % u64::from(n));
+                assert_eq!(size.place_by_words(number), size.place(number), "{number} of {n}");
+            }
+        }
+    }
+}

@@ -27,8 +27,7 @@ impl Definition for SetSize {
 
     #[inline]
     fn aggregate_len(self, number: u64) -> usize {
-        let n = u64::from(self.get());
-        if number % n == n - 1 { TAG_BYTES } else { 0 }
+        if self.ends(number) { TAG_BYTES } else { 0 }
     }
 
     fn largest_aggregate_len(self) -> usize {

@@ -103,7 +103,9 @@ impl AggSealer {
     /// Continues an unused sealer at another record.
     pub(crate) const fn resume_at(&mut self, next: u64) {
         self.next = next;
-        self.closing.place = (next % (self.closing.last as u64 + 1)) as u8;
+        if let Some(n) = SetSize::new(self.closing.last + 1) {
+            self.closing.place = n.place(next);
+        }
     }
 
     #[inline]
