@@ -29,7 +29,6 @@
 
 use super::keys::{Direction, Stream};
 use super::pairwise::Boot;
-use super::record::SealError;
 use crate::parts::Pairwise;
 use lightseal_core::parts::OfPart;
 use lightseal_core::wire::BufferFull;
@@ -124,24 +123,33 @@ pub(super) struct FullHeader {
     boot: Option<OfPart<Pairwise, Boot>>,
 }
 
+/// Why a header was not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unwritten {
+    /// The stream has no records of this form, or no signed ones.
+    Form,
+    /// There is no room for it.
+    BufferFull,
+}
+
 /// Appends the header of a record of `stream` with its number in clear. Returns the header if its
 /// number is to be encrypted. The length of the body is written if another record follows.
 ///
 /// # Errors
-/// The stream has no records of this form, or no signed ones, or the header does not fit.
+/// See [`Unwritten`].
 pub(super) fn write(
     stream: &Stream,
     number: u64,
     (form, signed): (HeaderForm, bool),
     body_len: usize,
     w: &mut Writer<'_>,
-) -> Result<Option<UnifiedHeader>, SealError> {
+) -> Result<Option<UnifiedHeader>, Unwritten> {
     // An answer is alone in its datagram, and its pairwise key makes a signature unnecessary. So is
     // a direct request.
     let (kind, is_alone) = match stream.direction {
         Direction::Requests => (REQUEST, false),
         Direction::Responses(_) => (RESPONSE, false),
-        _ if Pairwise::INCLUDED.is_none() => return Err(SealError::Form),
+        _ if Pairwise::INCLUDED.is_none() => return Err(Unwritten::Form),
         Direction::PairwiseResponses(_) => (RESPONSE, false),
         Direction::Answers(_) => (ANSWER, true),
         Direction::Direct(_) => (DIRECT, true),
@@ -167,9 +175,9 @@ pub(super) fn write(
                 .and_then(|()| w.bytes(&boot.nonce))
                 .map(|()| None)
         }
-        _ => return Err(SealError::Form),
+        _ => return Err(Unwritten::Form),
     };
-    written.map_err(|_| SealError::BufferFull)
+    written.map_err(|BufferFull| Unwritten::BufferFull)
 }
 
 /// Appends a full header without a boot.

@@ -11,7 +11,7 @@
 //! the suite's tag. The additional data is the header with its number in clear.
 
 use super::Boot;
-use super::header::{self, EpochBits, Header, HeaderForm, NUMBER_LEN};
+use super::header::{self, EpochBits, Header, HeaderForm, NUMBER_LEN, Unwritten};
 use super::keys::{Direction, Stream};
 use super::source::{SIGNATURE_LEN, Signed, SigningKey, VerifyingKey};
 use super::{RecordSuite, Suite};
@@ -155,6 +155,15 @@ pub enum SealError {
     TooLong,
     /// The buffer is too short for the record.
     BufferFull,
+}
+
+impl From<Unwritten> for SealError {
+    fn from(header: Unwritten) -> Self {
+        match header {
+            Unwritten::Form => Self::Form,
+            Unwritten::BufferFull => Self::BufferFull,
+        }
+    }
 }
 
 impl fmt::Display for SealError {

@@ -18,7 +18,7 @@ use lightseal_core::Instant;
 use lightseal_dtls::codepoints::ContentType;
 
 impl Member {
-    /// Takes a record of the epoch `at` under [`SenderId::CONTROLLER`].
+    /// Takes a record of the epoch `at` under [`SenderId::CONTROLLER`](crate::SenderId::CONTROLLER).
     pub(super) fn controller_record(
         &mut self,
         now: Instant,
