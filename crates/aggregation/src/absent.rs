@@ -232,3 +232,39 @@ impl NoOrderedSet {
 
     pub(crate) fn move_out(&mut self, _: impl FnMut(u64, PrfState, u128, u16, bool)) {}
 }
+
+/// In the place of a candidate that was removed at once to make room (`candidates.rs`), where a number
+/// has only one candidate and none makes room for another one.
+#[derive(Clone, Copy)]
+pub(crate) enum NoEvicted {}
+
+impl NoEvicted {
+    /// It is never called, because nothing makes room.
+    pub(crate) fn new(_: u64, _: u16) -> Self {
+        unreachable!("a number has one candidate")
+    }
+
+    pub(crate) const fn take(_: &mut Option<Self>) -> Option<Verdict> {
+        None
+    }
+}
+
+/// In the place of the set of numbers whose data was delivered early, where none is.
+#[derive(Clone, Copy)]
+pub(crate) struct NoBits;
+
+impl NoBits {
+    pub(crate) const EMPTY: Self = Self;
+
+    pub(crate) const fn get(&self, _: u64) -> bool {
+        false
+    }
+
+    pub(crate) const fn set(&mut self, _: u64) {}
+
+    pub(crate) const fn clear(&mut self, _: u64) {}
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        true
+    }
+}

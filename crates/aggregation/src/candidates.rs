@@ -1,17 +1,19 @@
 //! Received records that are not decided yet, or whose share later tags still need.
 
-use crate::number::Number;
+#[cfg(not(feature = "rivals"))]
+pub(crate) use crate::absent::NoEvicted as Evicted;
+use crate::places::{PlaceQueue, PlaceSet};
 use crate::prf::PrfState;
 use crate::threshold::Threshold;
-use crate::tuning::{EVALUATED_PER_NUMBER, HAS_RIVALS, HELD_PER_NUMBER};
+use crate::tuning::{EVALUATED_PER_NUMBER, HELD_PER_NUMBER};
 use crate::verdict::{DropReason, Outcome, Verdict};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// Number of 64-bit words in which each place of a pool has one bit.
-const WORDS: usize = 4;
-
-/// The index of a candidate in the pool.
+/// The index of a candidate's place in the pool, plus 1; or [`NO_HANDLE`].
 pub(crate) type Handle = u8;
+
+/// The handle of no candidate.
+pub(crate) const NO_HANDLE: Handle = 0;
 
 /// Stands for the genuine record in the place of a count of evaluations, which no longer matters.
 const VERIFIED: u8 = u8::MAX;
@@ -22,25 +24,39 @@ const _: () = assert!(EVALUATED_PER_NUMBER < VERIFIED);
 /// arrived.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct NumberState {
-    /// The candidates of the number. If one is placed on R2D2's board, it is the first.
-    pub(crate) held: [Handle; HELD_PER_NUMBER],
-    /// How many of `held` are in use. Under Agg, a verified number keeps at most one, the genuine
-    /// record, until its whole set is verified.
-    pub(crate) count: u8,
+    /// The candidates of the number, and [`NO_HANDLE`] behind them. If one is placed on R2D2's board,
+    /// it is the first. Under Agg, a verified number keeps at most one, the genuine record, until
+    /// its whole set is verified.
+    held: [Handle; HELD_PER_NUMBER],
     /// How many candidates were evaluated, at most [`EVALUATED_PER_NUMBER`]; or [`VERIFIED`].
     evaluated: u8,
 }
 
 impl NumberState {
     /// The default value.
-    pub(crate) const FREE: Self = Self { held: [0; HELD_PER_NUMBER], count: 0, evaluated: 0 };
+    pub(crate) const FREE: Self = Self { held: [NO_HANDLE; HELD_PER_NUMBER], evaluated: 0 };
+
+    /// How many candidates the number has.
+    pub(crate) fn count(&self) -> usize {
+        self.held.iter().position(|&held| held == NO_HANDLE).unwrap_or(HELD_PER_NUMBER)
+    }
+
+    /// Whether the number has a candidate.
+    pub(crate) const fn has_any(&self) -> bool {
+        self.first() != NO_HANDLE
+    }
+
+    /// The first candidate of the number.
+    pub(crate) const fn first(&self) -> Handle {
+        self.held[0]
+    }
 
     pub(crate) fn handles(&self) -> &[Handle] {
-        &self.held[..usize::from(self.count)]
+        &self.held[..self.count()]
     }
 
     pub(crate) const fn is_free(&self) -> bool {
-        self.count == 0 && self.evaluated == 0
+        !self.has_any() && self.evaluated == 0
     }
 
     /// Whether the genuine record of the number is known.
@@ -65,29 +81,51 @@ impl NumberState {
     }
 
     pub(crate) fn push(&mut self, handle: Handle) {
-        self.held[usize::from(self.count)] = handle;
-        self.count += 1;
+        self.held[self.count()] = handle;
     }
 
     pub(crate) fn remove(&mut self, handle: Handle) {
         if let Some(at) = self.handles().iter().position(|&held| held == handle) {
+            self.held[at] = NO_HANDLE;
             self.held[at..].rotate_left(1);
-            self.count -= 1;
         }
+    }
+
+    /// Forgets all candidates but this one, which may be [`NO_HANDLE`].
+    pub(crate) const fn keep_only(&mut self, handle: Handle) {
+        self.held = [NO_HANDLE; HELD_PER_NUMBER];
+        self.held[0] = handle;
+    }
+
+    /// Makes a candidate the first one of the number.
+    pub(crate) fn move_to_front(&mut self, handle: Handle) {
+        if let Some(at) = self.handles().iter().position(|&held| held == handle) {
+            self.held.swap(0, at);
+        }
+    }
+
+    /// Takes over the candidates of an earlier state.
+    pub(crate) const fn restore_candidates(&mut self, earlier: &Self) {
+        self.held = earlier.held;
     }
 }
 
 /// A received record. Its share of a tag takes `SHARE` bytes, at most 16.
 #[derive(Clone)]
 pub(crate) struct Candidate<const SHARE: usize> {
-    number: Number,
     /// The caller's slot; a control record has none.
     slot: u16,
+    /// The record's state. Once nobody needs the state any more, the record's number.
     pub(crate) state: PrfState,
     share: Share<SHARE>,
-    /// The latest outcome, if the caller has not taken it yet.
-    pending_outcome: PackedOutcome,
+    /// The low byte of the number. The rest of it follows from the window, which has at most 256
+    /// numbers, as long as the state is needed.
+    low: u8,
+    /// Flags, and the latest outcome, if the caller has not taken it yet.
     flags: u8,
+    /// The level of a provisional outcome.
+    #[cfg(feature = "provisional")]
+    level: u8,
 }
 
 /// A candidate has a slot.
@@ -101,41 +139,13 @@ const FIRST: u8 = 4;
 const SHARE_NEEDED: u8 = 8;
 /// Not decided yet.
 const UNDECIDED: u8 = 16;
-
-/// An outcome in one byte; 0 stands for none.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct PackedOutcome(u8);
-
-/// Added to the bits of a provisional outcome, which are less than this value.
-const PROVISIONAL_OUTCOME: u8 = 128;
-
-impl PackedOutcome {
-    const NONE: Self = Self(0);
-    const VERIFIED: Self = Self(1);
-
-    const fn new(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Verified => Self::VERIFIED,
-            Outcome::Dropped(reason) => Self(2 + reason as u8),
-            Outcome::Provisional { bits } => Self(PROVISIONAL_OUTCOME | bits),
-        }
-    }
-
-    const fn get(self) -> Option<Outcome> {
-        let reason = match self.0 {
-            0 => return None,
-            1 => return Some(Outcome::Verified),
-            bits if Threshold::MAY_EXIST && bits >= PROVISIONAL_OUTCOME => {
-                return Some(Outcome::Provisional { bits: bits - PROVISIONAL_OUTCOME });
-            }
-            2 => DropReason::Rival,
-            3 => DropReason::Failed,
-            4 => DropReason::Expired,
-            _ => DropReason::Evicted,
-        };
-        Some(Outcome::Dropped(reason))
-    }
-}
+/// The outcome that the caller has not taken, in units of [`OUTCOME_UNIT`]; 0 if there is none.
+const OUTCOME: u8 = 0b1110_0000;
+const OUTCOME_UNIT: u8 = 32;
+const VERIFIED_OUTCOME: u8 = OUTCOME_UNIT;
+/// Records that were dropped have this outcome or a greater one, depending on the reason.
+const FIRST_DROPPED_OUTCOME: u8 = 2 * OUTCOME_UNIT;
+const PROVISIONAL_OUTCOME: u8 = 6 * OUTCOME_UNIT;
 
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 struct Share<const SHARE: usize>([u8; SHARE]);
@@ -143,12 +153,13 @@ struct Share<const SHARE: usize>([u8; SHARE]);
 impl<const SHARE: usize> Candidate<SHARE> {
     /// What a free place holds.
     const NONE: Self = Self {
-        number: Number::new(0),
         slot: 0,
         state: PrfState::NONE,
         share: Share([0; SHARE]),
-        pending_outcome: PackedOutcome::NONE,
+        low: 0,
         flags: 0,
+        #[cfg(feature = "provisional")]
+        level: 0,
     };
 
     const fn is(&self, flag: u8) -> bool {
@@ -171,9 +182,18 @@ impl<const SHARE: usize> Candidate<SHARE> {
         self.is(UNDECIDED) && self.is(HAS_SLOT)
     }
 
-    /// The record's number.
-    pub(crate) const fn number(&self) -> u64 {
-        self.number.get()
+    /// The record's number, where the window begins at `base`.
+    pub(crate) fn number(&self, base: u64) -> u64 {
+        match self.state.as_bytes().first_chunk() {
+            Some(number) if !self.is(SHARE_NEEDED) => u64::from_le_bytes(*number),
+            _ => base + u64::from(self.low.wrapping_sub(base as u8)),
+        }
+    }
+
+    /// Erases the state of a record that is only held for its outcome, and keeps the number there.
+    fn forget_state(&mut self, number: u64) {
+        self.state = PrfState::from(u128::from(number).to_le_bytes());
+        self.share.zeroize();
     }
 
     /// Under Agg, block 0 ⊕ the aggregate carried, so that the shares of a set's genuine records
@@ -188,25 +208,56 @@ impl<const SHARE: usize> Candidate<SHARE> {
     pub(crate) const fn slot(&self) -> Option<u16> {
         if self.is(HAS_SLOT) { Some(self.slot) } else { None }
     }
+
+    fn set_outcome(&mut self, outcome: Outcome) {
+        let packed = match outcome {
+            Outcome::Verified => VERIFIED_OUTCOME,
+            Outcome::Dropped(reason) => FIRST_DROPPED_OUTCOME + OUTCOME_UNIT * reason as u8,
+            #[cfg_attr(not(feature = "provisional"), allow(unused_variables))]
+            Outcome::Provisional { bits } => {
+                #[cfg(feature = "provisional")]
+                (self.level = bits);
+                PROVISIONAL_OUTCOME
+            }
+        };
+        self.flags = self.flags & !OUTCOME | packed;
+    }
+
+    const fn outcome(&self) -> Option<Outcome> {
+        let reason = match self.flags & OUTCOME {
+            0 => return None,
+            VERIFIED_OUTCOME => return Some(Outcome::Verified),
+            #[cfg(feature = "provisional")]
+            PROVISIONAL_OUTCOME => return Some(Outcome::Provisional { bits: self.level }),
+            dropped => match (dropped - FIRST_DROPPED_OUTCOME) / OUTCOME_UNIT {
+                0 => DropReason::Rival,
+                1 => DropReason::Failed,
+                2 => DropReason::Expired,
+                _ => DropReason::Evicted,
+            },
+        };
+        Some(Outcome::Dropped(reason))
+    }
 }
 
 /// A candidate that was removed at once to make room.
+#[cfg(feature = "rivals")]
 #[derive(Clone, Copy)]
 pub(crate) struct Evicted {
-    number: Number,
+    number: u64,
     slot: u16,
 }
 
+#[cfg(feature = "rivals")]
 impl Evicted {
-    /// The verdict on a candidate that was removed, if there is one that the caller has not taken.
-    pub(crate) fn take(evicted: &mut Option<Self>) -> Option<Verdict> {
-        if HAS_RIVALS { evicted.take().map(Self::verdict) } else { None }
+    const fn new(number: u64, slot: u16) -> Self {
+        Self { number, slot }
     }
 
-    const fn verdict(self) -> Verdict {
-        let Self { number, slot } = self;
-        let number = number.get();
-        Verdict { slot, number, outcome: Outcome::Dropped(DropReason::Evicted) }
+    /// The verdict on a candidate that was removed, if there is one that the caller has not taken.
+    pub(crate) fn take(evicted: &mut Option<Self>) -> Option<Verdict> {
+        let Self { number, slot } = evicted.take()?;
+        Some(Verdict { slot, number, outcome: Outcome::Dropped(DropReason::Evicted) })
     }
 }
 
@@ -214,15 +265,16 @@ impl Evicted {
 #[derive(Clone)]
 pub(crate) struct Pool<const N: usize, const SHARE: usize> {
     places: [Candidate<SHARE>; N],
-    /// One bit for each place: 1 if it is in use.
-    taken: [u64; WORDS],
+    /// The places in use.
+    taken: PlaceSet,
     /// Number of places in use.
     used: u8,
-    /// Candidates whose outcome the caller has not taken, in the order in which it will: verified
-    /// ones first, then by number. Only the first `pending_outcomes` entries are in use.
-    order: [Handle; N],
+    /// The candidates whose outcome the caller has not taken.
+    pending: PlaceQueue<N>,
+    /// Number of candidates whose outcome the caller has not taken.
     pending_outcomes: u8,
     /// How many candidates were delivered provisionally and given up without ever being decided.
+    #[cfg(feature = "provisional")]
     unresolved: u64,
 }
 
@@ -232,10 +284,11 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         assert!(N > 0 && N <= Handle::MAX as usize);
         Self {
             places: [const { Candidate::NONE }; N],
-            taken: [0; WORDS],
+            taken: PlaceSet::EMPTY,
             used: 0,
-            order: [0; N],
+            pending: PlaceQueue::EMPTY,
             pending_outcomes: 0,
+            #[cfg(feature = "provisional")]
             unresolved: 0,
         }
     };
@@ -250,20 +303,18 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         slot: Option<u16>,
         first: bool,
     ) -> Option<Handle> {
-        let word = self.taken.iter().position(|word| *word != u64::MAX)?;
-        let bit = self.taken[word].trailing_ones() as usize;
-        let place = word * 64 + bit;
+        let place = self.taken.first_absent(N, |place| self.places[place].flags != 0)?;
         let candidate = self.places.get_mut(place)?;
-        candidate.number = Number::new(number);
+        candidate.low = number as u8;
         candidate.state = state;
         candidate.share.0.copy_from_slice(&share.to_le_bytes()[..SHARE]);
         candidate.slot = slot.unwrap_or_default();
         candidate.flags = SHARE_NEEDED | UNDECIDED;
         candidate.flags |= if slot.is_some() { HAS_SLOT } else { 0 };
         candidate.flags |= if first { FIRST } else { 0 };
-        self.taken[word] |= 1 << bit;
+        self.taken.insert(place);
         self.used += 1;
-        Some(place as Handle)
+        Some(place as Handle + 1)
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -287,27 +338,25 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
 
     /// Empties a place and erases what it held.
     fn vacate(&mut self, handle: Handle) {
-        let place = usize::from(handle);
-        let candidate = &mut self.places[place];
+        let candidate = self.get_mut(handle);
         candidate.state.zeroize();
         candidate.share.zeroize();
-        candidate.pending_outcome = PackedOutcome::NONE;
         candidate.flags = 0;
-        self.taken[place / 64] &= !(1 << (place % 64));
+        self.taken.remove(place(handle));
         self.used -= 1;
     }
 
     pub(crate) const fn get(&self, handle: Handle) -> &Candidate<SHARE> {
-        &self.places[handle as usize]
+        &self.places[place(handle)]
     }
 
     const fn get_mut(&mut self, handle: Handle) -> &mut Candidate<SHARE> {
-        &mut self.places[handle as usize]
+        &mut self.places[place(handle)]
     }
 
     /// The undecided data candidates, each with its slot.
     pub(crate) fn undecided_data(&self) -> impl Iterator<Item = (Handle, &Candidate<SHARE>, u16)> {
-        let places = (0..).zip(&self.places);
+        let places = (1..).zip(&self.places);
         places
             .filter(|(_, candidate)| candidate.is_undecided_data())
             .map(|(handle, candidate)| (handle, candidate, candidate.slot))
@@ -315,7 +364,16 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
 
     /// How many candidates were delivered provisionally and given up without ever being decided.
     pub(crate) const fn unresolved(&self) -> u64 {
-        self.unresolved
+        #[cfg(feature = "provisional")]
+        return self.unresolved;
+        #[cfg(not(feature = "provisional"))]
+        0
+    }
+
+    #[cfg_attr(not(feature = "provisional"), allow(unused_variables))]
+    fn count_unresolved(&mut self, is_unresolved: bool) {
+        #[cfg(feature = "provisional")]
+        (self.unresolved += u64::from(is_unresolved));
     }
 
     /// Notes that a candidate has so high a level that its expiry without a verdict is no sign of
@@ -336,10 +394,10 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         news
     }
 
-    /// Gives up an undecided candidate, or releases a verified one's share. Returns whether
-    /// undecided data was given up. Data that was delivered provisionally counts as failed, unless
-    /// it merely expired or was evicted.
-    pub(crate) fn release(&mut self, handle: Handle, reason: DropReason) -> bool {
+    /// Gives up an undecided candidate of `number`, or releases a verified one's share. Returns
+    /// whether undecided data was given up. Data that was delivered provisionally counts as failed,
+    /// unless it merely expired or was evicted.
+    pub(crate) fn release(&mut self, handle: Handle, number: u64, reason: DropReason) -> bool {
         let candidate = self.get_mut(handle);
         let reason = match reason {
             DropReason::Rival | DropReason::Failed if candidate.is_provisional() => {
@@ -350,9 +408,10 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         };
         let news = candidate.is_undecided_data();
         let unresolved = news && candidate.is_provisional() && reason != DropReason::Failed;
+        let is_taken = !candidate.is(OUTCOME);
         candidate.flags &= !(UNDECIDED | SHARE_NEEDED);
-        let is_taken = candidate.pending_outcome == PackedOutcome::NONE;
-        self.unresolved += u64::from(unresolved);
+        candidate.forget_state(number);
+        self.count_unresolved(unresolved);
         if news {
             self.queue_outcome(handle, Outcome::Dropped(reason));
         } else if is_taken {
@@ -370,7 +429,7 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
 
     /// Removes a candidate of `number` at once, to make room.
     pub(crate) fn evict(&mut self, handle: Handle, number: u64) -> Option<Evicted> {
-        self.remove(handle).map(|slot| Evicted { number: Number::new(number), slot })
+        self.remove(handle).map(|slot| Evicted::new(number, slot))
     }
 
     /// Removes a candidate without queueing a verdict, and returns its slot.
@@ -379,24 +438,29 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         let candidate = self.get(handle);
         let (slot, unresolved) = (candidate.slot(), candidate.is_provisional());
         self.vacate(handle);
-        self.unresolved += u64::from(unresolved);
+        self.count_unresolved(unresolved);
         slot
     }
 
-    /// The next outcome that the caller has not taken.
+    /// The next outcome that the caller has not taken: verified ones first, then by number. The
+    /// window begins at `base`.
     #[inline]
-    pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
-        if self.pending_outcomes == 0 { None } else { self.take_verdict() }
+    pub(crate) fn next_verdict(&mut self, base: u64) -> Option<Verdict> {
+        if self.pending_outcomes == 0 { None } else { self.take_verdict(base) }
     }
 
-    fn take_verdict(&mut self) -> Option<Verdict> {
-        let handle = *self.order[..usize::from(self.pending_outcomes)].first()?;
-        self.order[..usize::from(self.pending_outcomes)].rotate_left(1);
-        self.pending_outcomes -= 1;
+    fn take_verdict(&mut self, base: u64) -> Option<Verdict> {
+        let order = |&place: &usize| {
+            let candidate = &self.places[place];
+            (candidate.flags & OUTCOME != VERIFIED_OUTCOME, candidate.number(base))
+        };
+        let pending = self.pending.iter(|place| self.places[place].is(OUTCOME));
+        let handle = pending.min_by_key(order)? as Handle + 1;
+        let candidate = self.get(handle);
+        let (number, slot) = (candidate.number(base), candidate.slot);
+        let outcome = candidate.outcome()?;
+        self.withdraw_outcome(handle);
         let candidate = self.get_mut(handle);
-        let (number, slot) = (candidate.number(), candidate.slot);
-        let outcome = candidate.pending_outcome.get()?;
-        candidate.pending_outcome = PackedOutcome::NONE;
         if Threshold::MAY_EXIST && matches!(outcome, Outcome::Provisional { .. }) {
             candidate.flags |= PROVISIONAL;
         }
@@ -406,35 +470,26 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         Some(Verdict { slot, number, outcome })
     }
 
-    /// Queues an outcome. Outcomes are queued nearly in order, so the search for the place is
-    /// short.
+    /// Queues an outcome, in the place of one that the caller has not taken.
     fn queue_outcome(&mut self, handle: Handle, outcome: Outcome) {
-        self.withdraw_outcome(handle);
-        self.get_mut(handle).pending_outcome = PackedOutcome::new(outcome);
-        let key = |candidate: &Candidate<SHARE>| {
-            (candidate.pending_outcome != PackedOutcome::VERIFIED, candidate.number())
-        };
-        let new = key(self.get(handle));
-        let pending = usize::from(self.pending_outcomes);
-        let mut at = pending;
-        while at > 0 && key(self.get(self.order[at - 1])) > new {
-            at -= 1;
-        }
-        self.order[at..=pending].rotate_right(1);
-        self.order[at] = handle;
-        self.pending_outcomes += 1;
+        let candidate = self.get_mut(handle);
+        let is_new = !candidate.is(OUTCOME);
+        candidate.set_outcome(outcome);
+        self.pending_outcomes += u8::from(is_new);
+        self.pending.push(place(handle));
     }
 
     /// Withdraws an outcome that the caller has not taken.
     fn withdraw_outcome(&mut self, handle: Handle) {
-        let pending = &mut self.get_mut(handle).pending_outcome;
-        if core::mem::replace(pending, PackedOutcome::NONE) != PackedOutcome::NONE
-            && let Some(at) = self.order[..usize::from(self.pending_outcomes)]
-                .iter()
-                .position(|&queued| queued == handle)
-        {
-            self.order[at..usize::from(self.pending_outcomes)].rotate_left(1);
-            self.pending_outcomes -= 1;
-        }
+        let candidate = self.get_mut(handle);
+        let is_pending = candidate.is(OUTCOME);
+        candidate.flags &= !OUTCOME;
+        self.pending_outcomes -= u8::from(is_pending);
+        self.pending.remove(place(handle));
     }
+}
+
+/// The place of a candidate.
+const fn place(handle: Handle) -> usize {
+    handle as usize - 1
 }

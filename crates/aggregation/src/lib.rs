@@ -151,7 +151,9 @@ extern crate std;
     feature = "agg-receiver",
     feature = "r2d2-sender",
     feature = "r2d2-receiver",
-    feature = "fast"
+    feature = "fast",
+    feature = "provisional",
+    feature = "rivals"
 )))]
 mod absent;
 mod agg;
@@ -164,6 +166,7 @@ mod definition;
 mod number;
 mod on_stack;
 pub mod opener;
+mod places;
 pub mod prf;
 mod r2d2;
 mod rivals;

@@ -61,8 +61,8 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
     }
 
     /// The candidate that is evicted to make room for another one, and its number; `None` if none
-    /// should be. `count` returns the number of candidates that a number has, `len` the bytes that
-    /// the record in a slot takes.
+    /// should be. The window begins at `base`. `count` returns the number of candidates that a number
+    /// has, `len` the bytes that the record in a slot takes.
     ///
     /// - First choice: the longest of the third and later candidates of the number that has the
     ///   most candidates. A candidate no longer than the newcomer stays if its number would have
@@ -75,13 +75,14 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
     pub(crate) fn victim(
         &self,
         new: Newcomer,
+        base: u64,
         count: impl Fn(u64) -> u8,
         len: &dyn Fn(u16) -> usize,
     ) -> Option<(Handle, u64)> {
         let own = new.siblings + 1;
         // One loop for all choices: the first number says which choice a candidate belongs to.
         let rank = |candidate: &Candidate<SHARE>, len: usize| {
-            let (number, len) = (candidate.number(), len as u64);
+            let (number, len) = (candidate.number(base), len as u64);
             let rivals = count(number) + u8::from(number == new.number);
             let longer = len > new.len as u64;
             if !candidate.is_first() && (rivals > own || rivals == own && longer) {
@@ -96,7 +97,7 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         };
         let ranked = self.undecided_data().filter_map(|(handle, candidate, slot)| {
             let rank = rank(candidate, len(slot))?;
-            Some((rank, (handle, candidate.number())))
+            Some((rank, (handle, candidate.number(base))))
         });
         ranked.max_by_key(|(rank, _)| *rank).map(|(_, victim)| victim)
     }

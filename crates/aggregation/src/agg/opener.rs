@@ -5,7 +5,7 @@ use crate::absent::NoOrderedSet as OrderedSet;
 #[cfg(feature = "fast")]
 use crate::agg::ordered_set::OrderedSet;
 use crate::agg::solve::{NUMBERS, Shares, choose};
-use crate::candidates::{Evicted, Handle, NumberState, Pool};
+use crate::candidates::{Evicted, Handle, NO_HANDLE, NumberState, Pool};
 use crate::closings::{Closings, covers};
 use crate::definition::{SetSize, TAG_BYTES};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK, is_zero};
@@ -85,7 +85,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         match self.number(number) {
             place if place.is_verified() => Some(128),
             _ if self.ordered.holds(number) => Some(0),
-            place => (place.count > 0).then_some(0),
+            place => place.has_any().then_some(0),
         }
     }
 
@@ -131,7 +131,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     #[cold]
     fn verdict_of_pool(&mut self) -> Option<Verdict> {
         let evicted = &mut self.evicted;
-        self.pool.next_verdict().or_else(|| Evicted::take(evicted))
+        self.pool.next_verdict(self.window.base).or_else(|| Evicted::take(evicted))
     }
 
     #[inline]
@@ -221,7 +221,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         own.push(handle);
         // Under Agg a record's level is 0 until it is verified, so only a threshold of 0 delivers
         // it early.
-        if own.count == 1 && self.threshold.get() == Some(0) {
+        if own.count() == 1 && self.threshold.get() == Some(0) {
             self.pool.queue_provisional(handle, 0);
         }
         self.decide(prf, number);
@@ -245,10 +245,10 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             Err(refusal) => return Err(refusal),
         }
         let rivals = *self.number(number);
-        self.drop_all(rivals.handles(), DropReason::Rival);
+        self.drop_all(number, rivals.handles(), DropReason::Rival);
         let (state, share) = self.kept(prf, number, state, tag);
         let own = self.number_mut(number);
-        own.count = 0;
+        own.keep_only(NO_HANDLE);
         own.verify();
         // Without room for its share, its set cannot be verified by its aggregate, only by closing
         // tags.
@@ -354,7 +354,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             };
             if verified {
                 pool.verify(handle);
-                pool.release(handle, DropReason::Expired);
+                pool.release(handle, number, DropReason::Expired);
             } else {
                 let own = &mut numbers[(number % WINDOW as u64) as usize];
                 own.count_evaluation();
@@ -437,7 +437,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     /// Whether each of `count` numbers from `first` has a candidate.
     fn complete(&self, first: u64, count: u64) -> bool {
         // The search starts at the end: if records arrive in order, the last one is missing.
-        (first..first + count).rev().all(|number| self.number(number).count > 0)
+        (first..first + count).rev().all(|number| self.number(number).has_any())
     }
 
     /// Whether a candidate of this number can be checked now.
@@ -448,9 +448,10 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             })
     }
 
-    pub(super) fn drop_all(&mut self, handles: &[Handle], reason: DropReason) {
+    /// Gives up these candidates of a number.
+    pub(super) fn drop_all(&mut self, number: u64, handles: &[Handle], reason: DropReason) {
         for &handle in handles {
-            if self.pool.release(handle, reason) {
+            if self.pool.release(handle, number, reason) {
                 self.counters.records_dropped += 1;
             }
         }
@@ -505,7 +506,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         for (shares, number) in shares.iter_mut().zip(first..first + count) {
             let place = self.number(number);
             open += u64::from(!place.is_verified());
-            shares.count = usize::from(place.count);
+            shares.count = place.count();
             for (value, &handle) in shares.values.iter_mut().zip(place.handles()) {
                 *value = share(self, number, handle);
             }
@@ -533,7 +534,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         for number in first..first + count {
             let place = self.number(number);
             open += u64::from(!place.is_verified());
-            gap ^= share(self, number, place.held[0]);
+            gap ^= share(self, number, place.first());
         }
         self.counters.evaluations += open;
         let is_right = open == 0 || is_zero(gap).into();
@@ -546,16 +547,16 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     /// Marks the candidate with index `chosen` of this number as genuine.
     fn verify(&mut self, number: u64, chosen: usize) {
         let place = *self.number(number);
+        let own = self.number_mut(number);
+        own.verify();
         for (i, &handle) in place.handles().iter().enumerate() {
             if i == chosen {
+                self.number_mut(number).keep_only(handle);
                 self.counters.records_verified += u64::from(self.pool.verify(handle));
-            } else if self.pool.release(handle, DropReason::Rival) {
-                self.counters.records_dropped += 1;
+            } else {
+                self.drop_all(number, &[handle], DropReason::Rival);
             }
         }
-        let own = self.number_mut(number);
-        (own.held[0], own.count) = (place.held[chosen], 1);
-        own.verify();
     }
 
     /// Releases the set at `start` if all of its records are verified, and moves the window past
@@ -571,8 +572,8 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             }
             for number in start..start + self.n() {
                 let place = *self.number(number);
-                self.number_mut(number).count = 0;
-                self.drop_all(place.handles(), DropReason::Expired);
+                self.number_mut(number).keep_only(NO_HANDLE);
+                self.drop_all(number, place.handles(), DropReason::Expired);
             }
         }
         self.slide_verified(self.window.base);
@@ -631,12 +632,12 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             // A set of which every record arrived and which was not verified has failed.
             let whole = (start..start + self.n()).all(|number| {
                 let place = self.number(number);
-                place.is_verified() || place.count > 0
+                place.is_verified() || place.has_any()
             });
             let reason = if whole { DropReason::Failed } else { DropReason::Expired };
             for number in start..start + self.n() {
                 let place = core::mem::take(self.number_mut(number));
-                self.drop_all(place.handles(), reason);
+                self.drop_all(number, place.handles(), reason);
                 if place.is_verified() {
                     self.window.floor = self.window.floor.max(number + 1);
                 }

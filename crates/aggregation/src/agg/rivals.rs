@@ -24,8 +24,9 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         if !HAS_RIVALS {
             return Offer::Refused(Refusal::TooManyCandidates);
         }
-        let handles = self.number(number).held;
-        let ranked = self.pool.greatest_rank(prf, handles.into_iter(), &state, share);
+        let place = *self.number(number);
+        let handles = place.handles().iter().copied();
+        let ranked = self.pool.greatest_rank(prf, handles, &state, share);
         let displaced = ranked.and_then(|(handle, lesser)| lesser.then_some(handle));
         let decidable = self.decidable(number);
         if displaced.is_none() && !decidable {
@@ -37,24 +38,22 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         let Some(handle) = self.pool.add(number, state, share, Some(slot), false) else {
             return Offer::Refused(Refusal::Memory);
         };
-        let place = *self.number(number);
         let own = self.number_mut(number);
         own.count_evaluation();
         if decidable {
-            (own.held[0], own.count) = (handle, 1);
+            own.keep_only(handle);
             self.decide(prf, number);
             if number < self.window.base || self.number(number).is_verified() {
-                self.drop_all(place.handles(), DropReason::Rival);
+                self.drop_all(number, place.handles(), DropReason::Rival);
                 return Offer::Held;
             }
-            let own = self.number_mut(number);
-            (own.held, own.count) = (place.held, place.count);
+            self.number_mut(number).restore_candidates(&place);
         }
         let Some(displaced) = displaced else {
             self.pool.remove(handle);
             return Offer::Refused(Refusal::TooManyCandidates);
         };
-        self.drop_all(&[displaced], DropReason::Evicted);
+        self.drop_all(number, &[displaced], DropReason::Evicted);
         let own = self.number_mut(number);
         own.remove(displaced);
         own.push(handle);
@@ -82,8 +81,8 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         len: usize,
         len_of: &dyn Fn(u16) -> usize,
     ) -> Option<(Handle, u64)> {
-        let new = Newcomer { number, siblings: self.number(number).count, len };
-        self.pool.victim(new, |number| self.number(number).count, len_of)
+        let new = Newcomer { number, siblings: self.number(number).count() as u8, len };
+        self.pool.victim(new, self.window.base, |number| self.number(number).count() as u8, len_of)
     }
 
     pub(crate) fn evict(&mut self, number: u64, len: usize, len_of: &dyn Fn(u16) -> usize) -> bool {
@@ -96,7 +95,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         self.move_ordered_to_pool();
         let Some((handle, from)) = self.victim(number, len, len_of) else { return false };
         self.number_mut(from).remove(handle);
-        self.drop_all(&[handle], DropReason::Evicted);
+        self.drop_all(from, &[handle], DropReason::Evicted);
         true
     }
 }

@@ -155,7 +155,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             match blame {
                 Some((Culprit::Record(other), clear)) => {
                     if let Some(place) = displaced.get_mut(count) {
-                        *place = Some(self.number(other).held[0]);
+                        *place = Some(self.number(other).first());
                         count += 1;
                     }
                     let charged = if only == Some(other) {
@@ -192,10 +192,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
                 }
             }
         }
-        let own = self.number_mut(number);
-        if let Some(at) = own.handles().iter().position(|&held| held == handle) {
-            own.held.swap(0, at);
-        }
+        self.number_mut(number).move_to_front(handle);
         // The number stays in K although another record takes the place of the one set aside,
         // unless this record is verified by a tag of its own or a closing tag.
         if distrusted || verified {
@@ -325,7 +322,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     /// Takes the placed record of a number off the board without changing K. The cost is charged to
     /// the records `charged`, of which bit d is the record d before this one.
     fn withdraw<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, charged: u64) {
-        let handle = self.number(number).held[0];
+        let handle = self.number(number).first();
         let (words, tag) = self.words(prf, handle);
         self.board.withdraw(&self.table, number, &words, tag, charged);
         self.pending.clear(number);
@@ -341,16 +338,14 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         } else {
             self.board.reject_by_own_tag(number);
         }
-        let handle = self.number(number).held[0];
+        let handle = self.number(number).first();
         let own = self.number_mut(number);
         own.remove(handle);
         if clear && self.is_provisional(number) {
             self.refute(number);
-            self.drop_candidate(handle, DropReason::Failed);
+            self.drop_candidate(handle, number, DropReason::Failed);
         } else {
-            let own = self.number_mut(number);
-            own.held[usize::from(own.count)] = handle;
-            own.count += 1;
+            self.number_mut(number).push(handle);
         }
     }
 }

@@ -34,11 +34,10 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
                 self.pending.set(number);
             }
             if ordered.next - number > SPAN as u64 {
-                self.pool.release(handle, DropReason::Expired);
+                self.pool.release(handle, number, DropReason::Expired);
                 continue;
             }
-            let own = self.number_mut(number);
-            (own.held[0], own.count) = (handle, 1);
+            self.number_mut(number).keep_only(handle);
             self.board.xor_record(&self.table, number, &self.table.words(long_tag), 0);
         }
         for number in self.window.base..ordered.next {
@@ -71,7 +70,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
                 let own = self.number(number);
                 own.is_verified() == (number < pending)
                     && self.pending.get(number) != own.is_verified()
-                    && usize::from(own.count) == usize::from(number >= first)
+                    && own.count() == usize::from(number >= first)
             })
             && (first..self.newest).all(|number| self.board.tag_was_right(&self.table, number))
             && self.window.base <= first
@@ -106,7 +105,7 @@ impl OrderedReceiver {
         }
         (ordered.window, ordered.counters) = (opener.window.clone(), opener.counters());
         for number in ordered.first..next {
-            let held = opener.pool.get(opener.number(number).held[0]);
+            let held = opener.pool.get(opener.number(number).first());
             let place = place(number);
             let long_tag = LongTag::compute(prf, &held.state, ordered.table.bytes());
             ordered.delay_stages.step(number, &long_tag);

@@ -1,7 +1,11 @@
 //! The receiving side for records in any order, with rivals and wrong tags.
 
+#[cfg(not(feature = "provisional"))]
+use crate::absent::NoBits as EarlyNumbers;
+#[cfg(feature = "provisional")]
+use crate::bits::Bits as EarlyNumbers;
 use crate::bits::{Bits, NUMBERS};
-use crate::candidates::{Evicted, Handle, NumberState, Pool};
+use crate::candidates::{Evicted, Handle, NO_HANDLE, NumberState, Pool};
 use crate::closings::Closings;
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
 use crate::r2d2::board::{Board, is_verified_level};
@@ -25,7 +29,7 @@ pub(crate) struct BitOpener<const CANDIDATES: usize, const BOARD: usize> {
     /// Numbers of placed data records that are not verified.
     pub(super) pending: Bits,
     /// Numbers of data records that were delivered before they were verified.
-    pub(super) provisional: Bits,
+    pub(super) provisional: EarlyNumbers,
     pub(super) threshold: Threshold,
     /// The highest number placed so far, plus 1.
     pub(super) newest: u64,
@@ -47,7 +51,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         numbers: [NumberState::FREE; BOARD],
         pool: Pool::EMPTY,
         pending: Bits::EMPTY,
-        provisional: Bits::EMPTY,
+        provisional: EarlyNumbers::EMPTY,
         threshold: Threshold::NONE,
         newest: 0,
         streak: 0,
@@ -98,7 +102,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
 
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
         let evicted = &mut self.evicted;
-        self.pool.next_verdict().or_else(|| Evicted::take(evicted))
+        self.pool.next_verdict(self.window.base).or_else(|| Evicted::take(evicted))
     }
 
     pub(crate) fn level(&self, number: u64) -> Option<u8> {
@@ -152,7 +156,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         if own.handles().len() == HELD_PER_NUMBER {
             // The placed candidate is not among those that may be displaced here: its removal must
             // be charged to the levels.
-            let handles = own.held.into_iter().skip(usize::from(has_placed));
+            let handles = own.handles().iter().copied().skip(usize::from(has_placed));
             ranked = self.pool.greatest_rank(prf, handles, &state, tag.into());
             // If no candidate of the number is placed, a further one is worth a try whatever its
             // rank.
@@ -205,18 +209,17 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         }
         let rivals = *self.number(number);
         for &rival in rivals.handles() {
-            self.drop_candidate(rival, DropReason::Rival);
+            self.drop_candidate(rival, number, DropReason::Rival);
         }
         let own = self.number_mut(number);
-        own.count = 0;
+        own.keep_only(NO_HANDLE);
         own.verify();
         // Without room for its state, the record counts as lost for the tags that cover it.
         if self.make_room(prf, number)
             && let Some(handle) = self.pool.add(number, state, tag.into(), None, true)
         {
             self.pool.verify(handle);
-            let own = self.number_mut(number);
-            (own.held[0], own.count) = (handle, 1);
+            self.number_mut(number).keep_only(handle);
             self.place_candidate(prf, number, handle);
         }
         self.board.settle(number);
@@ -296,9 +299,9 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         self.board.is_placed(number) && self.number(number).handles().first() == Some(&handle)
     }
 
-    /// Gives up a candidate.
-    pub(super) fn drop_candidate(&mut self, handle: Handle, reason: DropReason) {
-        self.counters.records_dropped += u64::from(self.pool.release(handle, reason));
+    /// Gives up a candidate of a number.
+    pub(super) fn drop_candidate(&mut self, handle: Handle, number: u64, reason: DropReason) {
+        self.counters.records_dropped += u64::from(self.pool.release(handle, number, reason));
     }
 
     /// Marks a placed data record as waiting for further bits.
@@ -370,7 +373,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
                     && !self.provisional.get(at)
                 {
                     self.provisional.set(at);
-                    let handle = self.number(at).held[0];
+                    let handle = self.number(at).first();
                     self.pool.queue_provisional(handle, level.clamp(0, 127) as u8);
                 }
             }
@@ -384,11 +387,11 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             if at == 0 {
                 self.counters.records_verified += u64::from(self.pool.verify(handle));
             } else {
-                self.drop_candidate(handle, DropReason::Rival);
+                self.drop_candidate(handle, number, DropReason::Rival);
             }
         }
         let own = self.number_mut(number);
-        own.count = own.count.min(1);
+        own.keep_only(own.first());
         own.verify();
         self.pending.clear(number);
         self.provisional.clear(number);
@@ -423,14 +426,14 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         if range.clone().all(|number| self.number(number).is_verified()) {
             return true;
         }
-        if range.clone().any(|number| self.number(number).count == 0) {
+        if range.clone().any(|number| !self.number(number).has_any()) {
             return false;
         }
         let block = |opener: &Self, handle: Handle| {
             u128::from_be_bytes(prf.block(&opener.pool.get(handle).state, CLOSING_BLOCK))
         };
         let gap = range.clone().fold(u128::from_be_bytes(closing.tag), |sum, number| {
-            sum ^ block(self, self.number(number).held[0])
+            sum ^ block(self, self.number(number).first())
         });
         self.counters.evaluations += range.end - range.start;
         let mut found = bool::from(is_zero(gap));
@@ -439,13 +442,13 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         let mut chosen = [0; SPAN];
         for (chosen, number) in chosen.iter_mut().zip(range.clone()) {
             let own = *self.number(number);
-            *chosen = own.held[0];
+            *chosen = own.first();
             if found || own.is_verified() {
                 continue;
             }
             for &other in own.handles().iter().skip(1) {
                 self.counters.evaluations += 1;
-                if is_zero(gap ^ block(self, own.held[0]) ^ block(self, other)).into() {
+                if is_zero(gap ^ block(self, own.first()) ^ block(self, other)).into() {
                     (*chosen, found) = (other, true);
                     break;
                 }
@@ -470,8 +473,10 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
                 self.withdraw_and_reject(prf, number);
             }
             let own = self.number_mut(number);
-            let Some(at) = own.handles().iter().position(|&held| held == handle) else { return };
-            own.held.swap(0, at);
+            if !own.handles().contains(&handle) {
+                return;
+            }
+            own.move_to_front(handle);
             // Its rivals must neither prevent its placement nor be placed instead.
             own.verify();
             self.place_candidate(prf, number, handle);
@@ -525,10 +530,10 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             let is_placed_candidate = self.board.is_placed(number);
             let reason = if is_placed_candidate { DropReason::Expired } else { DropReason::Failed };
             if is_placed_candidate && self.is_provisional(number) && self.is_excused(number) {
-                self.pool.excuse(own.held[0]);
+                self.pool.excuse(own.first());
             }
             for &handle in own.handles() {
-                self.drop_candidate(handle, reason);
+                self.drop_candidate(handle, number, reason);
             }
             self.pending.clear(number);
             self.provisional.clear(number);

@@ -1,6 +1,6 @@
 //! Which candidate gives way when one number, or the whole pool, has too many.
 
-use crate::candidates::Handle;
+use crate::candidates::{Handle, NO_HANDLE};
 use crate::prf::Prf;
 use crate::r2d2::opener::BitOpener;
 use crate::rivals::Newcomer;
@@ -20,12 +20,16 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     ) -> bool {
         let late = number < self.window.base;
         if late || self.number(number).is_verified() {
-            self.drop_candidate(other, if late { DropReason::Expired } else { DropReason::Rival });
+            self.drop_candidate(
+                other,
+                number,
+                if late { DropReason::Expired } else { DropReason::Rival },
+            );
             return true;
         }
         let is_held = self.number(number).handles().contains(&handle);
         if is_held && (lesser || self.is_placed_candidate(number, handle)) {
-            self.drop_candidate(other, DropReason::Evicted);
+            self.drop_candidate(other, number, DropReason::Evicted);
             return true;
         }
         let own = self.number_mut(number);
@@ -64,8 +68,8 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             return false;
         }
         let victim = self.take_victim(prf, number, len, len_of);
-        if let Some((handle, _)) = victim {
-            self.drop_candidate(handle, DropReason::Evicted);
+        if let Some((handle, from)) = victim {
+            self.drop_candidate(handle, from, DropReason::Evicted);
         }
         victim.is_some()
     }
@@ -78,8 +82,13 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         len: usize,
         len_of: &dyn Fn(u16) -> usize,
     ) -> Option<(Handle, u64)> {
-        let new = Newcomer { number, siblings: self.number(number).count, len };
-        let victim = self.pool.victim(new, |number| self.number(number).count, len_of);
+        let new = Newcomer { number, siblings: self.number(number).count() as u8, len };
+        let victim = self.pool.victim(
+            new,
+            self.window.base,
+            |number| self.number(number).count() as u8,
+            len_of,
+        );
         let (handle, from) = victim?;
         self.streak = 0;
         if self.is_placed_candidate(from, handle) {
@@ -92,16 +101,16 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     /// Releases the state of the lowest verified record, which only a closing tag would still need.
     fn release_verified(&mut self) -> bool {
         let lowest = (self.window.base..self.newest)
-            .find(|&number| self.number(number).is_verified() && self.number(number).count > 0);
+            .find(|&number| self.number(number).is_verified() && self.number(number).has_any());
         lowest.is_some_and(|number| self.release(number))
     }
 
     /// Releases a verified record's state. Returns whether the pool has room then.
     pub(super) fn release(&mut self, number: u64) -> bool {
-        let own = core::mem::replace(&mut self.number_mut(number).count, 0);
-        let handle = self.number(number).held[0];
-        if own > 0 {
-            self.pool.release(handle, DropReason::Expired);
+        let own = *self.number(number);
+        self.number_mut(number).keep_only(NO_HANDLE);
+        if own.has_any() {
+            self.pool.release(own.first(), number, DropReason::Expired);
         }
         !self.pool.is_full()
     }
