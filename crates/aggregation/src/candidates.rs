@@ -450,15 +450,21 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
     }
 
     fn take_verdict(&mut self, base: u64) -> Option<Verdict> {
-        let order = |&place: &usize| {
+        // The lowest number, and its place plus 1.
+        let (mut number, mut handle, mut has_verified) = (u64::MAX, NO_HANDLE, false);
+        for place in self.pending.iter(|place| self.places[place].is(OUTCOME)) {
             let candidate = &self.places[place];
-            (candidate.flags & OUTCOME != VERIFIED_OUTCOME, candidate.number(base))
-        };
-        let pending = self.pending.iter(|place| self.places[place].is(OUTCOME));
-        let handle = pending.min_by_key(order)? as Handle + 1;
+            let is_verified = candidate.flags & OUTCOME == VERIFIED_OUTCOME;
+            let other = candidate.number(base);
+            if is_verified & !has_verified || is_verified == has_verified && other < number {
+                (number, handle, has_verified) = (other, place as Handle + 1, is_verified);
+            }
+        }
+        if handle == NO_HANDLE {
+            return None;
+        }
         let candidate = self.get(handle);
-        let (number, slot) = (candidate.number(base), candidate.slot);
-        let outcome = candidate.outcome()?;
+        let (slot, outcome) = (candidate.slot, candidate.outcome()?);
         self.withdraw_outcome(handle);
         let candidate = self.get_mut(handle);
         if Threshold::MAY_EXIST && matches!(outcome, Outcome::Provisional { .. }) {

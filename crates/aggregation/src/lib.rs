@@ -176,6 +176,7 @@ mod sealing;
 mod sizes;
 mod sliding;
 mod table;
+mod tag_words;
 mod threshold;
 pub mod tuning;
 mod verdict;

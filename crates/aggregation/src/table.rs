@@ -2,6 +2,7 @@
 //! whole words.
 
 use crate::prf::{Prf, PrfState};
+use crate::tag_words::TagWords;
 use zeroize::{DefaultIsZeroes, Zeroizing};
 
 /// Number of records that each tag bit covers.
@@ -84,13 +85,9 @@ impl DependencySets {
         REACH
     }
 
-    /// Adds the words of a record's long tag to its own tag and to the later tags that cover it.
-    pub(crate) fn distribute(&self, words: &LongTagWords, tags: &mut [u64; SPAN]) {
-        self.distribute_by(words, |behind, part| tags[behind] ^= part);
-    }
-
-    /// As [`distribute`](Self::distribute), where `add` adds to the tag that many records behind, less than
-    /// [`SPAN`].
+    /// Adds the words of a record's long tag to its own tag and to the later tags that cover it: `add`
+    /// adds to the tag that many records later, less than [`SPAN`].
+    #[cfg(any(test, not(feature = "fast")))]
     pub(crate) fn distribute_by(&self, words: &LongTagWords, mut add: impl FnMut(usize, u64)) {
         for (bit, set) in self.each() {
             for (word, behind) in words.iter().zip(set) {
@@ -159,21 +156,20 @@ impl LongTag {
 /// k-th member.
 pub(crate) type LongTagWords = Zeroizing<[u64; MEMBERS]>;
 
-/// Number of members for which there are masks of bits.
-const MASKED: usize = if cfg!(feature = "fast") { MEMBERS } else { 0 };
-
 /// Adds the words of a long tag to tags as a whole, with a mask for each member and distance.
+#[cfg(feature = "fast")]
 #[derive(Clone)]
 struct BitsByMember {
     /// `bits[k][d]`: the bits whose k-th member is d numbers behind.
-    bits: [[u64; SPAN]; MASKED],
+    bits: [[u64; SPAN]; MEMBERS],
     /// For each k, the range of distances d with any such bit: the first one, and the last one
     /// plus 1.
-    ranges: [(u8, u8); MASKED],
+    ranges: [(u8, u8); MEMBERS],
 }
 
+#[cfg(feature = "fast")]
 impl BitsByMember {
-    const EMPTY: Self = Self { bits: [[0; SPAN]; MASKED], ranges: [(SPAN as u8, 0); MASKED] };
+    const EMPTY: Self = Self { bits: [[0; SPAN]; MEMBERS], ranges: [(SPAN as u8, 0); MEMBERS] };
 
     fn set_up(&mut self, sets: &DependencySets) {
         for (bit, set) in sets.each() {
@@ -202,9 +198,10 @@ impl BitsByMember {
 #[derive(Clone)]
 pub(crate) struct DependencyTable {
     sets: DependencySets,
+    #[cfg(feature = "fast")]
     by_member: BitsByMember,
-    /// `covers[d]`: the bits that cover the record d numbers behind.
-    covers: [u64; SPAN],
+    /// Word d: the bits that cover the record d numbers behind.
+    covers: TagWords<SPAN>,
     /// For each distance, how many bits cover the record at this distance, the farthest first.
     counts: [i16; SPAN],
 }
@@ -213,8 +210,9 @@ impl DependencyTable {
     /// A table without dependency sets. Without the feature `fast` all of its bytes are zero.
     pub(crate) const EMPTY: Self = Self {
         sets: DependencySets::NONE,
+        #[cfg(feature = "fast")]
         by_member: BitsByMember::EMPTY,
-        covers: [0; SPAN],
+        covers: TagWords::ZERO,
         counts: [0; SPAN],
     };
 
@@ -222,9 +220,11 @@ impl DependencyTable {
     pub(crate) fn set_up(&mut self, sets: &DependencySets) {
         for (bit, set) in sets.each() {
             for behind in set {
-                self.covers[usize::from(*behind).min(REACH)] |= bit;
+                let behind = usize::from(*behind).min(REACH);
+                self.covers.set(behind, self.covers.get(behind) | bit);
             }
         }
+        #[cfg(feature = "fast")]
         self.by_member.set_up(sets);
         self.counts = sets.counts();
         self.sets.clone_from(sets);
@@ -251,7 +251,7 @@ impl DependencyTable {
 
     /// Bits of a tag that cover the record `behind` numbers before its own.
     pub(crate) const fn covers(&self, behind: usize) -> u64 {
-        self.covers[behind]
+        self.covers.get(behind)
     }
 
     /// How many bits cover each record, the one farthest behind first.
@@ -270,11 +270,8 @@ impl DependencyTable {
     }
 
     /// Adds the words of a record's long tag to its own tag and to the later tags that cover it.
+    #[cfg(feature = "fast")]
     pub(crate) fn distribute(&self, words: &LongTagWords, tags: &mut [u64; SPAN]) {
-        if cfg!(feature = "fast") {
-            self.by_member.distribute(words, tags);
-        } else {
-            self.sets.distribute(words, tags);
-        }
+        self.by_member.distribute(words, tags);
     }
 }

@@ -23,6 +23,7 @@
 
 use crate::bits::{Bits, each};
 use crate::table::{DependencyTable, LongTagWords, REACH, SPAN};
+use crate::tag_words::TagWords;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// The security level, in bits, at which a record is verified.
@@ -39,7 +40,7 @@ const SPAN_BITS: u64 = (1 << SPAN) - 1;
 
 /// The sum of each tag in the window, by number modulo N.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
-struct Sums<const N: usize>([u64; N]);
+struct Sums<const N: usize>(TagWords<N>);
 
 /// A board for N consecutive numbers.
 #[derive(Clone)]
@@ -48,13 +49,13 @@ pub(crate) struct Board<const N: usize> {
     /// bit is 0 if all records that it covers are placed and it is right.
     sums: Sums<N>,
     /// The bits of each tag that were checked and right.
-    checked: [u64; N],
+    checked: TagWords<N>,
     /// The level of each record in bits, before the deduction for K.
     levels: [i16; N],
     /// For each tag, the number of candidates that were evaluated as its record and rejected.
     rejected: [u8; N],
     /// The records that a tag's cost is charged to: bit d is the record d before the tag's.
-    charged: [u64; N],
+    charged: TagWords<N>,
     /// For each tag, the number of later evaluations that were given up.
     retried: [u8; N],
     /// Numbers that have a placed record.
@@ -103,11 +104,11 @@ impl Evaluation {
 impl<const N: usize> Board<N> {
     /// A board without records. All of its bytes are zero.
     pub(crate) const EMPTY: Self = Self {
-        sums: Sums([0; N]),
-        checked: [0; N],
+        sums: Sums(TagWords::ZERO),
+        checked: TagWords::ZERO,
         levels: [0; N],
         rejected: [0; N],
-        charged: [0; N],
+        charged: TagWords::ZERO,
         retried: [0; N],
         placed: Bits::EMPTY,
         tagged: Bits::EMPTY,
@@ -119,8 +120,10 @@ impl<const N: usize> Board<N> {
     /// is the number that enters the window at the other end.
     pub(crate) fn slide(&mut self, leaving: u64, entering: u64) {
         let at = place::<N>(leaving);
-        (self.sums.0[at], self.checked[at], self.rejected[at], self.retried[at]) = (0, 0, 0, 0);
-        self.charged[at] = 0;
+        for words in [&mut self.sums.0, &mut self.checked, &mut self.charged] {
+            words.set(at, 0);
+        }
+        (self.rejected[at], self.retried[at]) = (0, 0);
         let kinds = [
             &mut self.placed,
             &mut self.tagged,
@@ -145,17 +148,34 @@ impl<const N: usize> Board<N> {
         tag: u64,
     ) {
         let at = place::<N>(number);
-        if let Some(tags) = self.sums.0[at..].first_chunk_mut() {
+        self.distribute(table, at, words);
+        self.sums.0.set(at, self.sums.0.get(at) ^ tag);
+    }
+
+    /// Adds the words of a long tag to the tag at this place and to the later tags.
+    #[cfg(feature = "fast")]
+    fn distribute(&mut self, table: &DependencyTable, at: usize, words: &LongTagWords) {
+        if let Some(tags) = self.sums.0.run(at) {
             table.distribute(words, tags);
         } else {
             let mut tags = [0; SPAN];
             table.distribute(words, &mut tags);
             for (behind, sum) in tags.into_iter().enumerate() {
-                self.sums.0[(at + behind) % N] ^= sum;
+                let at = (at + behind) % N;
+                self.sums.0.set(at, self.sums.0.get(at) ^ sum);
             }
             tags.zeroize();
         }
-        self.sums.0[at] ^= tag;
+    }
+
+    /// As with the feature `fast`, bit by bit.
+    #[cfg(not(feature = "fast"))]
+    fn distribute(&mut self, table: &DependencyTable, at: usize, words: &LongTagWords) {
+        let sums = &mut self.sums.0;
+        table.sets().distribute_by(words, |behind, part| {
+            let later = at + behind;
+            sums.xor(if later < N { later } else { later - N }, part);
+        });
     }
 
     /// Marks a record as placed, with its tag or without.
@@ -177,17 +197,18 @@ impl<const N: usize> Board<N> {
     pub(crate) fn restore(&mut self, table: &DependencyTable, number: u64, level: Option<i16>) {
         let at = place::<N>(number);
         self.place(number, true);
-        (self.checked[at], self.levels[at]) = (table.all(), level.unwrap_or(SETTLED_LEVEL));
+        self.checked.set(at, table.all());
+        self.levels[at] = level.unwrap_or(SETTLED_LEVEL);
         // The sum already contains the contributions of this record and the earlier ones. As all
         // bits of the tag are right, it is 0.
-        self.sums.0[at] = 0;
+        self.sums.0.set(at, 0);
     }
 
     /// Whether all bits of a record's tag were right at the first evaluation.
     pub(crate) fn tag_was_right(&self, table: &DependencyTable, number: u64) -> bool {
         let at = place::<N>(number);
         let tried = self.rejected[at] > 0 || self.retried[at] > 0;
-        self.checked[at] == table.all() && !tried && self.tagged.get(number)
+        self.checked.get(at) == table.all() && !tried && self.tagged.get(number)
     }
 
     /// Whether no number is in K.
@@ -218,14 +239,15 @@ impl<const N: usize> Board<N> {
         let mut evaluation = Evaluation::default();
         if self.tagged.get(number) {
             let at = place::<N>(number);
-            evaluation.own = self.complete(table, number) & !self.checked[at];
-            evaluation.own_wrong = evaluation.own & self.sums.0[at];
+            evaluation.own = self.complete(table, number) & !self.checked.get(at);
+            evaluation.own_wrong = evaluation.own & self.sums.0.get(at);
         }
         each(self.tagged.from(number + 1) & (SPAN_BITS >> 1), |ahead| {
             let fresh = self.fresh(table, number, ahead + 1);
             if fresh != 0 {
                 evaluation.later |= 1 << ahead;
-                let wrong = fresh & self.sums.0[place::<N>(number + 1 + ahead as u64)] != 0;
+                let sum = self.sums.0.get(place::<N>(number + 1 + ahead as u64));
+                let wrong = fresh & sum != 0;
                 evaluation.later_wrong |= u64::from(wrong) << ahead;
             }
         });
@@ -235,7 +257,7 @@ impl<const N: usize> Board<N> {
     /// The bits that the record `number` completed in the tag that is `ahead` numbers after it.
     fn fresh(&self, table: &DependencyTable, number: u64, ahead: usize) -> u64 {
         let tag = number + ahead as u64;
-        self.complete(table, tag) & table.covers(ahead) & !self.checked[place::<N>(tag)]
+        self.complete(table, tag) & table.covers(ahead) & !self.checked.get(place::<N>(tag))
     }
 
     /// The bits that the record `number` completed in the tag that is `ahead` numbers after it, and
@@ -247,18 +269,18 @@ impl<const N: usize> Board<N> {
         ahead: usize,
     ) -> (u64, u64) {
         let fresh = self.fresh(table, number, ahead);
-        (fresh, fresh & self.sums.0[place::<N>(number + ahead as u64)])
+        (fresh, fresh & self.sums.0.get(place::<N>(number + ahead as u64)))
     }
 
     /// Credits the right bits that a placed record has completed to the levels of the records they
     /// cover.
     pub(crate) fn credit(&mut self, table: &DependencyTable, number: u64, evaluation: &Evaluation) {
-        let own = self.checked[place::<N>(number)] | evaluation.own;
-        self.update_tag(table, number, |board, at| board.checked[at] = own);
+        let own = self.checked.get(place::<N>(number)) | evaluation.own;
+        self.update_tag(table, number, |board, at| board.checked.set(at, own));
         each(evaluation.later, |ahead| {
             let fresh = self.fresh(table, number, ahead + 1);
             self.update_tag(table, number + 1 + ahead as u64, |board, at| {
-                board.checked[at] |= fresh;
+                board.checked.set(at, board.checked.get(at) | fresh);
             });
         });
     }
@@ -276,7 +298,7 @@ impl<const N: usize> Board<N> {
         if evaluation.own != 0 {
             self.update_tag(table, number, |board, at| {
                 board.rejected[at] = board.rejected[at].saturating_add(1);
-                board.charged[at] |= charged;
+                board.charge_to(at, charged);
             });
         }
         each(evaluation.later, |ahead| {
@@ -288,8 +310,12 @@ impl<const N: usize> Board<N> {
     pub(crate) fn charge_later(&mut self, table: &DependencyTable, tag: u64, charged: u64) {
         self.update_tag(table, tag, |board, at| {
             board.retried[at] = board.retried[at].saturating_add(1);
-            board.charged[at] |= charged;
+            board.charge_to(at, charged);
         });
+    }
+
+    fn charge_to(&mut self, at: usize, charged: u64) {
+        self.charged.set(at, self.charged.get(at) | charged);
     }
 
     /// Takes a record off the board and revokes all checks it took part in, passed ones too. The
@@ -307,10 +333,11 @@ impl<const N: usize> Board<N> {
         self.placed.clear(number);
         for ahead in 1..=REACH {
             let later = number + ahead as u64;
-            if self.checked[place::<N>(later)] & table.covers(ahead) != 0 && self.tagged.get(later)
+            if self.checked.get(place::<N>(later)) & table.covers(ahead) != 0
+                && self.tagged.get(later)
             {
                 self.update_tag(table, later, |board, at| {
-                    board.checked[at] &= !table.covers(ahead);
+                    board.checked.set(at, board.checked.get(at) & !table.covers(ahead));
                 });
                 let charged = if charged == ALL_RECORDS { ALL_RECORDS } else { charged << ahead };
                 self.charge_later(table, later, charged);
@@ -320,8 +347,8 @@ impl<const N: usize> Board<N> {
 
     /// Stops using a record's tag and revokes its checked bits.
     pub(crate) fn distrust_tag(&mut self, table: &DependencyTable, number: u64, charged: u64) {
-        if self.checked[place::<N>(number)] != 0 {
-            self.update_tag(table, number, |board, at| board.checked[at] = 0);
+        if self.checked.get(place::<N>(number)) != 0 {
+            self.update_tag(table, number, |board, at| board.checked.set(at, 0));
             self.charge_later(table, number, charged);
         }
         self.tagged.clear(number);
@@ -346,7 +373,7 @@ impl<const N: usize> Board<N> {
 
     /// Number of right bits of a record's own tag, which bind its content to the records before it.
     pub(crate) fn support(&self, number: u64) -> u32 {
-        self.checked[place::<N>(number)].count_ones()
+        self.checked.get(place::<N>(number)).count_ones()
     }
 
     /// Number of right bits that cover this record, less the charges.
@@ -368,7 +395,7 @@ impl<const N: usize> Board<N> {
             rejections = before.count_ones() + after.count_ones();
         }
         each(self.rejected_by_own_tag.from(number + 1) & (SPAN_BITS >> 1), |ahead| {
-            let charged = self.charged[place::<N>(number + 1 + ahead as u64)];
+            let charged = self.charged.get(place::<N>(number + 1 + ahead as u64));
             rejections += (charged >> (ahead + 1) & 1) as u32;
         });
         level - REJECTION_COST_BITS * rejections as i16
@@ -403,7 +430,12 @@ impl<const N: usize> Board<N> {
         let at = place::<N>(tag);
         let before = self.contribution(at);
         change(self, at);
-        let after = self.contribution(at);
+        self.update_levels(table, tag, before);
+    }
+
+    /// Changes the levels of all records that a tag covers, after what it contributes has changed.
+    fn update_levels(&mut self, table: &DependencyTable, tag: u64, before: Contribution) {
+        let after = self.contribution(place::<N>(tag));
         if before == after {
             return;
         }
@@ -430,7 +462,7 @@ impl<const N: usize> Board<N> {
         let bits =
             15 - (tried.leading_zeros() as i16) + i16::from(!(tried as u16).is_power_of_two());
         let cost = bits + i16::from(self.retried[at]);
-        Contribution { checked: self.checked[at], cost, charged: self.charged[at] }
+        Contribution { checked: self.checked.get(at), cost, charged: self.charged.get(at) }
     }
 }
 

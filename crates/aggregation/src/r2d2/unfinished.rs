@@ -1,26 +1,21 @@
 //! Computes the tags of consecutive records bit by bit, in less memory than [`delays`](super::delays).
 
-use crate::table::{DependencySets, LongTag, MAX_TAG_BITS, SPAN};
+use crate::table::{DependencySets, LongTag, SPAN};
+use crate::tag_words::SplitWords;
 use zeroize::{Zeroize, ZeroizeOnDrop};
-
-/// The longest tag has 48 bits.
-const _: () = assert!(MAX_TAG_BITS <= u32::BITS as usize + u16::BITS as usize);
 
 /// The sums of the tags that do not contain all of their records yet.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub(super) struct UnfinishedTags {
     #[zeroize(skip)]
     sets: DependencySets,
-    /// The tags of the next record and of the records after it: their low 32 bits, and the others, of which
-    /// there are 16 at most.
-    low: [u32; SPAN],
-    high: [u16; SPAN],
+    /// The tags of the next record and of the records after it.
+    tags: SplitWords<SPAN>,
 }
 
 impl UnfinishedTags {
     /// Sums without dependency sets. All of their bytes are zero.
-    pub(super) const EMPTY: Self =
-        Self { sets: DependencySets::NONE, low: [0; SPAN], high: [0; SPAN] };
+    pub(super) const EMPTY: Self = Self { sets: DependencySets::NONE, tags: SplitWords::ZERO };
 
     /// Makes empty sums ready for these dependency sets.
     pub(super) fn set_up(&mut self, sets: &DependencySets) {
@@ -35,16 +30,9 @@ impl UnfinishedTags {
     /// Takes the long tag of the next record. Returns the record's tag, as a big-endian number.
     pub(super) fn step(&mut self, _: u64, long_tag: &LongTag) -> u64 {
         let words = long_tag.words(self.bytes());
-        let Self { sets, low, high } = self;
-        sets.distribute_by(&words, |behind, part| {
-            low[behind] ^= part as u32;
-            high[behind] ^= (part >> 32) as u16;
-        });
-        let tag = u64::from(high[0]) << 32 | u64::from(low[0]);
-        (low[0], high[0]) = (0, 0);
-        low.rotate_left(1);
-        high.rotate_left(1);
-        tag
+        let Self { sets, tags } = self;
+        sets.distribute_by(&words, |behind, part| tags.xor(behind, part));
+        tags.shift()
     }
 }
 
