@@ -35,8 +35,9 @@ struct Opening12 {
 /// The receiving direction of one epoch.
 pub struct ReceiveEpoch {
     tally: ArrivalCounts,
-    /// The number of records of the epoch, once the peer has reported its end.
-    records: Option<OfPart<SharedReceiving, u64>>,
+    /// The number of records of the epoch, once the peer has reported its end. It is in a box, because
+    /// most epochs have not ended.
+    records: Option<OfPart<SharedReceiving, Box<u64>>>,
     layout: RecordProtection,
 }
 
@@ -152,7 +153,7 @@ impl ReceiveEpoch {
             return None;
         };
         let limit = match &self.records {
-            Some(records) if ended => **records,
+            Some(records) if ended => ***records,
             _ if ended => opening.expected(),
             _ => opening.late_below(),
         };
@@ -380,7 +381,7 @@ impl ReceiveEpoch {
         held: &mut ReceiveBuffer,
     ) -> Outcomes {
         let mut outcomes = Outcomes::default();
-        self.records = SharedReceiving::INCLUDED.map(|part| OfPart::new(part, records));
+        self.records = SharedReceiving::INCLUDED.map(|part| OfPart::new(part, Box::new(records)));
         if let (RecordProtection::Dtls13(opening), Some(closing)) = (&mut self.layout, closing) {
             opening.end(closing, held, &mut self.tally, &mut outcomes);
         }
@@ -389,7 +390,7 @@ impl ReceiveEpoch {
 
     /// Whether the epoch has ended and all its records have arrived and were authenticated.
     pub fn is_settled(&self) -> bool {
-        self.records.as_ref().is_some_and(|records| self.tally.authentic.get() >= **records)
+        self.records.as_ref().is_some_and(|records| self.tally.authentic.get() >= ***records)
     }
 
     /// Whether data waits for its tags.

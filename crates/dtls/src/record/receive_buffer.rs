@@ -51,7 +51,12 @@ impl ReadyQueue {
     }
 
     fn pop_front(&mut self) -> Option<Ready> {
-        self.0.as_mut()?.pop_front()
+        let front = self.0.as_mut()?.pop_front();
+        // A small device with many sessions has no memory for lists that are empty.
+        if !IS_FOR_HOSTS && self.is_empty() {
+            self.0 = None;
+        }
+        front
     }
 
     fn len(&self) -> usize {
@@ -407,9 +412,8 @@ impl ReceiveBuffer {
         let slot = match self.next.take() {
             Some(slot) => slot,
             None => {
-                let ready = self.ready.0.as_mut()?;
-                let &Ready::Data(slot) = ready.front()? else { return None };
-                ready.pop_front();
+                let &Ready::Data(slot) = self.ready.0.as_ref()?.front()? else { return None };
+                self.ready.pop_front();
                 slot
             }
         };

@@ -5,7 +5,8 @@ use super::standard::{Search, Standard};
 use super::{mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
 use crate::crypto::{
-    CipherSuite, Count, KeyDerivation, KeyState, Keying, PrfProtection, Record, TrafficSecret,
+    CipherSuite, Count, KeyDerivation, KeyState, Keying, PrfProtection, Record, ShortCount,
+    TrafficSecret,
 };
 use crate::parts::{EarlyDelivery, OfPart, Part, Persistence, SharedReceiving};
 use crate::record::ReplayWindow;
@@ -51,7 +52,6 @@ impl Opening {
             && let Some(part) = SharedReceiving::INCLUDED
         {
             let aggregated = Box::new(Aggregated {
-                epoch,
                 limit: MAX_CONTENT + 1,
                 room: ReceiveBuffer::least_budget(scheme.waiting_numbers(), MAX_CONTENT + 1),
                 checked: scheme.is_checked(),
@@ -163,7 +163,7 @@ impl Opening {
     pub(in crate::record) fn arrivals(&self, tally: &ArrivalCounts) -> u64 {
         match self {
             Self::Standard(_) => tally.authentic.get(),
-            Self::Aggregated(aggregated) => aggregated.arrivals,
+            Self::Aggregated(aggregated) => aggregated.arrivals.get(),
         }
     }
 
@@ -325,7 +325,6 @@ fn new_opener(keys: &KeyDerivation, scheme: Scheme) -> Option<Box<SizedOpener>> 
 
 /// Records whose application data shares tags.
 pub(in crate::record) struct Aggregated {
-    epoch: u64,
     /// The longest content of a record in bytes, content type included.
     limit: usize,
     /// The bytes of the receive buffer that payloads may take without eviction.
@@ -343,9 +342,9 @@ pub(in crate::record) struct Aggregated {
     /// The number of held records without a verdict.
     waiting: usize,
     /// The number of records that are not known to be copies, authentic or not.
-    arrivals: u64,
+    arrivals: ShortCount,
     /// The opener's tag evaluations that are already counted in the key's usage.
-    evaluations: u64,
+    evaluations: ShortCount,
     search: Search,
 }
 
@@ -491,7 +490,7 @@ impl Aggregated {
             Offer::Held => {
                 self.arrivals += 1;
                 tally.note(number, payload_len, Fate::Came);
-                held.waits(slot, RecordId { epoch: self.epoch, number });
+                held.waits(slot, RecordId { epoch: tally.epoch.get(), number });
                 self.waiting += 1;
             }
             Offer::Duplicate => {
@@ -564,7 +563,7 @@ impl Aggregated {
         outcomes: &mut Outcomes,
     ) {
         while let Some(Verdict { slot, number, outcome }) = self.opener.next_verdict() {
-            let record = RecordId { epoch: self.epoch, number };
+            let record = RecordId { epoch: tally.epoch.get(), number };
             if EarlyDelivery::IS_INCLUDED
                 && let Outcome::Provisional { bits } = outcome
             {
@@ -601,10 +600,11 @@ impl Aggregated {
             outcomes.forged += u32::from(forged);
             outcomes.refuted += u32::from(refuted);
         }
-        let evaluations = self.opener.evaluations();
+        let evaluations = ShortCount::of(self.opener.evaluations());
         if evaluations != self.evaluations {
-            tally.usage.add_evaluations(evaluations - self.evaluations);
-            outcomes.evaluations += (evaluations - self.evaluations) as u32;
+            let more = (evaluations - self.evaluations).get();
+            tally.usage.add_evaluations(more);
+            outcomes.evaluations += more as u32;
             self.evaluations = evaluations;
         }
     }
