@@ -2,7 +2,7 @@
 
 use crate::prf::{ClosingTag, Prf, PrfState};
 use crate::sealing::{RecordKind, SealError};
-use crate::verdict::{Counters, Offer, Refusal, Verdict};
+use crate::verdict::{Counters, Offer, Refusal, Tally, Verdict};
 
 /// The type of a side that a build lacks. It has the methods of a side and no values, so the
 /// compiler leaves out all code that needs one.
@@ -177,7 +177,7 @@ impl Absent {
         match *self {}
     }
 
-    pub(crate) const fn counters_mut(&mut self) -> &mut Counters {
+    pub(crate) const fn counters_mut(&mut self) -> &mut Tally {
         match *self {}
     }
 }

@@ -12,6 +12,7 @@ use crate::r2d2::receiver::BitReceiver;
 use crate::scheme::{RulerOrder, Scheme};
 use crate::threshold::Threshold;
 use crate::tuning;
+use crate::verdict::Tally;
 pub use crate::verdict::{Counters, DropReason, Offer, Outcome, Refusal, Verdict};
 use core::ops::DerefMut;
 
@@ -62,10 +63,11 @@ impl Scheme {
 /// Memory is fixed and follows from the parameters: `CANDIDATES` is the number of records that are
 /// held (at most 255), `WINDOW` the number of record numbers of which it keeps track under Agg
 /// ([`tuning::LEAST_WINDOW`] to 256), and `BOARD` the same under R2D2 ([`tuning::LEAST_BOARD`] to
-/// 256). By default it is 19 KB. Without the feature `fast`, `Opener<32, 32>` takes 1.3 KB where only
-/// Agg is received (0.9 KB with 16 candidates, which suffice while no record is lost), and R2D2 takes
-/// 6.8 KB with 64 candidates and a board of 112; without the feature `rivals` 0.1 and 0.3 KB less. The smaller a window, the fewer records may be lost in
-/// a row before those that follow are refused as too far ahead.
+/// 256). By default it is 19 KB. Without the feature `fast`, `Opener<32, 32>` takes 0.9 KB where only
+/// Agg is received (0.6 KB with 16 candidates, which suffice while no record is lost), and R2D2 takes
+/// 5.0 KB with 64 candidates and a board of 112. The features `rivals` and `provisional` add 0.1 to
+/// 0.6 KB. The smaller a window, the fewer records may be lost in a row before those that follow are
+/// refused as too far ahead.
 ///
 /// When candidates run out, one of the number with the most candidates is evicted, or else one of the
 /// highest number.
@@ -311,7 +313,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
     #[cold]
     #[inline(never)]
     const fn count_refused(&mut self) {
-        self.counters_mut().records_refused += 1;
+        self.counters_mut().records_refused.add(1);
     }
 
     /// Ends provisional delivery once too many of the records delivered have failed.
@@ -319,8 +321,8 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
     #[inline(never)]
     fn count_dropped(&mut self, reason: DropReason) {
         let refuted = &mut self.counters_mut().records_refuted;
-        *refuted += u64::from(reason == DropReason::Failed);
-        let refuted = *refuted;
+        refuted.add((reason == DropReason::Failed).into());
+        let refuted = refuted.get();
         let Some(bits) = self.threshold.get() else { return };
         let unresolved = match &self.inner {
             Inner::Agg(agg) => agg.unresolved(),
@@ -386,7 +388,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize, const BOARD: usize>
         }
     }
 
-    const fn counters_mut(&mut self) -> &mut Counters {
+    const fn counters_mut(&mut self) -> &mut Tally {
         match &mut self.inner {
             Inner::Agg(agg) => agg.counters_mut(),
             Inner::Bits(opener) => opener.counters_mut(),

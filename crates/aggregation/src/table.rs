@@ -65,7 +65,7 @@ impl DependencySets {
     }
 
     /// How many bits cover each record, the one farthest behind first.
-    fn counts(&self) -> [i16; SPAN] {
+    fn counts(&self) -> [u8; SPAN] {
         let mut counts = [0; SPAN];
         for behind in self.each().flat_map(|(_, set)| set) {
             counts[REACH - usize::from(*behind).min(REACH)] += 1;
@@ -77,7 +77,7 @@ impl DependencySets {
     pub(crate) fn delay(&self, bits: i16) -> usize {
         let mut level = 0;
         for (behind, count) in self.counts().iter().rev().enumerate() {
-            level += count;
+            level += i16::from(*count);
             if level >= bits {
                 return behind;
             }
@@ -203,7 +203,7 @@ pub(crate) struct DependencyTable {
     /// Word d: the bits that cover the record d numbers behind.
     covers: TagWords<SPAN>,
     /// For each distance, how many bits cover the record at this distance, the farthest first.
-    counts: [i16; SPAN],
+    counts: [u8; SPAN],
 }
 
 impl DependencyTable {
@@ -255,13 +255,13 @@ impl DependencyTable {
     }
 
     /// How many bits cover each record, the one farthest behind first.
-    pub(crate) const fn counts(&self) -> &[i16; SPAN] {
+    pub(crate) const fn counts(&self) -> &[u8; SPAN] {
         &self.counts
     }
 
     /// A record's level in bits when `after` later records arrived and none is lost.
     pub(crate) fn level_after(&self, after: usize) -> i16 {
-        self.counts.iter().rev().take(after + 1).sum()
+        self.counts.iter().rev().take(after + 1).map(|count| i16::from(*count)).sum()
     }
 
     /// A record's long tag, word by word.

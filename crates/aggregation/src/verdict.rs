@@ -115,14 +115,58 @@ pub struct Counters {
     pub evaluations: u64,
 }
 
-impl Counters {
+/// The [`Counters`] as an opener keeps them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tally {
+    pub(crate) sets_verified: Count,
+    pub(crate) sets_failed: Count,
+    pub(crate) records_verified: Count,
+    pub(crate) records_refuted: Count,
+    pub(crate) records_dropped: Count,
+    pub(crate) records_refused: Count,
+    pub(crate) evaluations: u64,
+}
+
+impl Tally {
     pub(crate) const ZERO: Self = Self {
-        sets_verified: 0,
-        sets_failed: 0,
-        records_verified: 0,
-        records_refuted: 0,
-        records_dropped: 0,
-        records_refused: 0,
+        sets_verified: Count(0),
+        sets_failed: Count(0),
+        records_verified: Count(0),
+        records_refuted: Count(0),
+        records_dropped: Count(0),
+        records_refused: Count(0),
         evaluations: 0,
     };
+
+    pub(crate) const fn counters(&self) -> Counters {
+        Counters {
+            sets_verified: self.sets_verified.get(),
+            sets_failed: self.sets_failed.get(),
+            records_verified: self.records_verified.get(),
+            records_refuted: self.records_refuted.get(),
+            records_dropped: self.records_dropped.get(),
+            records_refused: self.records_refused.get(),
+            evaluations: self.evaluations,
+        }
+    }
+}
+
+/// A count of a [`Tally`], modulo 2^32 without the feature `fast`.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub(crate) struct Count(Word);
+
+#[cfg(feature = "fast")]
+type Word = u64;
+#[cfg(not(feature = "fast"))]
+type Word = u32;
+
+#[allow(clippy::unnecessary_cast, reason = "a word has fewer bits without the feature `fast`")]
+impl Count {
+    pub(crate) const fn get(self) -> u64 {
+        self.0 as u64
+    }
+
+    pub(crate) const fn add(&mut self, more: u64) {
+        self.0 = self.0.wrapping_add(more as Word);
+    }
 }

@@ -11,7 +11,7 @@ use crate::definition::{SetSize, TAG_BYTES};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK, is_zero};
 use crate::threshold::Threshold;
 use crate::tuning::{CLOSINGS, HAS_RIVALS, HELD_PER_NUMBER, LATENESS, LEAST_WINDOW, MAX_NUMBER};
-use crate::verdict::{Counters, DropReason, Offer, Refusal, Verdict};
+use crate::verdict::{Counters, DropReason, Offer, Refusal, Tally, Verdict};
 use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;
@@ -34,7 +34,7 @@ pub(crate) struct AggOpener<const CANDIDATES: usize, const WINDOW: usize> {
     pub(super) evicted: Option<Evicted>,
     closings: Closings,
     threshold: Threshold,
-    pub(super) counters: Counters,
+    pub(super) counters: Tally,
 }
 
 impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW> {
@@ -52,7 +52,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
             evicted: None,
             closings: Closings::EMPTY,
             threshold: Threshold::NONE,
-            counters: Counters::ZERO,
+            counters: Tally::ZERO,
         }
     };
 
@@ -102,10 +102,10 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     }
 
     pub(crate) const fn counters(&self) -> Counters {
-        self.counters
+        self.counters.counters()
     }
 
-    pub(crate) const fn counters_mut(&mut self) -> &mut Counters {
+    pub(crate) const fn counters_mut(&mut self) -> &mut Tally {
         &mut self.counters
     }
 
@@ -321,8 +321,8 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         let first = self.ordered.first();
         self.ordered.verify();
         self.counters.evaluations += self.n();
-        self.counters.records_verified += self.n();
-        self.counters.sets_verified += 1;
+        self.counters.records_verified.add(self.n());
+        self.counters.sets_verified.add(1);
         let next = first + self.n();
         if first > self.window.base {
             for number in first..next {
@@ -452,7 +452,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     pub(super) fn drop_all(&mut self, number: u64, handles: &[Handle], reason: DropReason) {
         for &handle in handles {
             if self.pool.release(handle, number, reason) {
-                self.counters.records_dropped += 1;
+                self.counters.records_dropped.add(1);
             }
         }
     }
@@ -552,7 +552,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         for (i, &handle) in place.handles().iter().enumerate() {
             if i == chosen {
                 self.number_mut(number).keep_only(handle);
-                self.counters.records_verified += u64::from(self.pool.verify(handle));
+                self.counters.records_verified.add(u64::from(self.pool.verify(handle)));
             } else {
                 self.drop_all(number, &[handle], DropReason::Rival);
             }
@@ -563,7 +563,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     /// verified sets.
     fn settle(&mut self, start: u64) {
         if self.is_verified(start) {
-            self.counters.sets_verified += 1;
+            self.counters.sets_verified.add(1);
             let end = start + self.n();
             for i in 0..CLOSINGS {
                 if self.closings.get(i).is_some_and(|kept| (start..end).contains(&kept.first)) {
@@ -642,7 +642,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
                     self.window.floor = self.window.floor.max(number + 1);
                 }
             }
-            self.counters.sets_failed += u64::from(self.counters.records_dropped > dropped);
+            self.counters.sets_failed.add(u64::from(self.counters.records_dropped > dropped));
         }
         self.window.base = base;
         if used {

@@ -70,7 +70,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         }
         let Some((handle, from)) = self.victim(number, 0, &|_| 0) else { return false };
         self.number_mut(from).remove(handle);
-        self.counters.records_dropped += 1;
+        self.counters.records_dropped.add(1);
         self.evicted = self.pool.evict(handle, from);
         true
     }

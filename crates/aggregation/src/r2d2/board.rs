@@ -447,7 +447,7 @@ impl<const N: usize> Board<N> {
         {
             let levels: &mut [i16; SPAN] = levels;
             for (level, count) in levels.iter_mut().zip(table.counts()) {
-                *level += count;
+                *level += i16::from(*count);
             }
             return;
         }

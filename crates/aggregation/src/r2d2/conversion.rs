@@ -103,7 +103,7 @@ impl OrderedReceiver {
         if !opener.is_convertible(ordered.first, ordered.verified) {
             return None;
         }
-        (ordered.window, ordered.counters) = (opener.window.clone(), opener.counters());
+        (ordered.window, ordered.counters) = (opener.window.clone(), opener.counters);
         for number in ordered.first..next {
             let held = opener.pool.get(opener.number(number).first());
             let place = place(number);

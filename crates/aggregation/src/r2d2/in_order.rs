@@ -12,7 +12,7 @@ use crate::r2d2::delays::DelayStages;
 use crate::r2d2::set_up_window;
 use crate::table::{DependencySets, DependencyTable, LongTag, SPAN};
 use crate::tuning::MAX_NUMBER;
-use crate::verdict::{Counters, Offer, Outcome, Refusal, Verdict};
+use crate::verdict::{Counters, Offer, Outcome, Refusal, Tally, Verdict};
 use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;
@@ -28,7 +28,7 @@ const _: () = assert!(RETAINED >= SPAN);
 pub(crate) struct OrderedReceiver {
     pub(super) table: DependencyTable,
     pub(super) window: Window,
-    pub(super) counters: Counters,
+    pub(super) counters: Tally,
     pub(super) delay_stages: DelayStages<RETAINED>,
     /// Indexed by number modulo [`RETAINED`], as are `tags` and `slots`.
     pub(super) states: [PrfState; RETAINED],
@@ -61,7 +61,7 @@ impl OrderedReceiver {
             delay_stages: DelayStages::new(sets),
             delay: sets.delay(VERIFIED_LEVEL_BITS) as u64,
             window,
-            counters: Counters::default(),
+            counters: Tally::ZERO,
             states: [const { PrfState::NONE }; RETAINED],
             tags: [0; RETAINED],
             slots: [0; RETAINED],
@@ -97,10 +97,10 @@ impl OrderedReceiver {
     }
 
     pub(crate) const fn counters(&self) -> Counters {
-        self.counters
+        self.counters.counters()
     }
 
-    pub(crate) const fn counters_mut(&mut self) -> &mut Counters {
+    pub(crate) const fn counters_mut(&mut self) -> &mut Tally {
         &mut self.counters
     }
 
@@ -169,7 +169,7 @@ impl OrderedReceiver {
     #[inline]
     fn verify(&mut self, number: u64) {
         self.verified = number + 1;
-        self.counters.records_verified += 1;
+        self.counters.records_verified.add(1);
         let oldest = self.window.authenticated(number);
         self.window.base = self.window.base.max(oldest);
         self.window.floor = self.window.floor.max(oldest);

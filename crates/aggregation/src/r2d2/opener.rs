@@ -13,7 +13,7 @@ use crate::r2d2::{held, set_up_window};
 use crate::table::{DependencySets, DependencyTable, MAX_TAG_BYTES, REACH, SPAN};
 use crate::threshold::Threshold;
 use crate::tuning::{CLOSINGS, EXCUSED_BITS, HELD_PER_NUMBER, MAX_NUMBER};
-use crate::verdict::{Counters, DropReason, Offer, Refusal, Verdict};
+use crate::verdict::{Counters, DropReason, Offer, Refusal, Tally, Verdict};
 use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;
@@ -38,7 +38,7 @@ pub(crate) struct BitOpener<const CANDIDATES: usize, const BOARD: usize> {
     /// The candidate that was removed at once to make room, until its verdict is taken.
     pub(super) evicted: Option<Evicted>,
     pub(super) closings: Closings,
-    pub(super) counters: Counters,
+    pub(super) counters: Tally,
 }
 
 impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
@@ -57,7 +57,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         streak: 0,
         evicted: None,
         closings: Closings::EMPTY,
-        counters: Counters::ZERO,
+        counters: Tally::ZERO,
     };
 
     /// Makes an empty opener ready for tags with these dependency sets.
@@ -85,10 +85,10 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     }
 
     pub(crate) const fn counters(&self) -> Counters {
-        self.counters
+        self.counters.counters()
     }
 
-    pub(crate) const fn counters_mut(&mut self) -> &mut Counters {
+    pub(crate) const fn counters_mut(&mut self) -> &mut Tally {
         &mut self.counters
     }
 
@@ -301,7 +301,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
 
     /// Gives up a candidate of a number.
     pub(super) fn drop_candidate(&mut self, handle: Handle, number: u64, reason: DropReason) {
-        self.counters.records_dropped += u64::from(self.pool.release(handle, number, reason));
+        self.counters.records_dropped.add(u64::from(self.pool.release(handle, number, reason)));
     }
 
     /// Marks a placed data record as waiting for further bits.
@@ -385,7 +385,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         let own = *self.number(number);
         for (at, &handle) in own.handles().iter().enumerate() {
             if at == 0 {
-                self.counters.records_verified += u64::from(self.pool.verify(handle));
+                self.counters.records_verified.add(u64::from(self.pool.verify(handle)));
             } else {
                 self.drop_candidate(handle, number, DropReason::Rival);
             }

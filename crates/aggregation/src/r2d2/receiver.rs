@@ -9,7 +9,7 @@ use crate::r2d2::in_order::OrderedReceiver;
 use crate::r2d2::opener::BitOpener;
 use crate::table::DependencySets;
 use crate::threshold::Threshold;
-use crate::verdict::{Counters, Offer, Refusal, Verdict};
+use crate::verdict::{Counters, Offer, Refusal, Tally, Verdict};
 
 #[cfg(feature = "fast")]
 type InOrder = OrderedReceiver;
@@ -208,7 +208,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitReceiver<CANDIDATES, BOARD>
         }
     }
 
-    pub(crate) const fn counters_mut(&mut self) -> &mut Counters {
+    pub(crate) const fn counters_mut(&mut self) -> &mut Tally {
         match self {
             Self::Ordered(ordered) => ordered.counters_mut(),
             Self::General(opener) => opener.counters_mut(),

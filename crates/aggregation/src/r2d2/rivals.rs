@@ -52,7 +52,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             return false;
         }
         let Some((handle, from)) = self.take_victim(prf, number, 0, &|_| 0) else { return false };
-        self.counters.records_dropped += 1;
+        self.counters.records_dropped.add(1);
         self.evicted = self.pool.evict(handle, from);
         true
     }

@@ -12,10 +12,10 @@ fn memory_is_as_documented() {
         // Pointers and alignment of a processor of 64 bits.
         let wider = if cfg!(target_pointer_width = "64") { 32 } else { 0 };
         let opener = size_of::<Opener<64, 32, 112>>();
-        assert!(opener <= 6952 + wider, "{opener}");
+        assert!(opener <= 5544 + wider, "{opener}");
         if !cfg!(feature = "r2d2-receiver") {
             let opener = size_of::<Opener<16, 32>>();
-            assert!(opener <= 1024, "{opener}");
+            assert!(opener <= 768, "{opener}");
         }
     }
 }
