@@ -9,7 +9,9 @@ use super::header::UnifiedHeader;
 use super::outcomes::{ArrivalCounts, Inner, OpenedRecord, Outcomes, SecurityLevel};
 use super::receive_buffer::ReceiveBuffer;
 use crate::codepoints::MAX_CONTENT;
-use crate::crypto::{Aead, CipherSuite, CipherSuite12, Count, KeyState, OpenUsage, TrafficSecret};
+use crate::crypto::{
+    Aead, CipherSuite, CipherSuite12, Count, KeyState, OpenUsage, ShortCount, TrafficSecret,
+};
 use crate::parts::{Adaptation, Dtls12, OfPart, Persistence, SharedReceiving};
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
@@ -35,9 +37,8 @@ struct Opening12 {
 /// The receiving direction of one epoch.
 pub struct ReceiveEpoch {
     tally: ArrivalCounts,
-    /// The number of records of the epoch, once the peer has reported its end. It is in a box, because
-    /// most epochs have not ended.
-    records: Option<OfPart<SharedReceiving, Box<u64>>>,
+    /// The number of records of the epoch, once the peer has reported its end.
+    records: Option<OfPart<SharedReceiving, ShortCount>>,
     layout: RecordProtection,
 }
 
@@ -153,7 +154,7 @@ impl ReceiveEpoch {
             return None;
         };
         let limit = match &self.records {
-            Some(records) if ended => ***records,
+            Some(records) if ended => records.get(),
             _ if ended => opening.expected(),
             _ => opening.late_below(),
         };
@@ -381,7 +382,8 @@ impl ReceiveEpoch {
         held: &mut ReceiveBuffer,
     ) -> Outcomes {
         let mut outcomes = Outcomes::default();
-        self.records = SharedReceiving::INCLUDED.map(|part| OfPart::new(part, Box::new(records)));
+        self.records =
+            SharedReceiving::INCLUDED.map(|part| OfPart::new(part, ShortCount::of(records)));
         if let (RecordProtection::Dtls13(opening), Some(closing)) = (&mut self.layout, closing) {
             opening.end(closing, held, &mut self.tally, &mut outcomes);
         }
@@ -390,7 +392,7 @@ impl ReceiveEpoch {
 
     /// Whether the epoch has ended and all its records have arrived and were authenticated.
     pub fn is_settled(&self) -> bool {
-        self.records.as_ref().is_some_and(|records| self.tally.authentic.get() >= ***records)
+        self.records.as_ref().is_some_and(|records| self.tally.authentic >= **records)
     }
 
     /// Whether data waits for its tags.

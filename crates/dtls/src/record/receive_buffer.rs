@@ -52,11 +52,15 @@ impl ReadyQueue {
 
     fn pop_front(&mut self) -> Option<Ready> {
         let front = self.0.as_mut()?.pop_front();
-        // A small device with many sessions has no memory for lists that are empty.
+        self.give_back();
+        front
+    }
+
+    /// Gives back the memory of an empty list: a small device with many sessions has none for it.
+    fn give_back(&mut self) {
         if !IS_FOR_HOSTS && self.is_empty() {
             self.0 = None;
         }
-        front
     }
 
     fn len(&self) -> usize {
@@ -412,8 +416,10 @@ impl ReceiveBuffer {
         let slot = match self.next.take() {
             Some(slot) => slot,
             None => {
-                let &Ready::Data(slot) = self.ready.0.as_ref()?.front()? else { return None };
-                self.ready.pop_front();
+                let ready = self.ready.0.as_mut()?;
+                let &Ready::Data(slot) = ready.front()? else { return None };
+                ready.pop_front();
+                self.ready.give_back();
                 slot
             }
         };

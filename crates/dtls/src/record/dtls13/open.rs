@@ -562,8 +562,9 @@ impl Aggregated {
         tally: &mut ArrivalCounts,
         outcomes: &mut Outcomes,
     ) {
+        let epoch = tally.epoch.get();
         while let Some(Verdict { slot, number, outcome }) = self.opener.next_verdict() {
-            let record = RecordId { epoch: tally.epoch.get(), number };
+            let record = RecordId { epoch, number };
             if EarlyDelivery::IS_INCLUDED
                 && let Outcome::Provisional { bits } = outcome
             {
