@@ -8,8 +8,6 @@ pub(crate) use kept::{PlaceQueue, PlaceSet};
 
 #[cfg(feature = "fast")]
 mod kept {
-    use crate::candidates::Handle;
-
     /// Number of 64-bit words in which each place of a pool has one bit.
     const WORDS: usize = 4;
 
@@ -43,7 +41,7 @@ mod kept {
     /// Places of a pool of N places in the order in which they were added.
     #[derive(Clone)]
     pub(crate) struct PlaceQueue<const N: usize> {
-        places: [Handle; N],
+        places: [u8; N],
         len: u8,
     }
 
@@ -53,7 +51,7 @@ mod kept {
         /// Adds a place, or moves it to the end.
         pub(crate) fn push(&mut self, place: usize) {
             self.remove(place);
-            self.places[usize::from(self.len)] = place as Handle;
+            self.places[usize::from(self.len)] = place as u8;
             self.len += 1;
         }
 
@@ -72,7 +70,7 @@ mod kept {
             self.list().iter().map(|&place| place.into())
         }
 
-        fn list(&self) -> &[Handle] {
+        fn list(&self) -> &[u8] {
             &self.places[..usize::from(self.len)]
         }
     }

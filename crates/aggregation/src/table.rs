@@ -2,7 +2,7 @@
 //! whole words.
 
 use crate::prf::{Prf, PrfState};
-use crate::tag_words::TagWords;
+use crate::tag_words::{MAX_TAG_BITS, TagWords};
 use zeroize::{DefaultIsZeroes, Zeroizing};
 
 /// Number of records that each tag bit covers.
@@ -11,8 +11,6 @@ pub(crate) const MEMBERS: usize = 8;
 pub(crate) const REACH: usize = 37;
 /// Number of consecutive records that a tag can cover, its own included.
 pub(crate) const SPAN: usize = REACH + 1;
-/// Length of the longest tag in bits.
-pub(crate) const MAX_TAG_BITS: usize = 48;
 /// Length of the longest tag in bytes.
 pub(crate) const MAX_TAG_BYTES: usize = MAX_TAG_BITS / 8;
 /// Number of 64-bit words in the longest long tag.

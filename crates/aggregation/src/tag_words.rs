@@ -1,9 +1,10 @@
 //! Words of as many bits as a tag has, in as little memory as possible or fast.
 
-use crate::table::MAX_TAG_BITS;
 use zeroize::Zeroize;
 
-/// The longest tag has 48 bits.
+/// Length of the longest tag in bits.
+pub(crate) const MAX_TAG_BITS: usize = 48;
+
 const _: () = assert!(MAX_TAG_BITS <= u32::BITS as usize + u16::BITS as usize);
 
 /// N words of 48 bits: with the feature `fast` as 64-bit words, else in 6 bytes each.

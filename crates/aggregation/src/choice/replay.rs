@@ -8,7 +8,8 @@
 use super::{Family, MEMBERS};
 use crate::r2d2::rulers::RULERS;
 use crate::scheme::Overprovision;
-use crate::table::{MAX_TAG_BITS, REACH, SPAN};
+use crate::table::{REACH, SPAN};
+use crate::tag_words::MAX_TAG_BITS;
 
 /// How many later records must have been seen before a record is decided.
 pub const DELAY: usize = REACH;
