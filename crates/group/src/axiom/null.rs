@@ -1,7 +1,9 @@
 //! The NULL suite: HMAC-SHA256 over records that are not encrypted (RFC 5246, sections 6.2.3 and
 //! 6.2.3.1).
 
-use hmac::{Hmac, KeyInit, Mac};
+#[cfg(feature = "null-suite")]
+use hmac::KeyInit;
+use hmac::{Hmac, Mac};
 use lightseal_dtls::crypto::{Aead, Record, Unauthentic};
 use sha2::Sha256;
 
