@@ -83,6 +83,10 @@ pub const LEAST_BESIDE_ID: usize = 64;
 pub const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 /// Whether the build has the feature `aggregation`, which is for hosts.
 pub(crate) const IS_FOR_HOSTS: bool = cfg!(feature = "aggregation");
+/// Whether empty lists of received payloads give their memory back: on small devices where payloads wait
+/// for shared tags. Elsewhere so few wait that the lists stay short.
+pub(crate) const GIVES_LISTS_BACK: bool =
+    !IS_FOR_HOSTS && cfg!(any(feature = "agg-receiver", feature = "r2d2-receiver"));
 /// The candidates that an [`Opener`](lightseal_aggregation::Opener) holds. On small devices Agg has room
 /// for two sets of 16, so that one follows another that is not complete, and R2D2 for the 38 records
 /// that a tag covers and 26 that are late or rivals.

@@ -4,7 +4,7 @@ pub use super::received::{Origin, Received, RecordId, Resolution};
 pub use super::slots::Slot;
 use super::slots::Slots;
 use crate::parts::{self, Part, PartState};
-use crate::tuning::{IS_FOR_HOSTS, OPENER_CANDIDATES};
+use crate::tuning::{GIVES_LISTS_BACK, IS_FOR_HOSTS, OPENER_CANDIDATES};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -58,7 +58,7 @@ impl ReadyQueue {
 
     /// Gives back the memory of an empty list: a small device with many sessions has none for it.
     fn give_back(&mut self) {
-        if !IS_FOR_HOSTS && self.is_empty() {
+        if GIVES_LISTS_BACK && self.is_empty() {
             self.0 = None;
         }
     }

@@ -1,6 +1,6 @@
 //! Reusable buffers for payloads.
 
-use crate::tuning::IS_FOR_HOSTS;
+use crate::tuning::GIVES_LISTS_BACK;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -89,7 +89,7 @@ impl Slots {
             Some(bit) => self.free |= bit,
             None => self.free_beyond.get_or_insert_default().push(slot),
         }
-        if !IS_FOR_HOSTS && self.is_idle() {
+        if GIVES_LISTS_BACK && self.is_idle() {
             (self.others, self.free, self.free_beyond) = (Vec::new(), 1, None);
         }
     }
@@ -131,7 +131,7 @@ mod tests {
                     slots.free(slot);
                 }
             }
-            assert!(1 + slots.others.len() == most || !IS_FOR_HOSTS && slots.is_idle());
+            assert!(1 + slots.others.len() == most || GIVES_LISTS_BACK && slots.is_idle());
         }
     }
 
