@@ -84,7 +84,7 @@ pub const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 /// Whether the build has the feature `aggregation`, which is for hosts.
 pub(crate) const IS_FOR_HOSTS: bool = cfg!(feature = "aggregation");
 /// Whether empty lists of received payloads give their memory back: on small devices where payloads wait
-/// for shared tags. Elsewhere so few wait that the lists stay short.
+/// for shared tags. Elsewhere one payload waits at a time, or a few.
 pub(crate) const GIVES_LISTS_BACK: bool =
     !IS_FOR_HOSTS && cfg!(any(feature = "agg-receiver", feature = "r2d2-receiver"));
 /// The candidates that an [`Opener`](lightseal_aggregation::Opener) holds. On small devices Agg has room
