@@ -528,7 +528,8 @@ impl Endpoint {
 
     /// When the endpoint next sees to an association, and to which one.
     fn first_deadline(&self) -> Option<(Instant, Handle)> {
-        self.deadlines.first(self.entries.iter().map(|(handle, entry)| (entry.deadline, handle)))
+        let all = || self.entries.iter().map(|(handle, entry)| (entry.deadline, handle));
+        self.deadlines.first(all)
     }
 
     /// The association that is found at a place.

@@ -132,10 +132,10 @@ impl Deadlines {
         }
     }
 
-    /// The first of `all` deadlines.
-    pub(in crate::endpoint) fn first(
+    /// The first deadline. A list would search `_all`.
+    pub(in crate::endpoint) fn first<All: Iterator<Item = (Instant, Handle)>>(
         &self,
-        _all: impl Iterator<Item = (Instant, Handle)>,
+        _all: impl FnOnce() -> All,
     ) -> Option<(Instant, Handle)> {
         self.0.first().copied()
     }
@@ -297,6 +297,23 @@ mod tests {
             _ => ([0x2001, 0xdb8, 0, 0, 0, 0, 0, (number / 30) as u16], port).into(),
         };
         Place { peer, socket }
+    }
+
+    /// An endpoint asks for it after each datagram.
+    #[test]
+    fn the_first_deadline_is_found_without_a_look_at_all_associations() {
+        let mut deadlines = Deadlines::new();
+        let [early, late] = [3, 7].map(Instant::from_micros);
+        let [one, other] = [1, 2].map(Handle::from_number);
+        let first = |deadlines: &Deadlines| {
+            deadlines.first(|| -> core::iter::Empty<_> { unreachable!("a tree is sorted") })
+        };
+        assert_eq!(first(&deadlines), None);
+        deadlines.replace(one, Instant::MAX, late);
+        deadlines.replace(other, Instant::MAX, early);
+        assert_eq!(first(&deadlines), Some((early, other)));
+        deadlines.replace(other, early, Instant::MAX);
+        assert_eq!(first(&deadlines), Some((late, one)));
     }
 
     /// Against a map, with keys that often meet again.

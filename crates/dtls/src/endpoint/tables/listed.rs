@@ -21,11 +21,11 @@ impl Deadlines {
     pub(in crate::endpoint) const fn replace(&mut self, _: Handle, _old: Instant, _new: Instant) {}
 
     /// The first of `all` deadlines.
-    pub(in crate::endpoint) fn first(
+    pub(in crate::endpoint) fn first<All: Iterator<Item = (Instant, Handle)>>(
         &self,
-        all: impl Iterator<Item = (Instant, Handle)>,
+        all: impl FnOnce() -> All,
     ) -> Option<(Instant, Handle)> {
-        all.min().filter(|(at, _)| *at < Instant::MAX)
+        all().min().filter(|(at, _)| *at < Instant::MAX)
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
             deadlines.replace(handle, *old, new);
             *old = new;
             let each = (0..).zip(all).map(|(number, at)| (at, Handle::from_number(number)));
-            assert_eq!(deadlines.first(each), tree.first().copied());
+            assert_eq!(deadlines.first(|| each), tree.first().copied());
         }
     }
 
