@@ -1,9 +1,10 @@
 //! AES-128 for small processors (FIPS 197): one table of a kilobyte, and keys of 16 bytes.
 //!
 //! [`Aes128`] has the traits of the crate [`cipher`], and only encrypts: counter mode, CCM, CMAC and
-//! LightMAC need no more. It keeps the key itself. The round keys are expanded on the stack whenever
-//! the cipher is used, once for all blocks of a message, so that an association takes 16 bytes for
-//! a key in place of 176.
+//! LightMAC need no more. It keeps the key itself, so that an association takes 16 bytes for a key in
+//! place of 176, and makes each round key when a block needs it. With the feature `fast` it expands
+//! the round keys on the stack whenever it is used, once for all blocks of a message: that takes fewer
+//! instructions, and 176 bytes more of stack.
 //!
 //! # Side channels
 //!
@@ -33,16 +34,16 @@
 #[cfg(test)]
 extern crate std;
 
+#[cfg(any(test, feature = "fast"))]
+mod expanded;
 mod table;
+#[cfg(any(test, not(feature = "fast")))]
+mod unexpanded;
 
 pub use cipher;
 
-use cipher::consts::{U1, U16};
-use cipher::inout::InOut;
-use cipher::{
-    Block, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, Key,
-    KeyInit, KeySizeUser, ParBlocksSizeUser,
-};
+use cipher::consts::U16;
+use cipher::{BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, Key, KeyInit, KeySizeUser};
 use core::fmt;
 use table::{TABLE, substituted};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
@@ -78,9 +79,10 @@ impl BlockSizeUser for Aes128 {
 
 impl BlockCipherEncrypt for Aes128 {
     fn encrypt_with_backend(&self, f: impl BlockCipherEncClosure<BlockSize = U16>) {
-        let mut keys = RoundKeys::EMPTY;
-        keys.expand(&self.key);
-        f.call(&keys);
+        #[cfg(feature = "fast")]
+        expanded::with_keys(&self.key, f);
+        #[cfg(not(feature = "fast"))]
+        f.call(&unexpanded::Unexpanded(&self.key));
     }
 }
 
@@ -92,63 +94,58 @@ impl fmt::Debug for Aes128 {
     }
 }
 
-/// The key schedule (FIPS 197, section 5.2), erased on drop.
-struct RoundKeys([State; ROUNDS + 1]);
+/// A round key, from which the next one follows (FIPS 197, section 5.2).
+#[derive(Zeroize)]
+struct RoundKey {
+    columns: State,
+    constant: u8,
+}
 
-impl RoundKeys {
-    const EMPTY: Self = Self([[0; WORDS]; ROUNDS + 1]);
+impl RoundKey {
+    /// The first one.
+    fn of(key: &[u8; 16]) -> Self {
+        Self { columns: columns(key), constant: 1 }
+    }
 
-    /// Expands a key in place, so that no other copy of the round keys is left on the stack.
-    fn expand(&mut self, key: &[u8; 16]) {
-        let [mut a, mut b, mut c, mut d] = columns(key);
-        let mut constant = 1;
-        for round in &mut self.0 {
-            *round = [a, b, c, d];
-            let turned = d.rotate_left(8);
-            a ^= shifted(turned, turned, turned, turned) ^ u32::from(constant) << 24;
-            b ^= a;
-            c ^= b;
-            d ^= c;
-            constant = table::doubled(constant);
-        }
+    /// Becomes the next one.
+    #[inline(always)]
+    fn advance(&mut self) {
+        let [a, b, c, d] = &mut self.columns;
+        let turned = d.rotate_left(8);
+        *a ^= shifted_column(turned, turned, turned, turned) ^ u32::from(self.constant) << 24;
+        *b ^= *a;
+        *c ^= *b;
+        *d ^= *c;
+        self.constant = table::doubled(self.constant);
     }
 }
 
-impl Drop for RoundKeys {
-    fn drop(&mut self) {
-        self.0.as_flattened_mut().zeroize();
-    }
+/// A state after AddRoundKey.
+#[inline(always)]
+const fn added([a, b, c, d]: State, key: &State) -> State {
+    [a ^ key[0], b ^ key[1], c ^ key[2], d ^ key[3]]
 }
 
-impl BlockSizeUser for RoundKeys {
-    type BlockSize = U16;
+/// A state after SubBytes, ShiftRows and MixColumns.
+#[inline(always)]
+fn mixed([a, b, c, d]: State) -> State {
+    [
+        mixed_column(a, b, c, d),
+        mixed_column(b, c, d, a),
+        mixed_column(c, d, a, b),
+        mixed_column(d, a, b, c),
+    ]
 }
 
-impl ParBlocksSizeUser for RoundKeys {
-    type ParBlocksSize = U1;
-}
-
-impl BlockCipherEncBackend for RoundKeys {
-    fn encrypt_block(&self, mut block: InOut<'_, '_, Block<Self>>) {
-        let [first, middle @ .., last] = &self.0;
-        let [mut a, mut b, mut c, mut d] = columns(&block.get_in().0);
-        (a, b, c, d) = (a ^ first[0], b ^ first[1], c ^ first[2], d ^ first[3]);
-        for key in middle {
-            (a, b, c, d) = (
-                mixed(a, b, c, d) ^ key[0],
-                mixed(b, c, d, a) ^ key[1],
-                mixed(c, d, a, b) ^ key[2],
-                mixed(d, a, b, c) ^ key[3],
-            );
-        }
-        let state = [
-            shifted(a, b, c, d) ^ last[0],
-            shifted(b, c, d, a) ^ last[1],
-            shifted(c, d, a, b) ^ last[2],
-            shifted(d, a, b, c) ^ last[3],
-        ];
-        block.get_out().0 = bytes(state);
-    }
+/// A state after SubBytes and ShiftRows: the last round has no MixColumns.
+#[inline(always)]
+fn shifted([a, b, c, d]: State) -> State {
+    [
+        shifted_column(a, b, c, d),
+        shifted_column(b, c, d, a),
+        shifted_column(c, d, a, b),
+        shifted_column(d, a, b, c),
+    ]
 }
 
 #[inline(always)]
@@ -167,16 +164,16 @@ fn bytes([a, b, c, d]: State) -> [u8; 16] {
 /// its own. The table has the first row; the other rows are rotations of it. At `opt-level = "z"`
 /// only what is always inlined is fast.
 #[inline(always)]
-fn mixed(a: u32, b: u32, c: u32, d: u32) -> u32 {
+fn mixed_column(a: u32, b: u32, c: u32, d: u32) -> u32 {
     TABLE[(a >> 24) as usize]
         ^ TABLE[(b >> 16) as u8 as usize].rotate_right(8)
         ^ TABLE[(c >> 8) as u8 as usize].rotate_right(16)
         ^ TABLE[d as u8 as usize].rotate_right(24)
 }
 
-/// A column after SubBytes and ShiftRows: the last round has no MixColumns.
+/// A column after SubBytes and ShiftRows.
 #[inline(always)]
-fn shifted(a: u32, b: u32, c: u32, d: u32) -> u32 {
+fn shifted_column(a: u32, b: u32, c: u32, d: u32) -> u32 {
     u32::from(substituted((a >> 24) as u8)) << 24
         | u32::from(substituted((b >> 16) as u8)) << 16
         | u32::from(substituted((c >> 8) as u8)) << 8
@@ -191,6 +188,7 @@ struct Readme;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cipher::{Block, BlockCipherEncBackend};
     use proptest::prelude::*;
 
     #[test]
@@ -203,10 +201,24 @@ mod tests {
     #[test]
     fn example_of_a_key_expansion() {
         let key = 0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c_u128.to_be_bytes();
-        let mut keys = RoundKeys::EMPTY;
-        keys.expand(&key);
-        assert_eq!(keys.0[1], [0xa0fa_fe17, 0x8854_2cb1, 0x23a3_3939, 0x2a6c_7605]);
-        assert_eq!(keys.0[10], [0xd014_f9a8, 0xc9ee_2589, 0xe13f_0cc8, 0xb663_0ca6]);
+        let mut key = RoundKey::of(&key);
+        key.advance();
+        assert_eq!(key.columns, [0xa0fa_fe17, 0x8854_2cb1, 0x23a3_3939, 0x2a6c_7605]);
+        (2..=ROUNDS).for_each(|_| key.advance());
+        assert_eq!(key.columns, [0xd014_f9a8, 0xc9ee_2589, 0xe13f_0cc8, 0xb663_0ca6]);
+    }
+
+    /// A message that one form of the key encrypts.
+    struct Message<'a>(&'a mut [Block<Aes128>]);
+
+    impl BlockSizeUser for Message<'_> {
+        type BlockSize = U16;
+    }
+
+    impl BlockCipherEncClosure for Message<'_> {
+        fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
+            self.0.iter_mut().for_each(|block| backend.encrypt_block_inplace(block));
+        }
     }
 
     proptest! {
@@ -217,10 +229,15 @@ mod tests {
         ) {
             let mut ours: std::vec::Vec<Block<Aes128>> =
                 blocks.iter().map(|block| (*block).into()).collect();
-            let mut theirs = ours.clone();
+            let (mut theirs, mut expanded, mut unexpanded) =
+                (ours.clone(), ours.clone(), ours.clone());
             Aes128::new(&key.into()).encrypt_blocks(&mut ours);
             aes::Aes128Enc::new(&key.into()).encrypt_blocks(&mut theirs);
-            prop_assert_eq!(ours, theirs);
+            expanded::with_keys(&key, Message(&mut expanded));
+            Message(&mut unexpanded).call(&unexpanded::Unexpanded(&key));
+            prop_assert_eq!(&ours, &theirs);
+            prop_assert_eq!(&expanded, &theirs);
+            prop_assert_eq!(&unexpanded, &theirs);
         }
     }
 }

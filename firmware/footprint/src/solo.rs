@@ -63,11 +63,23 @@ pub(crate) fn drive<E: Engine>(
     datagram: Option<&mut [u8]>,
     buffer: &mut [u8],
     transmit: &mut dyn FnMut(&[u8]),
-    mut take: impl FnMut(E::Event<'_>),
+    take: impl FnMut(E::Event<'_>),
 ) {
     if let Some(datagram) = datagram {
         engine.handle_datagram(NOW, peer, datagram);
     }
+    drain(engine, buffer, transmit, take);
+}
+
+/// Passes everything that an engine wants to do to `transmit` and `take`. It has a frame of its own,
+/// which is not part of the stack that a datagram takes.
+#[inline(never)]
+fn drain<E: Engine>(
+    engine: &mut E,
+    buffer: &mut [u8],
+    transmit: &mut dyn FnMut(&[u8]),
+    mut take: impl FnMut(E::Event<'_>),
+) {
     loop {
         match engine.poll_output(buffer) {
             Output::Datagram { payload, .. } => transmit(payload),

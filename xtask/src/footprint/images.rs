@@ -222,6 +222,8 @@ pub(super) fn named(names: &[String]) -> Vec<Image> {
 pub(super) struct Profile {
     pub(super) name: &'static str,
     flags: &'static str,
+    /// A feature of the packages that are built, or nothing.
+    feature: &'static str,
 }
 
 /// Symbols are mangled so that `nm` shows for which types a generic function was made.
@@ -229,8 +231,8 @@ const SYMBOLS: &str = "-Csymbol-mangling-version=v0";
 
 /// The profiles of `firmware/Cargo.toml`.
 pub(super) const PROFILES: [Profile; 2] = [
-    Profile { name: "small", flags: "--cfg sha2_backend_soft=\"compact\"" },
-    Profile { name: "fast", flags: "" },
+    Profile { name: "small", flags: "--cfg sha2_backend_soft=\"compact\"", feature: "" },
+    Profile { name: "fast", flags: "", feature: "fast" },
 ];
 
 /// The Rust target of the board, which the settings of `firmware/` choose: the folder of its builds.
@@ -273,6 +275,9 @@ pub(super) fn build(
     let built = target.join(TARGET).join(profile.name);
     let with_features = |package, features: &str, names: &[&str]| {
         let mut build = cargo(&["build", "--quiet", "--package", package, "--features", features]);
+        if has_feature(source, package, profile.feature) {
+            build.args(["--features", profile.feature]);
+        }
         build.args(["--profile", profile.name, "--target-dir"]).arg(&target);
         build.args(names.iter().flat_map(|name| ["--bin", name]));
         build.env("RUSTFLAGS", format!("{SYMBOLS} {} {}", frames::FLAG, profile.flags));
@@ -280,7 +285,7 @@ pub(super) fn build(
         toolchain.use_rust(&mut build);
         run(build).map_err(Failure::Failed)
     };
-    let has_bare = has_bare(source);
+    let has_bare = has_feature(source, INSTRUMENTED, BARE);
     let sets: BTreeSet<_> = images.iter().map(set).collect();
     for (package, features) in sets {
         let of_set = images.iter().filter(|image| set(image) == (package, features));
@@ -294,11 +299,11 @@ pub(super) fn build(
     Ok(built)
 }
 
-/// Whether the images of a work tree can be built without instruments.
-fn has_bare(source: &Path) -> bool {
-    let manifest = source.join("firmware").join(INSTRUMENTED).join("Cargo.toml");
+/// Whether a package of a work tree's firmware has this feature.
+fn has_feature(source: &Path, package: &str, feature: &str) -> bool {
+    let manifest = source.join("firmware").join(package).join("Cargo.toml");
     let manifest = fs::read_to_string(manifest).unwrap_or_default();
-    manifest.lines().any(|line| line.starts_with(&format!("{BARE} =")))
+    manifest.lines().any(|line| line.starts_with(&format!("{feature} =")))
 }
 
 /// Moves images without instruments out of the way of those with instruments.

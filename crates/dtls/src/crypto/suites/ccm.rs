@@ -169,13 +169,13 @@ const fn counter_block(nonce: &[u8; 12], i: u8) -> Block {
     [L - 1, a, b, c, d, e, f, g, h, j, k, l, m, 0, 0, i]
 }
 
-/// B_0 of RFC 3610, section 2.2: flags ‖ nonce ‖ length of the content.
+/// B_0 of RFC 3610, section 2.2: flags ‖ nonce ‖ length of the content. `start` is A_0.
 #[inline(always)]
-fn first_block(nonce: &[u8; 12], tag_len: usize, header: &[u8], content: &[u8]) -> Block {
+fn first_block(start: &Block, tag_len: usize, header: &[u8], content: &[u8]) -> Block {
     let adata = if header.is_empty() { 0 } else { 0x40 };
     let flags = adata | ((tag_len as u8 - 2) / 2) << 3 | (L - 1);
     let [_, a, b, c] = (content.len() as u32).to_be_bytes();
-    let mut first = counter_block(nonce, 0);
+    let mut first = *start;
     (first[0], first[13], first[14], first[15]) = (flags, a, b, c);
     first
 }
@@ -193,9 +193,9 @@ where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>,
 {
     debug_assert!(content.len() < 1 << (8 * L) && header.len() < 0xff00);
-    let mut tag = Block::default();
+    let (mut counter, mut tag) = (counter_block(nonce, 0), Block::default());
     cipher.encrypt_with_backend(CcmInput {
-        nonce,
+        counter: &mut counter,
         tag_len,
         header,
         direction,
@@ -206,7 +206,8 @@ where
 }
 
 struct CcmInput<'a> {
-    nonce: &'a [u8; 12],
+    /// A_0, and in the end any A_i.
+    counter: &'a mut Block,
     tag_len: usize,
     header: &'a [u8],
     direction: Direction,
@@ -224,10 +225,9 @@ impl BlockCipherEncClosure for CcmInput<'_> {
         if !WIDE_REGISTERS {
             return self.block_by_block(&|block| backend.encrypt_block_inplace(block.into()));
         }
-        let Self { nonce, tag_len, header, direction, content, tag } = self;
-        let mut counter = Counter::new(counter_block(nonce, 0));
-
-        let first = first_block(nonce, tag_len, header, content);
+        let Self { counter: start, tag_len, header, direction, content, tag } = self;
+        let first = first_block(start, tag_len, header, content);
+        let mut counter = Counter::new(*start);
         let (mut mac, hide) = both(backend, first, counter.next());
 
         // The length of the header, then the header, padded with zeros.
@@ -271,8 +271,8 @@ impl CcmInput<'_> {
     /// CCM in the least code: one block after the other.
     #[inline(never)]
     fn block_by_block(self, encrypt: &dyn Fn(&mut Block)) {
-        let Self { nonce, tag_len, header, direction, content, tag } = self;
-        let mut mac = first_block(nonce, tag_len, header, content);
+        let Self { counter, tag_len, header, direction, content, tag } = self;
+        let mut mac = first_block(counter, tag_len, header, content);
         encrypt(&mut mac);
         if !header.is_empty() {
             let mut at = 0;
@@ -288,8 +288,8 @@ impl CcmInput<'_> {
         }
         // A record is shorter than 2^16 blocks.
         for (chunk, i) in content.chunks_mut(16).zip(1_u16..) {
-            let mut keystream = counter_block(nonce, 0);
-            [keystream[14], keystream[15]] = i.to_be_bytes();
+            [counter[14], counter[15]] = i.to_be_bytes();
+            let mut keystream = *counter;
             encrypt(&mut keystream);
             if let Ok(block) = <&mut Block>::try_from(&mut *chunk) {
                 let other = xored(*block, keystream);
@@ -298,16 +298,16 @@ impl CcmInput<'_> {
                 encrypt(&mut mac);
                 continue;
             }
-            for ((byte, mac), key) in chunk.iter_mut().zip(&mut mac).zip(keystream) {
+            for ((byte, mac), key) in chunk.iter_mut().zip(&mut mac).zip(&keystream) {
                 let other = *byte ^ key;
                 *mac ^= if direction == Direction::Encrypt { *byte } else { other };
                 *byte = other;
             }
             encrypt(&mut mac);
         }
-        *tag = counter_block(nonce, 0);
-        encrypt(tag);
-        tag.iter_mut().zip(mac).for_each(|(tag, mac)| *tag ^= mac);
+        [counter[14], counter[15]] = [0; 2];
+        encrypt(counter);
+        *tag = xored(*counter, mac);
     }
 }
 
@@ -346,7 +346,7 @@ mod tests {
                         run(&cipher, &nonce, 16, header, direction, &mut expected[..len]);
                     let mut tag = Block::default();
                     CcmInput {
-                        nonce: &nonce,
+                        counter: &mut counter_block(&nonce, 0),
                         tag_len: 16,
                         header,
                         direction,
