@@ -7,6 +7,7 @@
 //! - [`packet`]: a packet with room before and after it;
 //! - `math`: mathematical functions with the same results everywhere, with the feature of this name;
 //! - [`mod@parts`]: parts of an engine that a build may lack;
+//! - [`Text`]: words about errors, which a build may lack;
 //! - [`engine`]: the contract between a sans-I/O engine and its host.
 //!
 //! This crate contains no protocol. Nothing in it allocates, reads a clock or calls the operating
@@ -50,6 +51,7 @@ pub mod packet;
 pub mod parts;
 pub mod replay;
 pub mod rng;
+mod text;
 pub mod time;
 pub mod wire;
 
@@ -59,6 +61,7 @@ pub use replay::{ReplayWindow, ShortReplayWindow};
 #[cfg(feature = "os")]
 pub use rng::OsRandomError;
 pub use rng::Random;
+pub use text::{Text, text};
 pub use time::Instant;
 pub use wire::{Decode, DecodeError, Encode, Reader, Writer};
 

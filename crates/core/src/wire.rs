@@ -4,6 +4,7 @@
 //! length prefix is written by a closure ([`Writer::vec8`] and its kin), so it
 //! cannot be left unwritten.
 
+use crate::text::{Text, text};
 use core::fmt;
 
 /// Why bytes could not be parsed.
@@ -15,7 +16,15 @@ pub enum DecodeError {
     /// There were bytes after the end of the value.
     Trailing,
     /// A field had a value that its specification does not allow.
-    Invalid(&'static str),
+    Invalid(Text),
+}
+
+impl DecodeError {
+    /// An invalid value of what these words name.
+    #[inline]
+    pub const fn invalid(what: &'static str) -> Self {
+        Self::Invalid(text(what))
+    }
 }
 
 impl fmt::Display for DecodeError {
@@ -144,7 +153,7 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(DecodeError::Invalid("number of more than 64 bits"))
+        Err(DecodeError::invalid("number of more than 64 bits"))
     }
 
     /// A byte string after an 8-bit length.

@@ -94,7 +94,7 @@ impl Token {
 
     fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         let text = |bytes: &[u8]| {
-            let text = std::str::from_utf8(bytes).map_err(|_| DecodeError::Invalid("text"))?;
+            let text = std::str::from_utf8(bytes).map_err(|_| DecodeError::invalid("text"))?;
             Ok(text.to_owned())
         };
         let r = &mut Reader::new(bytes);
@@ -102,7 +102,7 @@ impl Token {
         let (device, controller) = (text(r.vec8()?)?, text(r.vec8()?)?);
         r.finish()?;
         if !is_device_name(&device) {
-            return Err(DecodeError::Invalid("name of a device"));
+            return Err(DecodeError::invalid("name of a device"));
         }
         Ok(Self { key, device, controller })
     }

@@ -355,7 +355,7 @@ pub struct AnswerMessage {
 fn read_head(r: &mut Reader<'_>) -> Result<(u8, u8, u32), DecodeError> {
     let version = r.u8()?;
     if version != VERSION && version != VERSION_1 {
-        return Err(DecodeError::Invalid("version of the control protocol"));
+        return Err(DecodeError::invalid("version of the control protocol"));
     }
     Ok((version, r.u8()?, r.u32()?))
 }
@@ -378,7 +378,7 @@ fn read_address(r: &mut Reader<'_>) -> Result<IpAddr, DecodeError> {
     match (<[u8; 4]>::try_from(bytes), <[u8; 16]>::try_from(bytes)) {
         (Ok(ip), _) => Ok(ip.into()),
         (_, Ok(ip)) => Ok(ip.into()),
-        _ => Err(DecodeError::Invalid("length of an address")),
+        _ => Err(DecodeError::invalid("length of an address")),
     }
 }
 
@@ -391,7 +391,7 @@ fn read_roles(r: &mut Reader<'_>) -> Result<RoleSet, DecodeError> {
         roles @ 1..=3 => {
             Ok(RoleSet { sender: roles & SENDER != 0, listener: roles & LISTENER != 0 })
         }
-        _ => Err(DecodeError::Invalid("roles")),
+        _ => Err(DecodeError::invalid("roles")),
     }
 }
 
@@ -405,7 +405,7 @@ impl Decode<'_> for RequestMessage {
             JOIN => {
                 let nonce = r.array()?;
                 let name = core::str::from_utf8(r.vec8()?).ok().and_then(GroupName::new);
-                let name = name.ok_or(DecodeError::Invalid("name of a group"))?;
+                let name = name.ok_or(DecodeError::invalid("name of a group"))?;
                 let (roles, address) = (read_roles(r)?, read_address(r)?);
                 Request::Join { nonce, name, roles, address, keys: PublicKeys::read(r)? }
             }
@@ -418,7 +418,7 @@ impl Decode<'_> for RequestMessage {
             8 if is_new => Request::Start { group: group(r)?, resumes: read_flag(r)? },
             KEY if is_new => Request::Key { nonce: r.array()? },
             10 if is_new => Request::Names(group(r)?, Lookup::read(r)?),
-            _ => return Err(DecodeError::Invalid("kind of request")),
+            _ => return Err(DecodeError::invalid("kind of request")),
         };
         Ok(Self { version, number, start, request })
     }
@@ -427,7 +427,7 @@ impl Decode<'_> for RequestMessage {
 fn read_flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
     match r.u8()? {
         flag @ 0..=1 => Ok(flag == 1),
-        _ => Err(DecodeError::Invalid("flag")),
+        _ => Err(DecodeError::invalid("flag")),
     }
 }
 
@@ -503,10 +503,10 @@ impl Decode<'_> for AnswerMessage {
                 let roles =
                     Roles { sender: roles.sender.then_some(sender), listener: roles.listener };
                 let controller = ControllerKey::from_bytes(&r.array()?);
-                let controller = controller.ok_or(DecodeError::Invalid("controller's key"))?;
+                let controller = controller.ok_or(DecodeError::invalid("controller's key"))?;
                 let (senders, grant) = (SenderSet::from_bytes(r.array()?), Grant::read(r)?);
                 if grant.group != policy.group {
-                    return Err(DecodeError::Invalid("group of a grant"));
+                    return Err(DecodeError::invalid("group of a grant"));
                 }
                 let admitted = Admitted { instance, policy, roles, controller, senders, grant };
                 Answer::Admitted(Box::new(admitted))
@@ -516,7 +516,7 @@ impl Decode<'_> for AnswerMessage {
             4 => Answer::Senders(SenderSet::from_bytes(r.array()?)),
             5 => {
                 let reason = Reason::ALL.get(usize::from(r.u8()?)).copied();
-                Answer::Refused(reason.ok_or(DecodeError::Invalid("reason"))?)
+                Answer::Refused(reason.ok_or(DecodeError::invalid("reason"))?)
             }
             6 => Answer::Page(Page::read(r)?),
             7 if is_new => {
@@ -532,7 +532,7 @@ impl Decode<'_> for AnswerMessage {
                 Answer::Key(DeviceKey { id, key: Zeroizing::new(r.array()?) })
             }
             9 if is_new => Answer::Names(Names::read(r)?),
-            _ => return Err(DecodeError::Invalid("kind of answer")),
+            _ => return Err(DecodeError::invalid("kind of answer")),
         };
         Ok(Self { number, answer })
     }

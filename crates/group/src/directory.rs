@@ -82,12 +82,12 @@ impl Decode<'_> for Lookup {
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let (kind, first) = (r.u8()?, r.u24()?);
         if !first.is_multiple_of(PAGE_SIZE) {
-            return Err(DecodeError::Invalid("first of a page"));
+            return Err(DecodeError::invalid("first of a page"));
         }
         match (kind, u8::try_from(first), ListenerId::new(first)) {
             (SENDERS, Ok(first), _) => Ok(Self::Senders(SenderId(first))),
             (LISTENERS, _, Some(first)) => Ok(Self::Listeners(first)),
-            _ => Err(DecodeError::Invalid("lookup")),
+            _ => Err(DecodeError::invalid("lookup")),
         }
     }
 }
@@ -134,7 +134,7 @@ impl Decode<'_> for Page {
         let mut members: Vec<DirectoryEntry> = Vec::new();
         for _ in 0..count {
             let sender = Some(SenderId(r.u8()?)).filter(|id| *id != SenderId::CONTROLLER);
-            let leaf = Leaf::new(r.u24()?).ok_or(DecodeError::Invalid("leaf"))?;
+            let leaf = Leaf::new(r.u24()?).ok_or(DecodeError::invalid("leaf"))?;
             let entry = DirectoryEntry { sender, leaf, keys: PublicKeys::read(r)? };
             let follows = members.last().is_none_or(|last| match lookup {
                 Lookup::Senders(_) => last.sender < entry.sender,
@@ -143,7 +143,7 @@ impl Decode<'_> for Page {
             // Entries are in ascending order and belong to this page, so there are at most
             // [`PAGE_SIZE`].
             if !lookup.holds(&entry) || !follows {
-                return Err(DecodeError::Invalid("entry of a page"));
+                return Err(DecodeError::invalid("entry of a page"));
             }
             members.push(entry);
         }
@@ -197,7 +197,7 @@ impl Decode<'_> for Names {
                 Ok(name) if offset < PAGE_SIZE && follows && is_name(name) => {
                     names.push((id, name.into()));
                 }
-                _ => return Err(DecodeError::Invalid("entry of a page of names")),
+                _ => return Err(DecodeError::invalid("entry of a page of names")),
             }
         }
         Ok(Self { lookup, epoch, names })

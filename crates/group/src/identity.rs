@@ -171,7 +171,7 @@ impl Encode for PublicKeys {
 
 impl Decode<'_> for PublicKeys {
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Self::from_bytes(&r.array()?).map_err(|_| DecodeError::Invalid("public key"))
+        Self::from_bytes(&r.array()?).map_err(|_| DecodeError::invalid("public key"))
     }
 }
 

@@ -300,7 +300,7 @@ impl<'a> Decode<'a> for Policy {
         let ip = match (<[u8; 4]>::try_from(ip), <[u8; 16]>::try_from(ip)) {
             (Ok(ip), _) => IpAddr::from(ip),
             (_, Ok(ip)) => IpAddr::from(ip),
-            _ => return Err(DecodeError::Invalid("length of an address")),
+            _ => return Err(DecodeError::invalid("length of an address")),
         };
         let policy = Self {
             group,
@@ -313,7 +313,7 @@ impl<'a> Decode<'a> for Policy {
             client_random: r.array()?,
             server_random: r.array()?,
         };
-        policy.fault().map_or(Ok(policy), |fault| Err(DecodeError::Invalid(fault)))
+        policy.fault().map_or(Ok(policy), |fault| Err(DecodeError::invalid(fault)))
     }
 }
 

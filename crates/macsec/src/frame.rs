@@ -140,7 +140,7 @@ impl Header {
     pub fn secure_data_len(&self, frame_len: usize) -> Result<usize, DecodeError> {
         let room = frame_len.checked_sub(self.len() + ICV_LEN).ok_or(DecodeError::Short)?;
         match self.tag.short_length.data_len() {
-            None if room < SHORT_DATA_LEN => Err(DecodeError::Invalid("SL of a short frame")),
+            None if room < SHORT_DATA_LEN => Err(DecodeError::invalid("SL of a short frame")),
             None => Ok(room),
             Some(len) if room < len => Err(DecodeError::Short),
             Some(len) if room == len || frame_len <= self.padded_len() => Ok(len),
@@ -317,14 +317,14 @@ mod tests {
         assert!(Frame::parse(&frame(&long, 48, 0)).is_ok());
         assert_eq!(
             Frame::parse(&frame(&long, 47, 0)),
-            Err(DecodeError::Invalid("SL of a short frame"))
+            Err(DecodeError::invalid("SL of a short frame"))
         );
         let short = header(EXPLICIT, 0, 47);
         assert!(Frame::parse(&frame(&short, 47, 0)).is_ok());
         assert_eq!(Frame::parse(&frame(&short, 46, 0)), Err(DecodeError::Short));
         assert_eq!(Frame::parse(&frame(&short, 48, 0)), Err(DecodeError::Trailing));
         let nothing = frame(&header(EXPLICIT, 0, 0), 0, 0);
-        assert_eq!(Frame::parse(&nothing), Err(DecodeError::Invalid("SL of a short frame")));
+        assert_eq!(Frame::parse(&nothing), Err(DecodeError::invalid("SL of a short frame")));
     }
 
     #[test]

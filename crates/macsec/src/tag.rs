@@ -258,18 +258,18 @@ impl SecTag {
 impl<'a> Decode<'a> for SecTag {
     fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         if reader.u16()? != ETHERTYPE_MACSEC {
-            return Err(DecodeError::Invalid("MACsec EtherType"));
+            return Err(DecodeError::invalid("MACsec EtherType"));
         }
         let tci = reader.u8()?;
         if tci & TCI_V != 0 {
-            return Err(DecodeError::Invalid("SecTAG version"));
+            return Err(DecodeError::invalid("SecTAG version"));
         }
         if tci & TCI_SC != 0 && tci & (TCI_ES | TCI_SCB) != 0 {
-            return Err(DecodeError::Invalid(
+            return Err(DecodeError::invalid(
                 "SecTAG: it has an SCI, and ES or SCB in place of one",
             ));
         }
-        let short_length = ShortLength::new(reader.u8()?).ok_or(DecodeError::Invalid("SL"))?;
+        let short_length = ShortLength::new(reader.u8()?).ok_or(DecodeError::invalid("SL"))?;
         let pn = reader.u32()?;
         let sci_field = if tci & TCI_SC != 0 {
             SciField::Explicit(Sci::from_bytes(reader.array()?))

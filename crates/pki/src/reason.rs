@@ -11,7 +11,7 @@ pub(crate) fn reason(error: Error) -> BadCertificate {
         Error::CertNotValidYet { .. } => BadCertificate::NotYetValid,
         Error::CertNotValidForName(_) | Error::UnsupportedNameType => BadCertificate::WrongName,
         Error::CertRevoked => BadCertificate::Revoked,
-        Error::CertDistrusted => BadCertificate::Other("the peer's key is known to be compromised"),
+        Error::CertDistrusted => BadCertificate::other("the peer's key is known to be compromised"),
         Error::InvalidSignatureForPublicKey => BadCertificate::Signature,
         Error::UnknownIssuer => BadCertificate::UnknownIssuer,
         Error::CaUsedAsEndEntity | Error::RequiredEkuNotFoundContext(_) => {
@@ -54,6 +54,6 @@ pub(crate) fn reason(error: Error) -> BadCertificate {
         | Error::SignatureAlgorithmMismatch
         | Error::TrailingData(_) => BadCertificate::Malformed,
         // The library marks its errors as growing.
-        _ => BadCertificate::Other("the peer's certificate is not acceptable"),
+        _ => BadCertificate::other("the peer's certificate is not acceptable"),
     }
 }

@@ -21,6 +21,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
+use lightseal_core::text;
 
 /// The settings that clients and servers have in common: plain data, which
 /// [`ClientConfig`](super::ClientConfig) and [`ServerConfig`](super::ServerConfig) check.
@@ -354,29 +355,19 @@ impl Settings {
     /// Checks that the lists are short enough for a ClientHello with all of them.
     fn check_lengths(&self) -> Result<(), ConfigError> {
         let AggregationPolicy { send, receive } = &self.aggregation;
-        let lists = [
-            ("suites", self.suites.len(), tuning::MOST_SUITES),
-            ("groups", self.groups.len(), tuning::MOST_GROUPS),
-            ("psk_modes", self.psk_modes.len(), tuning::MOST_PSK_MODES),
-            (
-                "application_protocols",
-                self.application_protocols.len(),
-                tuning::MOST_APPLICATION_PROTOCOLS,
-            ),
-            (
-                "certificate_compression",
-                self.accepted_compressions().len(),
-                tuning::MOST_CERTIFICATE_COMPRESSIONS,
-            ),
-            ("aggregation.send", send.len(), tuning::MOST_SCHEMES),
-            ("aggregation.receive", receive.len(), tuning::MOST_SCHEMES),
-        ];
-        for (list, entries, most) in lists {
-            if entries > most {
-                return Err(ConfigError::ListTooLong { list, entries, most });
-            }
-        }
-        Ok(())
+        let check = |list, entries, most| match entries > most {
+            true => Err(ConfigError::ListTooLong { list: text(list), entries, most }),
+            false => Ok(()),
+        };
+        check("suites", self.suites.len(), tuning::MOST_SUITES)?;
+        check("groups", self.groups.len(), tuning::MOST_GROUPS)?;
+        check("psk_modes", self.psk_modes.len(), tuning::MOST_PSK_MODES)?;
+        let protocols = self.application_protocols.len();
+        check("application_protocols", protocols, tuning::MOST_APPLICATION_PROTOCOLS)?;
+        let compressions = self.accepted_compressions().len();
+        check("certificate_compression", compressions, tuning::MOST_CERTIFICATE_COMPRESSIONS)?;
+        check("aggregation.send", send.len(), tuning::MOST_SCHEMES)?;
+        check("aggregation.receive", receive.len(), tuning::MOST_SCHEMES)
     }
 
     /// The longest datagram that an association may send, in bytes of UDP payload: the least length

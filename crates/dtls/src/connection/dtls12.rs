@@ -27,7 +27,7 @@ impl Connection {
         &mut self,
         header: &Header12,
         record: &mut [u8],
-        arrival: &mut Arrival,
+        arrival: &mut Arrival<'_>,
     ) -> Result<(), Fault> {
         let Some(epoch) = self.channel.receive.get(header.epoch.into()) else {
             let early = self.settings().speaks(ProtocolVersion::Dtls12)

@@ -127,7 +127,7 @@ pub(in crate::connection) fn write_addresses(
 pub(in crate::connection) fn read_addresses(
     r: &mut Reader<'_>,
 ) -> Result<AddressPair, DecodeError> {
-    let ip = read_ip(r)?.ok_or(DecodeError::Invalid("address"))?;
+    let ip = read_ip(r)?.ok_or(DecodeError::invalid("address"))?;
     let port = r.u16()?;
     let peer = match ip {
         IpAddr::V4(_) => SocketAddr::new(ip, port),
@@ -180,5 +180,5 @@ fn write_name(name: Option<&str>, w: &mut Writer<'_>) -> Result<(), BufferFull> 
 fn read_name(r: &mut Reader<'_>) -> Result<Option<String>, DecodeError> {
     let Some(len) = r.varint()?.checked_sub(1) else { return Ok(None) };
     let name = String::from_utf8(r.take(len as usize)?.to_vec());
-    name.map(Some).map_err(|_| DecodeError::Invalid("name"))
+    name.map(Some).map_err(|_| DecodeError::invalid("name"))
 }

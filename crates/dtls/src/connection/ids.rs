@@ -54,17 +54,17 @@ impl IdExchange {
         let owed = r.varint()?;
         let count = (owed.saturating_sub(1) / 2) as usize;
         let give = match owed {
-            _ if count > MAX_SPARE_IDS => return Err(DecodeError::Invalid("number of IDs")),
+            _ if count > MAX_SPARE_IDS => return Err(DecodeError::invalid("number of IDs")),
             0 => None,
             owed if owed % 2 == 1 => Some((count, ConnectionIdUsage::Immediate)),
             _ => Some((count, ConnectionIdUsage::Spare)),
         };
         let asked = r.u8()? != 0;
         let vain_requests =
-            u32::try_from(r.varint()?).map_err(|_| DecodeError::Invalid("number of requests"))?;
+            u32::try_from(r.varint()?).map_err(|_| DecodeError::invalid("number of requests"))?;
         let count = r.varint()?;
         if count > MAX_SPARE_IDS as u64 {
-            return Err(DecodeError::Invalid("number of spare IDs"));
+            return Err(DecodeError::invalid("number of spare IDs"));
         }
         let spare = (0..count).map(|_| ConnectionId::read(r)).collect::<Result<_, _>>()?;
         Ok(Self { give, ask: None, asked, vain_requests, spare })
@@ -89,7 +89,7 @@ pub(super) fn read_saved(r: &mut Reader<'_>) -> Result<Ids, DecodeError> {
     let mut ids = Ids::EMPTY;
     if r.u8()? != 0 {
         let part = parts::ConnectionIds::INCLUDED;
-        ids.set(part.ok_or(DecodeError::Invalid("exchange of IDs"))?, IdExchange::read(r)?);
+        ids.set(part.ok_or(DecodeError::invalid("exchange of IDs"))?, IdExchange::read(r)?);
     }
     Ok(ids)
 }
@@ -257,7 +257,7 @@ impl Connection {
         ids.asked = false;
         let immediate = match given.usage {
             ConnectionIdUsage::Immediate => {
-                let cid = usable.next().ok_or(Misbehaviour::IllegalParameter("connection ID"))?;
+                let cid = usable.next().ok_or(Misbehaviour::illegal("connection ID"))?;
                 ids.spare.clear();
                 Some(cid)
             }

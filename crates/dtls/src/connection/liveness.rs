@@ -319,7 +319,7 @@ impl Connection {
     }
 
     /// Notes what a datagram brought.
-    pub(super) fn liveness_heard(&mut self, arrival: &Arrival) {
+    pub(super) fn liveness_heard(&mut self, arrival: &Arrival<'_>) {
         if self.liveness.get().is_none() || !arrival.authentic || self.ending != Ending::Open {
             return;
         }

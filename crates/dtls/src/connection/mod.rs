@@ -654,7 +654,7 @@ impl Engine for Connection {
     }
 
     fn handle_datagram_on(&mut self, now: Instant, way: AddressPair, datagram: &mut [u8]) {
-        self.receive_from(now, way, datagram);
+        self.receive_from(now, &way, datagram);
     }
 
     fn handle_timeout(&mut self, now: Instant) {

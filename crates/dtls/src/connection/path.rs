@@ -2,14 +2,12 @@
 //! ID, and after a return routability check (RFC 9146, section 6; RFC 9147, section 9; RFC 9853,
 //! section 5.1).
 
-use super::receive::Arrival;
 use super::{Connection, Ending, Notice};
 use crate::codepoints::ContentType;
 use crate::error::{CloseReason, Fault, Misbehaviour};
 use crate::messages::return_routability::{self, PathMessage, PathMessageKind};
 use crate::parts::{self, Part, PartState};
-use crate::record::receive_buffer::Origin;
-use crate::record::{RecordId, cid};
+use crate::record::{ConnectionId, RecordId, cid};
 use crate::timer::Timer;
 use crate::tuning::{
     AMPLIFICATION, MAX_PATH_CHALLENGES, MAX_PATH_RESPONSES, MAX_QUESTIONS, PATH_CHALLENGE_INTERVAL,
@@ -65,6 +63,16 @@ impl Addresses {
         match self {
             Self::V4(peer, _) => SocketAddr::V4(*peer),
             Self::Other(pair) => pair.peer,
+        }
+    }
+
+    /// Whether this is the peer's address.
+    #[inline]
+    fn lead_to(&self, address: &SocketAddr) -> bool {
+        match (self, address) {
+            (Self::V4(peer, _), SocketAddr::V4(address)) => peer == address,
+            (Self::V4(..), SocketAddr::V6(_)) => false,
+            (Self::Other(pair), _) => pair.peer == *address,
         }
     }
 }
@@ -166,6 +174,12 @@ impl Path {
         self.to.peer()
     }
 
+    /// Whether this is the peer's address.
+    #[inline]
+    pub(super) fn leads_to(&self, address: &SocketAddr) -> bool {
+        self.to.lead_to(address)
+    }
+
     /// Changes both addresses.
     pub(super) fn set(&mut self, to: AddressPair) {
         self.to = Addresses::new(to);
@@ -250,26 +264,27 @@ impl Path {
 }
 
 impl Connection {
-    /// Processes a datagram from any address.
+    /// Processes a datagram from any address. Returns whether it has an authentic record, or
+    /// authenticated an earlier one.
     pub(crate) fn receive_from(
         &mut self,
         now: Instant,
-        from: AddressPair,
+        from: &AddressPair,
         datagram: &mut [u8],
-    ) -> Arrival {
+    ) -> bool {
         self.now = self.now.max(now);
-        if from.peer != self.path.peer() && !self.is_addressed_by(datagram) {
-            return Arrival::by(from);
+        if !self.path.leads_to(&from.peer) && !self.is_addressed_by(datagram) {
+            return false;
         }
         let len = datagram.len();
-        let arrival = self.receive_datagram(from, datagram);
+        let authentic = self.receive_datagram(from, datagram);
         if let Some(candidate) = self.path.candidate()
             && candidate.way.peer == from.peer
-            && arrival.authentic
+            && authentic
         {
             candidate.received += len;
         }
-        arrival
+        authentic
     }
 
     /// The local address to which the peer sends, if the host reports it. The peer is answered from
@@ -291,9 +306,9 @@ impl Connection {
 
     /// A record that came by `way` was authenticated and has the highest record number so far. A
     /// copy of an older record changes nothing.
-    pub(super) fn answer_from_where_asked(&mut self, way: AddressPair) {
-        if way.local.is_some() && way.peer == self.path.peer() && way != self.path.to() {
-            self.path.set(way);
+    pub(super) fn answer_from_where_asked(&mut self, way: &AddressPair) {
+        if way.local.is_some() && self.path.leads_to(&way.peer) && *way != self.path.to() {
+            self.path.set(*way);
         }
     }
 
@@ -305,14 +320,20 @@ impl Connection {
                 .is_some_and(|cid| self.channel.own_ids.contains(cid))
     }
 
-    /// A record from `origin` was authenticated and has the highest record number so far.
-    pub(super) fn newest_origin(&mut self, record: RecordId, Origin { way, own_id }: Origin) {
+    /// A record that came by `way`, with this connection ID, was authenticated and has the highest
+    /// record number so far.
+    pub(super) fn newest_origin(
+        &mut self,
+        record: RecordId,
+        way: &AddressPair,
+        own_id: Option<ConnectionId>,
+    ) {
         let own_id = own_id.and_then(|id| self.channel.own_ids.position(&id));
         if self.may_repeat(record.epoch, record.number) {
             // The predecessor may have received the record, so that it may be anybody's copy: it can
             // begin a path check, and no more. Without that, a peer that has moved and sends too little
             // to count past what the predecessor had reserved would never be answered.
-            let asks = self.path.asked().is_none() && way.peer != self.path.peer();
+            let asks = self.path.asked().is_none() && !self.path.leads_to(&way.peer);
             if own_id.is_some() && asks && self.checks_paths() {
                 self.newest_record(record, way);
             }
@@ -331,12 +352,12 @@ impl Connection {
     /// Under shared tags newer records may have arrived and not be verified yet. Without a path
     /// check they keep the peer where they came from, because the record may be a late copy from
     /// an attacker. With a path check, the first of them that is verified ends the check.
-    pub(super) fn newest_record(&mut self, record: RecordId, way: AddressPair) {
+    pub(super) fn newest_record(&mut self, record: RecordId, way: &AddressPair) {
         let Some(part) = parts::ConnectionIds::INCLUDED.filter(|_| self.is_established()) else {
             return;
         };
         let from = way.peer;
-        if from == self.path.peer() {
+        if self.path.leads_to(&from) {
             // The old path works: the record from elsewhere may have been a copy.
             self.end_question();
         } else if self.path.candidate().is_some_and(|known| known.way.peer == from) {
@@ -344,12 +365,12 @@ impl Connection {
             self.timers.stop(Timer::PathChallenge);
             let check = self.path.check.get_or_insert_with(part, PathCheck::default);
             let challenges = Challenges::new();
-            let candidate = Candidate { way, challenges, received: 0, sent: 0 };
+            let candidate = Candidate { way: *way, challenges, received: 0, sent: 0 };
             check.asked = Some(Asked::Candidate(candidate));
         } else if self.settings().unchecked_address_change
             && !self.held.get().is_some_and(|held| held.has_newer_from(self.path.peer(), record))
         {
-            self.move_peer(way);
+            self.move_peer(*way);
         }
     }
 
@@ -435,7 +456,7 @@ impl Connection {
                 }
             }
             PathMessageKind::Response => {
-                let known = from.peer == self.path.peer();
+                let known = self.path.leads_to(&from.peer);
                 match self.path.asked() {
                     Some(Asked::Candidate(candidate))
                         if candidate.way.peer == from.peer

@@ -24,22 +24,22 @@ use lightseal_core::{AddressPair, Decode, Instant, Reader};
 
 /// What a datagram brought.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival {
+pub(super) struct Arrival<'a> {
     /// The addresses of the datagram.
-    pub(super) way: AddressPair,
+    pub(super) way: &'a AddressPair,
     /// It contains handshake messages or ACKs.
     handshake: bool,
     /// It has an authentic record, or authenticated an earlier one.
-    pub(crate) authentic: bool,
+    pub(super) authentic: bool,
     /// A payload was delivered, be it empty.
     pub(super) delivered: bool,
     /// A payload that is not empty was delivered.
     pub(super) data: bool,
 }
 
-impl Arrival {
+impl<'a> Arrival<'a> {
     /// A datagram that has not brought anything yet.
-    pub(super) const fn by(way: AddressPair) -> Self {
+    const fn by(way: &'a AddressPair) -> Self {
         Self { way, handshake: false, authentic: false, delivered: false, data: false }
     }
 }
@@ -71,8 +71,10 @@ struct OfferedFragments {
 }
 
 impl Connection {
+    /// Processes a datagram. Returns whether it has an authentic record, or authenticated an earlier
+    /// one.
     #[inline(never)]
-    pub(super) fn receive_datagram(&mut self, way: AddressPair, datagram: &mut [u8]) -> Arrival {
+    pub(super) fn receive_datagram(&mut self, way: &AddressPair, datagram: &mut [u8]) -> bool {
         let mut arrival = Arrival::by(way);
         let established = self.is_established();
         let len = datagram.len() as u64;
@@ -108,7 +110,7 @@ impl Connection {
         } else {
             self.heard_nothing_authentic();
         }
-        arrival
+        arrival.authentic
     }
 
     /// Processes the first record of a datagram and returns the rest; `None` if the rest cannot be
@@ -116,7 +118,7 @@ impl Connection {
     fn receive_record<'a>(
         &mut self,
         datagram: &'a mut [u8],
-        arrival: &mut Arrival,
+        arrival: &mut Arrival<'_>,
     ) -> Result<Option<&'a mut [u8]>, Fault> {
         let Some(first) = datagram.first() else { return Ok(None) };
         if UnifiedHeader::begins_with(*first) {
@@ -135,7 +137,7 @@ impl Connection {
             let Some((record, rest)) = datagram.split_at_mut_checked(len) else { return Ok(None) };
             if header.kind == ContentType::UNKNOWN_ASSOCIATION && header.epoch == HINT_EPOCH {
                 // A datagram that begins with one of our connection IDs gets here from any address.
-                if arrival.way.peer == self.path.peer() {
+                if self.path.leads_to(&arrival.way.peer) {
                     self.stats.received(|received| received.hints += 1);
                     self.suspect(self.now);
                 } else {
@@ -144,8 +146,10 @@ impl Connection {
             } else if header.epoch == 0 && header.kind != ContentType::TLS12_CID {
                 let content = record.get(header.len..).unwrap_or_default();
                 self.plaintext_record(&header, content, arrival)?;
-            } else {
+            } else if parts::Dtls12::IS_INCLUDED {
                 self.protected_record_12(&header, record, arrival)?;
+            } else {
+                self.stats.received(|received| received.unknown_epoch += 1);
             }
             Ok(Some(rest))
         }
@@ -159,7 +163,7 @@ impl Connection {
         &mut self,
         header: &Header12,
         content: &[u8],
-        arrival: &mut Arrival,
+        arrival: &mut Arrival<'_>,
     ) -> Result<(), Fault> {
         if self.is_established() {
             if self.repeats_last_flight(header.kind, content) {
@@ -209,10 +213,10 @@ impl Connection {
         &mut self,
         header: UnifiedHeader,
         record: &mut [u8],
-        arrival: &mut Arrival,
+        arrival: &mut Arrival<'_>,
     ) -> Result<bool, Fault> {
         let outcomes = &mut Outcomes::default();
-        let opened = match self.open_record(header, record, &arrival.way, outcomes) {
+        let opened = match self.open_record(header, record, arrival.way, outcomes) {
             Ok(opened) => opened,
             Err(Unopened { go_on }) => return Ok(go_on),
         };
@@ -275,11 +279,10 @@ impl Connection {
         // Without a connection ID and a local address, a record changes neither the address to
         // which the peer is answered nor the address from which it is.
         let has_origin = own_id.is_some() || way.local.is_some();
-        let origin = || has_origin.then_some(Origin { way: *way, own_id });
         let shares_tags = epoch.shares_tags();
         let held = self.role.held(&mut self.held);
         if shares_tags {
-            held.begin(origin());
+            held.begin(has_origin.then_some(Origin { way: *way, own_id }));
         }
         let (number, expected) = (epoch.epoch(), epoch.expected());
         if epoch.is_put_away()
@@ -293,22 +296,26 @@ impl Connection {
         let settled = epoch.is_settled();
         // The peer's address follows the record that has been verified, not the record whose tag
         // verified it.
-        let newest = match &inner {
-            _ if shares_tags => held.newest(),
-            Some(inner) if has_origin => Some((inner.number, origin())),
-            _ => None,
-        };
-        if let Some((newest, Some(origin))) = newest
-            && newest >= expected
-            && !self.channel.receive.is_outdated(number)
-        {
-            self.newest_origin(RecordId { epoch: number, number: newest }, origin);
+        let is_newest = |newest| newest >= expected && !self.channel.receive.is_outdated(number);
+        match &inner {
+            _ if shares_tags => {
+                if let Some((newest, Some(Origin { way, own_id }))) = held.newest()
+                    && is_newest(newest)
+                {
+                    self.newest_origin(RecordId { epoch: number, number: newest }, &way, own_id);
+                }
+            }
+            Some(inner) if has_origin && is_newest(inner.number) => {
+                let record = RecordId { epoch: number, number: inner.number };
+                self.newest_origin(record, way, own_id);
+            }
+            _ => {}
         }
         Ok(OpenedOf { epoch: number, inner, key_state, used, settled })
     }
 
     /// Counts what became of records.
-    pub(super) fn count(&mut self, outcomes: &Outcomes, arrival: &mut Arrival) {
+    pub(super) fn count(&mut self, outcomes: &Outcomes, arrival: &mut Arrival<'_>) {
         self.stats.received(|received| received.count(outcomes));
         arrival.authentic |= outcomes.records > 0;
         arrival.delivered |= outcomes.delivered > 0;
@@ -349,7 +356,7 @@ impl Connection {
         epoch: u64,
         Inner { kind, number, content }: Inner<'_>,
         outcomes: &mut Outcomes,
-        arrival: &mut Arrival,
+        arrival: &mut Arrival<'_>,
     ) -> Result<(), Fault> {
         if parts::EarlyData::IS_INCLUDED && epoch == EARLY_EPOCH && !self.is_12() {
             return self.early_record(Inner { kind, number, content }, outcomes);
@@ -415,7 +422,7 @@ impl Connection {
             ContentType::RETURN_ROUTABILITY_CHECK
                 if carries_data(epoch) && self.is_established() =>
             {
-                self.path_message(arrival.way, content)
+                self.path_message(*arrival.way, content)
             }
             ContentType::EPOCH_END if epoch >= APPLICATION_EPOCH => {
                 self.epoch_ended(epoch, content, outcomes)
@@ -495,10 +502,10 @@ impl Connection {
                     }
                     Offered::Refused => refused = true,
                     Offered::Changed if epoch > 0 => {
-                        return Err(Misbehaviour::IllegalParameter("change of a message").into());
+                        return Err(Misbehaviour::illegal("change of a message").into());
                     }
                     Offered::Wrapped if epoch > 0 => {
-                        return Err(Misbehaviour::IllegalParameter("message number").into());
+                        return Err(Misbehaviour::illegal("message number").into());
                     }
                     Offered::Changed | Offered::Wrapped => refused = true,
                 },
@@ -549,7 +556,7 @@ impl Connection {
         if let Err(fault) = result {
             self.fail(fault);
         }
-        self.after_receiving(&mut Arrival::by(self.path.to()));
+        self.after_receiving(&mut Arrival::by(&self.path.to()));
     }
 
     /// Asks the verifier again about the client whose Finished has arrived.
@@ -651,7 +658,7 @@ impl Connection {
     }
 
     /// Opens early records again if new keys were installed, and measures losses to report.
-    fn after_receiving(&mut self, arrival: &mut Arrival) {
+    fn after_receiving(&mut self, arrival: &mut Arrival<'_>) {
         while self.is_open() && !self.early.is_empty() {
             let before = self.channel.receive.newest().map(ReceiveEpoch::epoch);
             if before.is_none() {

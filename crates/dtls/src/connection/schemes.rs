@@ -78,19 +78,19 @@ impl AggregationUpdates {
         let mut updates = Self::default();
         let begun = r.varint()?;
         if begun > 0 {
-            let part = SchemeChanges::INCLUDED.ok_or(DecodeError::Invalid("scheme change"))?;
+            let part = SchemeChanges::INCLUDED.ok_or(DecodeError::invalid("scheme change"))?;
             updates.begun = Some(OfPart::new(part, begun));
         }
         match r.u8()? {
             0 => {}
             1 => {
-                let part = SharedSending::INCLUDED.ok_or(DecodeError::Invalid("scheme change"))?;
+                let part = SharedSending::INCLUDED.ok_or(DecodeError::invalid("scheme change"))?;
                 let (sequence, end) = (r.u16()?, EpochEnd::decode(r.vec8()?)?);
                 // The predecessor may have reported it; a peer that missed it asks again.
                 let telling = ReportProgress::Done;
                 updates.ended.set(part, EndedEpoch { sequence, epoch: 0, end, telling });
             }
-            _ => return Err(DecodeError::Invalid("end of an epoch")),
+            _ => return Err(DecodeError::invalid("end of an epoch")),
         }
         Ok(updates)
     }
@@ -105,7 +105,7 @@ impl AggregationUpdates {
         unanswered: bool,
     ) -> Result<bool, DecodeError> {
         if self.begun().is_some_and(|begun| begun > receive.epoch()) {
-            return Err(DecodeError::Invalid("epoch"));
+            return Err(DecodeError::invalid("epoch"));
         }
         if let Some(ended) = self.ended.get_mut() {
             ended.epoch = send_epoch;
@@ -301,7 +301,7 @@ impl Connection {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
         if scheme.aggregates() && !offered.contains(&scheme) {
-            return Err(Misbehaviour::IllegalParameter("aggregation scheme").into());
+            return Err(Misbehaviour::illegal("aggregation scheme").into());
         }
         if self.channel.flight.epoch().is_some_and(|epoch| epoch < APPLICATION_EPOCH) {
             // The request proves that our Finished arrived.

@@ -213,8 +213,8 @@ fn aggregation_update(sequence: u16, body: &[u8]) -> Fragment<'_> {
 #[test]
 fn updates_have_no_place_where_no_scheme_was_agreed_on_and_name_what_was_offered() {
     let unexpected = Fault::from(Misbehaviour::UnexpectedMessage);
-    let illegal = Fault::from(Misbehaviour::IllegalParameter("aggregation scheme"));
-    let unknown = Fault::from(DecodeError::Invalid("aggregation scheme"));
+    let illegal = Fault::from(Misbehaviour::illegal("aggregation scheme"));
+    let unknown = Fault::from(DecodeError::invalid("aggregation scheme"));
     let plain: fn(&mut Settings) = |_| {};
     let narrow: fn(&mut Settings) = |settings| {
         let schemes = alloc::vec![Scheme::agg(4).unwrap()];
@@ -327,7 +327,7 @@ fn an_id_to_be_used_at_once_must_be_of_use() {
         let mut ends = Ends::connected_with(with_ids);
         let message = about_ids(HandshakeType::NEW_CONNECTION_ID, ends.next_sequence(), body);
         ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| message.write(w));
-        let fault = Fault::from(Misbehaviour::IllegalParameter("connection ID"));
+        let fault = Fault::from(Misbehaviour::illegal("connection ID"));
         assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)), "{body:?}");
     }
 }
@@ -442,7 +442,7 @@ fn a_message_that_changes_between_transmissions_ends_it() {
     };
     assert_eq!(say(0, &[0, 5, 4, 1]), None);
     assert_eq!(say(2, &[4, 1, 2]), None, "the same again, and more");
-    let fault = Fault::from(Misbehaviour::IllegalParameter("change of a message"));
+    let fault = Fault::from(Misbehaviour::illegal("change of a message"));
     assert_eq!(say(3, &[9, 2]), Some(CloseReason::Fault(fault)));
     assert_eq!(fault.alert(), AlertDescription::ILLEGAL_PARAMETER);
 }
@@ -538,6 +538,6 @@ fn a_peer_whose_message_numbers_wrap_is_told() {
     ends.exchange();
     let message = key_update(0);
     ends.client_says(APPLICATION_EPOCH + 1, ContentType::HANDSHAKE, |w| message.write(w));
-    let fault = Fault::from(Misbehaviour::IllegalParameter("message number"));
+    let fault = Fault::from(Misbehaviour::illegal("message number"));
     assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)));
 }

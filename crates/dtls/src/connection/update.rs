@@ -76,7 +76,7 @@ impl KeyUpdateState {
             1 => KeyUpdatePhase::Wanted,
             2 => KeyUpdatePhase::Sent,
             3 => KeyUpdatePhase::SwitchDue,
-            _ => return Err(DecodeError::Invalid("phase of a KeyUpdate")),
+            _ => return Err(DecodeError::invalid("phase of a KeyUpdate")),
         };
         self.request = byte & Self::REQUEST != 0;
         self.requested_for = NonZeroU32::new(r.varint()? as u32);
@@ -356,7 +356,7 @@ impl Connection {
                 }
                 Ok(())
             }
-            _ => Err(DecodeError::Invalid("loss report without aggregation").into()),
+            _ => Err(DecodeError::invalid("loss report without aggregation").into()),
         }
     }
 }

@@ -74,7 +74,7 @@ impl<'a> Decode<'a> for ImportedIdentity<'a> {
     fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let (external_identity, context) = (r.vec16()?, r.vec16()?);
         if external_identity.is_empty() || context.len() > LONGEST_CONTEXT {
-            return Err(DecodeError::Invalid("imported PSK identity"));
+            return Err(DecodeError::invalid("imported PSK identity"));
         }
         Ok(Self { external_identity, context, target_protocol: r.u16()?, target_kdf: r.u16()? })
     }

@@ -27,7 +27,7 @@ impl<'a> Decode<'a> for PublicKeyInfo<'a> {
         content.finish()?;
         // The first byte is the number of unused bits in the last one.
         let Some((0, key)) = bits.split_first() else {
-            return Err(DecodeError::Invalid("public key"));
+            return Err(DecodeError::invalid("public key"));
         };
         Ok(Self { algorithm, key })
     }
@@ -36,13 +36,13 @@ impl<'a> Decode<'a> for PublicKeyInfo<'a> {
 /// The content of a DER element with this tag, of at most 65,535 bytes.
 fn element<'a>(r: &mut Reader<'a>, tag: u8) -> Result<&'a [u8], DecodeError> {
     if r.u8()? != tag {
-        return Err(DecodeError::Invalid("public key"));
+        return Err(DecodeError::invalid("public key"));
     }
     let length = match r.u8()? {
         short @ ..=0x7f => short.into(),
         0x81 => r.u8()?.into(),
         0x82 => r.u16()?.into(),
-        _ => return Err(DecodeError::Invalid("public key")),
+        _ => return Err(DecodeError::invalid("public key")),
     };
     r.take(length)
 }

@@ -402,10 +402,10 @@ impl Endpoint {
         if self.memory.capacity() > 0 {
             connection.exchange_memory(&mut self.memory);
         }
-        let arrival = connection.receive_from(self.now, way, datagram);
+        let authentic = connection.receive_from(self.now, &way, datagram);
         let new = connection.peer();
         let completed = !was_connected && connection.is_established();
-        if arrival.authentic {
+        if authentic {
             entry.heard = self.now;
         }
         if parts::ConnectionIds::IS_INCLUDED && new != old {
@@ -426,7 +426,7 @@ impl Endpoint {
         }
         self.touch(handle);
         self.begin_after(handle);
-        arrival.authentic
+        authentic
     }
 
     /// The handshake of an association is complete: it takes the slot of a session.

@@ -2,6 +2,7 @@
 
 use crate::codepoints::AlertDescription;
 use core::fmt;
+use lightseal_core::{Text, text};
 
 /// Why a certificate or raw public key is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +40,15 @@ pub enum BadCertificate {
     /// This end's clock shows a time before the program was built.
     ClockBeforeBuild,
     /// Another reason.
-    Other(&'static str),
+    Other(Text),
 }
 
 impl BadCertificate {
+    /// Another reason, in words, of which a build without the feature `texts` keeps nothing.
+    pub const fn other(why: &'static str) -> Self {
+        Self::Other(text(why))
+    }
+
     /// The alert that reports the reason to the peer (RFC 8446, section 6.2).
     pub const fn alert(self) -> AlertDescription {
         match self {
@@ -84,7 +90,7 @@ impl fmt::Display for BadCertificate {
             Self::TooLong => "the peer's chain of certificates is longer than this end allows",
             Self::NoClock => "no clock to check the peer's certificate with",
             Self::ClockBeforeBuild => "the clock shows a time before this program was built",
-            Self::Other(why) => why,
+            Self::Other(why) => return why.fmt(f),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! What is wrong with a configuration.
 
 use core::fmt;
+use lightseal_core::Text;
 
 /// What is wrong with a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub enum ConfigError {
     /// A list has too many entries for a ClientHello.
     ListTooLong {
         /// The list's name in [`Settings`](crate::Settings).
-        list: &'static str,
+        list: Text,
         /// The number of its entries.
         entries: usize,
         /// The largest valid number.

@@ -13,7 +13,7 @@ pub use configuration::ConfigError;
 
 use crate::codepoints::AlertDescription;
 use core::fmt;
-use lightseal_core::DecodeError;
+use lightseal_core::{DecodeError, Text, text};
 
 /// Why an association failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Fault {
     /// A limit was reached.
     Limit(Limit),
     /// An error of this implementation.
-    Internal(&'static str),
+    Internal(Text),
 }
 
 /// How a peer broke the protocol.
@@ -42,11 +42,11 @@ pub enum Misbehaviour {
     /// A message was protected with keys of the wrong epoch.
     WrongEpoch,
     /// A value that was not offered, or that contradicts another one.
-    IllegalParameter(&'static str),
+    IllegalParameter(Text),
     /// A choice that would weaken the keys of DTLS 1.2, such as no extended master secret.
-    Insecure(&'static str),
+    Insecure(Text),
     /// A mandatory extension is missing.
-    MissingExtension(&'static str),
+    MissingExtension(Text),
     /// A response contains an extension that was not offered.
     UnsolicitedExtension,
     /// The PSK binder does not verify: the two ends hold different keys for this identity.
@@ -111,6 +111,30 @@ pub enum Limit {
     /// The association has sent 65,536 handshake messages and needs one more, for example for a
     /// KeyUpdate.
     MessageNumbers,
+}
+
+impl Fault {
+    /// An error of this implementation, which these words name.
+    pub(crate) const fn internal(what: &'static str) -> Self {
+        Self::Internal(text(what))
+    }
+}
+
+impl Misbehaviour {
+    /// An illegal value of what these words name.
+    pub(crate) const fn illegal(what: &'static str) -> Self {
+        Self::IllegalParameter(text(what))
+    }
+
+    /// An insecure choice of what these words name.
+    pub(crate) const fn insecure(what: &'static str) -> Self {
+        Self::Insecure(text(what))
+    }
+
+    /// An extension of this name is missing.
+    pub(crate) const fn missing(extension: &'static str) -> Self {
+        Self::MissingExtension(text(extension))
+    }
 }
 
 impl From<DecodeError> for Fault {

@@ -304,7 +304,7 @@ impl WaitServerHello {
     ) -> Result<(), Fault> {
         let body = self
             .write_hello(settings, cookie_13, cookie_12)
-            .map_err(|BufferFull| Fault::Internal("ClientHello too long"))?;
+            .map_err(|BufferFull| Fault::internal("ClientHello too long"))?;
         if let Some(offer) = self.offers.dtls13_mut() {
             absorb(&mut offer.transcript, HandshakeType::CLIENT_HELLO, &body);
         }
@@ -479,7 +479,7 @@ impl WaitServerHello {
         let version = hello.extensions.get(ExtensionType::SUPPORTED_VERSIONS);
         match (version, self.offers) {
             (Some(version), _) if version != DTLS_1_3.to_be_bytes() => {
-                Err(Misbehaviour::IllegalParameter("version").into())
+                Err(Misbehaviour::illegal("version").into())
             }
             (Some(_), offers @ (Offers::Dtls13(_) | Offers::Both(..))) if hello.is_retry() => {
                 self.offers = offers;
@@ -557,7 +557,7 @@ impl WaitServerHello {
                 let cookie = r.vec16()?;
                 r.finish()?;
                 if cookie.is_empty() {
-                    return Err(Misbehaviour::IllegalParameter("cookie").into());
+                    return Err(Misbehaviour::illegal("cookie").into());
                 }
                 cookie
             }
@@ -569,11 +569,11 @@ impl WaitServerHello {
             r.finish()?;
             let offered = offer.share.as_ref().map(|share| share.group);
             if offered.is_none() || offered == Some(group) || !settings.groups.contains(&group) {
-                return Err(Misbehaviour::IllegalParameter("retry group").into());
+                return Err(Misbehaviour::illegal("retry group").into());
             }
             offer.share = start_share(settings, &mut channel.rng, group);
         } else if cookie.is_empty() {
-            return Err(Misbehaviour::IllegalParameter("retry that changes nothing").into());
+            return Err(Misbehaviour::illegal("retry that changes nothing").into());
         }
         offer.retried = Some(suite.id);
         offer.transcript.decide(suite.hash);

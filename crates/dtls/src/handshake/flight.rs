@@ -130,13 +130,13 @@ impl Flight {
     /// [`resend`](Self::resend).
     pub(crate) fn read_saved(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let next = u32::try_from(r.varint()?).ok().filter(|next| *next <= LAST_MESSAGE + 1);
-        let next = next.ok_or(DecodeError::Invalid("message number"))?;
+        let next = next.ok_or(DecodeError::invalid("message number"))?;
         let mut flight = Self::after(next);
         for _ in 0..r.varint()? {
             let (kind, sequence, epoch) = (HandshakeType(r.u8()?), r.u16()?, r.varint()?);
             let len = r.varint()?;
             if u32::from(sequence) >= next || len as usize > longest_message(kind) {
-                return Err(DecodeError::Invalid("message"));
+                return Err(DecodeError::invalid("message"));
             }
             let body = r.take(len as usize)?.to_vec();
             flight.unfinished.get_or_insert_default().messages.push(OutgoingMessage {

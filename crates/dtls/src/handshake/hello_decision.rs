@@ -131,15 +131,15 @@ fn consider_13<'a>(
     let settings = &config.settings;
     let extension = |kind| hello.extensions.get(kind);
     if hello.compression_methods != [0] {
-        return Err(Misbehaviour::IllegalParameter("compression methods").into());
+        return Err(Misbehaviour::illegal("compression methods").into());
     }
     // RFC 9147, section 5.3.
     if !hello.legacy_cookie.is_empty() {
-        return Err(Misbehaviour::IllegalParameter("legacy cookie").into());
+        return Err(Misbehaviour::illegal("legacy cookie").into());
     }
     let psks = extension(ExtensionType::PRE_SHARED_KEY).map(OfferedPsks::decode).transpose()?;
     if psks.is_some() && hello.extensions.last() != Some(ExtensionType::PRE_SHARED_KEY) {
-        return Err(Misbehaviour::IllegalParameter("position of pre_shared_key").into());
+        return Err(Misbehaviour::illegal("position of pre_shared_key").into());
     }
     let certified = config.certificates.get().is_some();
     let (suite, schemes) = choose_suite(settings, certified, psks.as_ref(), &hello)?;
@@ -152,7 +152,7 @@ fn consider_13<'a>(
     let exchange = match (first.or(second), second) {
         (Some(Exchange::Psk), Some(other)) => other,
         (Some(exchange), _) => exchange,
-        (None, _) => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
+        (None, _) => return Err(Misbehaviour::missing("pre_shared_key").into()),
     };
 
     let opened = match extension(ExtensionType::COOKIE) {
@@ -161,7 +161,7 @@ fn consider_13<'a>(
             let cookie = r.vec16()?;
             r.finish()?;
             let opened = jar.open(now, rng, from, cookie);
-            Some(opened.ok_or(Misbehaviour::IllegalParameter("cookie"))?)
+            Some(opened.ok_or(Misbehaviour::illegal("cookie"))?)
         }
         None => None,
     };
@@ -177,7 +177,7 @@ fn consider_13<'a>(
             return bake_retry(suite, None, jar, rng, now, from, body);
         }
         (Some(_), Exchange::Retry(..)) => {
-            return Err(Misbehaviour::IllegalParameter("key share").into());
+            return Err(Misbehaviour::illegal("key share").into());
         }
         (_, Exchange::Psk) => None,
         (_, Exchange::KeyShare(part, share)) => Some((part, share)),
@@ -191,7 +191,7 @@ fn consider_13<'a>(
             (None, _) => true,
         };
         if retry.suite != suite.id || !same_group {
-            return Err(Misbehaviour::IllegalParameter("second ClientHello").into());
+            return Err(Misbehaviour::illegal("second ClientHello").into());
         }
         let cookie = extension(ExtensionType::COOKIE).unwrap_or_default();
         let request = write_retry(retry.suite, retry.group, cookie)?;
@@ -201,12 +201,12 @@ fn consider_13<'a>(
     let (receive, send) = schemes.unwrap_or((Scheme::Plain, Scheme::Plain));
     let offers_early_data = match extension(ExtensionType::EARLY_DATA) {
         Some([]) => true,
-        Some(_) => return Err(DecodeError::Invalid("early_data").into()),
+        Some(_) => return Err(DecodeError::invalid("early_data").into()),
         None => false,
     };
     // RFC 8446, section 4.1.2: the second hello has no early data.
     if offers_early_data && cookie.is_some() {
-        return Err(Misbehaviour::IllegalParameter("early_data").into());
+        return Err(Misbehaviour::illegal("early_data").into());
     }
     let tickets = config.certificates.get().map_or(0, |_| settings.tickets);
     let count = settings.psk_tickets.max(tickets);
@@ -293,11 +293,9 @@ fn choose_exchanges<'a>(
     let with_certificate = (verifies && certified).then(|| choose_group(settings, hello));
     match (with_psk, with_certificate) {
         (Some(Err(fault)), None | Some(Err(_))) | (None, Some(Err(fault))) => Err(fault),
-        (None, None) if certified => {
-            Err(Misbehaviour::MissingExtension("signature_algorithms").into())
-        }
+        (None, None) if certified => Err(Misbehaviour::missing("signature_algorithms").into()),
         (None, None) if verifies => Err(Incompatibility::Certificate.into()),
-        (None, None) => Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
+        (None, None) => Err(Misbehaviour::missing("pre_shared_key").into()),
         (with_psk, with_certificate) => Ok(Exchanges {
             with_psk: with_psk.and_then(Result::ok),
             with_certificate: with_certificate.and_then(Result::ok),
@@ -312,7 +310,7 @@ fn choose_group<'a>(settings: &Settings, hello: &ClientHello<'a>) -> Result<Exch
     let (Some(supported), Some(shares)) =
         (extension(ExtensionType::SUPPORTED_GROUPS), extension(ExtensionType::KEY_SHARE))
     else {
-        return Err(Misbehaviour::MissingExtension("key_share").into());
+        return Err(Misbehaviour::missing("key_share").into());
     };
     let supported = groups(supported)?;
     let ours = || settings.groups.iter().filter(|group| supported.clone().any(|g| g == **group));
@@ -331,7 +329,7 @@ fn choose_psk_exchange<'a>(
 ) -> Result<Exchange<'a>, Fault> {
     let extension = |kind| hello.extensions.get(kind);
     let content = extension(ExtensionType::PSK_KEY_EXCHANGE_MODES)
-        .ok_or(Misbehaviour::MissingExtension("psk_key_exchange_modes"))?;
+        .ok_or(Misbehaviour::missing("psk_key_exchange_modes"))?;
     let offered_modes: Vec<_> = psk_modes(content)?.collect();
     let mut failure = Fault::from(Incompatibility::PskMode);
     for mode in &settings.psk_modes {
@@ -388,7 +386,7 @@ fn write_retry(
         }
         write_extension(w, ExtensionType::COOKIE, |w| w.bytes(cookie))
     })
-    .map_err(|BufferFull| Fault::Internal("HelloRetryRequest too long"))?;
+    .map_err(|BufferFull| Fault::internal("HelloRetryRequest too long"))?;
     let len = w.len();
     body.truncate(len);
     Ok(body)

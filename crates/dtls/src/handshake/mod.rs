@@ -669,7 +669,7 @@ pub(crate) fn message_body(
 ) -> Result<Vec<u8>, Fault> {
     let mut body = alloc::vec![0; room];
     let mut w = Writer::new(&mut body);
-    write(&mut w).map_err(|BufferFull| Fault::Internal("handshake message too long"))?;
+    write(&mut w).map_err(|BufferFull| Fault::internal("handshake message too long"))?;
     let len = w.len();
     body.truncate(len);
     Ok(body)

@@ -137,7 +137,7 @@ impl AcceptedExtensions {
             && let Some(content) = offer.get(ExtensionType::MAX_FRAGMENT_LENGTH)
         {
             let limit = MaxFragmentLength::decode(content)
-                .map_err(|_| Misbehaviour::IllegalParameter("max_fragment_length"))?;
+                .map_err(|_| Misbehaviour::illegal("max_fragment_length"))?;
             agreed.record_limit = limit.bytes();
             answer.max_fragment_length = Some(limit);
         }
@@ -215,7 +215,7 @@ pub(crate) fn read_cid_answer(
     if let (Some(content), Some(own)) = (answer.get(ExtensionType::CONNECTION_ID), cid) {
         let theirs = ConnectionId::new(read_connection_id(content)?)
             .filter(|theirs| theirs.len() <= settings.longest_peer_id())
-            .ok_or(Misbehaviour::IllegalParameter("connection ID length"))?;
+            .ok_or(Misbehaviour::illegal("connection ID length"))?;
         (agreed.receive_cid, agreed.send_cid) = (own, theirs);
         agreed.return_routability = answer.get(ExtensionType::RETURN_ROUTABILITY_CHECK).is_some();
     }
@@ -234,12 +234,12 @@ pub(crate) fn read_limit_answer(
     if let Some(content) = protocol.filter(|_| !settings.protocols().is_empty()) {
         // Exactly one of the offered protocols (RFC 7301, section 3.1).
         let [name] = read_protocols(content)?[..] else {
-            return Err(DecodeError::Invalid("number of protocols").into());
+            return Err(DecodeError::invalid("number of protocols").into());
         };
         let mut ours = (0..).zip(settings.protocols());
         let (at, _) = ours
             .find(|(_, ours)| ours.as_slice() == name)
-            .ok_or(Misbehaviour::IllegalParameter("application protocol"))?;
+            .ok_or(Misbehaviour::illegal("application protocol"))?;
         agreed.protocol = Some(at);
     }
     let fragment = match version {
@@ -247,7 +247,7 @@ pub(crate) fn read_limit_answer(
         ProtocolVersion::Dtls13 => None,
     };
     match (answer.get(ExtensionType::RECORD_SIZE_LIMIT), fragment) {
-        (Some(_), Some(_)) => return Err(Misbehaviour::IllegalParameter("record limits").into()),
+        (Some(_), Some(_)) => return Err(Misbehaviour::illegal("record limits").into()),
         (Some(content), None) => {
             agreed.record_limit = content_limit(content, version, &agreed)?;
             if let Some(own) = settings.stated_record_limit() {
@@ -258,7 +258,7 @@ pub(crate) fn read_limit_answer(
             let granted = MaxFragmentLength::decode(content).ok();
             let asked = settings.max_fragment_length.filter(|asked| Some(*asked) == granted);
             agreed.record_limit =
-                asked.ok_or(Misbehaviour::IllegalParameter("max_fragment_length"))?.bytes();
+                asked.ok_or(Misbehaviour::illegal("max_fragment_length"))?.bytes();
         }
         (None, None) => {}
     }
@@ -274,7 +274,7 @@ fn content_limit(
 ) -> Result<usize, Fault> {
     let limit = read_record_size_limit(content)?;
     if limit < LEAST_RECORD_SIZE_LIMIT {
-        return Err(Misbehaviour::IllegalParameter("record_size_limit").into());
+        return Err(Misbehaviour::illegal("record_size_limit").into());
     }
     let inner_type = version == ProtocolVersion::Dtls13 || !agreed.send_cid.is_empty();
     Ok(usize::from(limit).saturating_sub(inner_type.into()).min(MAX_CONTENT))
@@ -285,7 +285,7 @@ fn content_limit(
 pub(crate) fn check_point_formats(extensions: Extensions<'_>) -> Result<(), Fault> {
     match extensions.get(ExtensionType::EC_POINT_FORMATS).map(read_point_formats).transpose()? {
         Some(formats) if !formats.contains(&UNCOMPRESSED_POINTS) => {
-            Err(Misbehaviour::IllegalParameter("ec_point_formats").into())
+            Err(Misbehaviour::illegal("ec_point_formats").into())
         }
         _ => Ok(()),
     }
@@ -296,7 +296,7 @@ pub(crate) fn check_point_formats(extensions: Extensions<'_>) -> Result<(), Faul
 pub(crate) fn has_extended_master_secret(extensions: Extensions<'_>) -> Result<bool, Fault> {
     match extensions.get(ExtensionType::EXTENDED_MASTER_SECRET) {
         Some([]) => Ok(true),
-        Some(_) => Err(DecodeError::Invalid("extended_master_secret").into()),
+        Some(_) => Err(DecodeError::invalid("extended_master_secret").into()),
         None => Ok(false),
     }
 }
@@ -306,7 +306,7 @@ pub(crate) fn has_extended_master_secret(extensions: Extensions<'_>) -> Result<b
 pub(crate) fn check_renegotiation_info(extensions: Extensions<'_>) -> Result<bool, Fault> {
     match extensions.get(ExtensionType::RENEGOTIATION_INFO) {
         Some([0]) => Ok(true),
-        Some(_) => Err(Misbehaviour::Insecure("renegotiation").into()),
+        Some(_) => Err(Misbehaviour::insecure("renegotiation").into()),
         None => Ok(false),
     }
 }

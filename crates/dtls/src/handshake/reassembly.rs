@@ -80,7 +80,7 @@ impl Reassembly {
 
     /// Expects what the reassembly expected that [`write`](Self::write) has written.
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let next = u32::try_from(r.varint()?).map_err(|_| DecodeError::Invalid("number"))?;
+        let next = u32::try_from(r.varint()?).map_err(|_| DecodeError::invalid("number"))?;
         let is_any = r.u8()? != 0;
         let any_order = Dtls12::INCLUDED.filter(|_| is_any);
         Ok(Self { next, partial: SeldomList::EMPTY, any_order })

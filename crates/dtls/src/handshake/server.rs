@@ -78,7 +78,7 @@ pub(crate) fn accept(
             let group = settings.provider.group(entry.group).ok_or(Incompatibility::Group)?;
             let (public, shared) = group
                 .answer(&mut channel.rng, entry.key)
-                .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
+                .map_err(|_| Misbehaviour::illegal("key share"))?;
             (Some(entry.group), public, Some(shared))
         }
     };

@@ -41,7 +41,7 @@ pub fn read(bytes: &[u8]) -> Result<impl Iterator<Item = RecordNumber> + '_, Dec
     let list = r.vec16()?;
     r.finish()?;
     if list.len() % RecordNumber::LEN != 0 {
-        return Err(DecodeError::Invalid("ACK length"));
+        return Err(DecodeError::invalid("ACK length"));
     }
     Ok(list.chunks_exact(RecordNumber::LEN).filter_map(|chunk| RecordNumber::decode(chunk).ok()))
 }

@@ -28,7 +28,7 @@ fn read_entry(r: &mut Reader<'_>) -> Result<Entry, DecodeError> {
         (SCHEME_NONE, _) => return Ok(Entry::End),
         (SCHEME_SELF_DESCRIBING.., _) => r.vec8()?,
         (_, Some(len)) => r.take(len)?,
-        (_, None) => return Err(DecodeError::Invalid("aggregation scheme")),
+        (_, None) => return Err(DecodeError::invalid("aggregation scheme")),
     };
     Ok(Scheme::from_parameters(identifier, parameters).map_or(Entry::Skipped, Entry::Known))
 }
@@ -147,7 +147,7 @@ pub(crate) fn read_scheme(r: &mut Reader<'_>) -> Result<Scheme, DecodeError> {
     match read_entry(r)? {
         Entry::End => Ok(Scheme::Plain),
         Entry::Known(scheme) => Ok(scheme),
-        Entry::Skipped => Err(DecodeError::Invalid("aggregation scheme")),
+        Entry::Skipped => Err(DecodeError::invalid("aggregation scheme")),
     }
 }
 
@@ -156,7 +156,7 @@ pub fn read_answer(content: &[u8]) -> Result<(Scheme, Scheme), DecodeError> {
     let mut r = Reader::new(content);
     let to_client = read_scheme(&mut r)?;
     if read_scheme(&mut r)? != Scheme::Plain {
-        return Err(DecodeError::Invalid("aggregation separator"));
+        return Err(DecodeError::invalid("aggregation separator"));
     }
     let to_server = read_scheme(&mut r)?;
     r.finish()?;

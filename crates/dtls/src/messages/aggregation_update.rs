@@ -48,7 +48,7 @@ impl<'a> Decode<'a> for EpochEnd {
         }
         let (back, count) = (r.u8()?, r.u8()?);
         let first = records.checked_sub(back.into()).filter(|_| (1..=back).contains(&count));
-        let first = first.ok_or(DecodeError::Invalid("closing tag's range"))?;
+        let first = first.ok_or(DecodeError::invalid("closing tag's range"))?;
         Ok(Self { records, closing: Some(ClosingTag { first, count, tag: r.array()? }) })
     }
 }

@@ -28,10 +28,10 @@ impl<'a> Decode<'a> for Certificate<'a> {
         while !list.is_empty() {
             let entry = list.vec24()?;
             if entry.is_empty() {
-                return Err(DecodeError::Invalid("certificate"));
+                return Err(DecodeError::invalid("certificate"));
             }
             if entries.len() == MAX_CERTIFICATES {
-                return Err(DecodeError::Invalid("number of certificates"));
+                return Err(DecodeError::invalid("number of certificates"));
             }
             entries.push(entry);
             has_extensions |= Extensions::read(&mut list)? != Extensions::EMPTY;
@@ -77,7 +77,7 @@ impl<'a> Decode<'a> for CompressedCertificate<'a> {
         let algorithm = CertificateCompressionAlgorithm(r.u16()?);
         let len = r.u24()? as usize;
         match r.vec24()? {
-            [] => Err(DecodeError::Invalid("compressed certificate")),
+            [] => Err(DecodeError::invalid("compressed certificate")),
             content => Ok(Self { algorithm, len, content }),
         }
     }

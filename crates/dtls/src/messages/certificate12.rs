@@ -33,7 +33,7 @@ pub fn read_certificate_12(kind: CertificateType, body: &[u8]) -> Result<Vec<&[u
             while !r.is_empty() {
                 let certificate = r.vec24()?;
                 if certificate.is_empty() || entries.len() == MAX_CERTIFICATES {
-                    return Err(DecodeError::Invalid("certificate"));
+                    return Err(DecodeError::invalid("certificate"));
                 }
                 entries.push(certificate);
             }
@@ -80,7 +80,7 @@ impl<'a> CertificateRequest12<'a> {
         let mut r = Reader::new(body);
         let keys = r.vec8()?;
         if keys.is_empty() {
-            return Err(DecodeError::Invalid("certificate types"));
+            return Err(DecodeError::invalid("certificate types"));
         }
         let schemes = u16_list(r.vec16()?)?.map(SignatureScheme).collect();
         let mut names = Reader::new(r.vec16()?);
@@ -88,7 +88,7 @@ impl<'a> CertificateRequest12<'a> {
         let mut authorities = Vec::new();
         while !names.is_empty() {
             match names.vec16()? {
-                [] => return Err(DecodeError::Invalid("certificate authority")),
+                [] => return Err(DecodeError::invalid("certificate authority")),
                 name => authorities.push(name),
             }
         }

@@ -59,7 +59,7 @@ pub fn read_certificate_types(content: &[u8]) -> Result<Vec<CertificateType>, De
     let list = r.vec8()?;
     r.finish()?;
     if list.is_empty() {
-        return Err(DecodeError::Invalid("list length"));
+        return Err(DecodeError::invalid("list length"));
     }
     Ok(list.iter().copied().map(CertificateType).collect())
 }
@@ -76,7 +76,7 @@ pub fn write_certificate_types(
 pub fn read_certificate_type(content: &[u8]) -> Result<CertificateType, DecodeError> {
     match content {
         [kind] => Ok(CertificateType(*kind)),
-        _ => Err(DecodeError::Invalid("certificate type")),
+        _ => Err(DecodeError::invalid("certificate type")),
     }
 }
 
@@ -110,13 +110,13 @@ pub fn read_authorities(content: &[u8]) -> Result<Vec<&[u8]>, DecodeError> {
     let mut list = Reader::new(r.vec16()?);
     r.finish()?;
     if list.is_empty() {
-        return Err(DecodeError::Invalid("list length"));
+        return Err(DecodeError::invalid("list length"));
     }
     let mut names = Vec::new();
     while !list.is_empty() {
         let name = list.vec16()?;
         if name.is_empty() {
-            return Err(DecodeError::Invalid("distinguished name"));
+            return Err(DecodeError::invalid("distinguished name"));
         }
         if names.len() < MAX_AUTHORITIES {
             names.push(name);
@@ -137,7 +137,7 @@ pub fn read_server_name(content: &[u8]) -> Result<Option<&str>, DecodeError> {
     let mut list = Reader::new(r.vec16()?);
     r.finish()?;
     if list.is_empty() {
-        return Err(DecodeError::Invalid("list length"));
+        return Err(DecodeError::invalid("list length"));
     }
     let mut host = None;
     while !list.is_empty() {
@@ -148,7 +148,7 @@ pub fn read_server_name(content: &[u8]) -> Result<Option<&str>, DecodeError> {
         }
         // At most one name of each type.
         if host.is_some() || !is_host_name(name) {
-            return Err(DecodeError::Invalid("server name"));
+            return Err(DecodeError::invalid("server name"));
         }
         host = core::str::from_utf8(name).ok();
     }
@@ -177,12 +177,12 @@ pub fn read_protocols(content: &[u8]) -> Result<Vec<&[u8]>, DecodeError> {
     let mut list = Reader::new(r.vec16()?);
     r.finish()?;
     if list.is_empty() {
-        return Err(DecodeError::Invalid("list length"));
+        return Err(DecodeError::invalid("list length"));
     }
     let mut protocols = Vec::new();
     while !list.is_empty() {
         match list.vec8()? {
-            [] => return Err(DecodeError::Invalid("protocol name")),
+            [] => return Err(DecodeError::invalid("protocol name")),
             name => protocols.push(name),
         }
     }

@@ -43,7 +43,7 @@ impl<'a> Decode<'a> for NewConnectionId<'a> {
         let usage = match r.u8()? {
             0 => ConnectionIdUsage::Immediate,
             1 => ConnectionIdUsage::Spare,
-            _ => return Err(DecodeError::Invalid("ConnectionIdUsage")),
+            _ => return Err(DecodeError::invalid("ConnectionIdUsage")),
         };
         Ok(Self { cids, usage })
     }

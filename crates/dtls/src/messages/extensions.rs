@@ -56,9 +56,9 @@ impl<'a> Decode<'a> for Extensions<'a> {
             inner.vec16()?;
             let (before, rest) = seen.split_at_mut(count);
             if before.contains(&kind) {
-                return Err(DecodeError::Invalid("extension given twice"));
+                return Err(DecodeError::invalid("extension given twice"));
             }
-            *rest.first_mut().ok_or(DecodeError::Invalid("number of extensions"))? = kind;
+            *rest.first_mut().ok_or(DecodeError::invalid("number of extensions"))? = kind;
             count += 1;
         }
         Ok(Self(block))
@@ -80,7 +80,7 @@ pub(super) fn u16_list(
     bytes: &[u8],
 ) -> Result<impl Iterator<Item = u16> + Clone + '_, DecodeError> {
     if bytes.is_empty() || !bytes.len().is_multiple_of(2) {
-        return Err(DecodeError::Invalid("list length"));
+        return Err(DecodeError::invalid("list length"));
     }
     Ok(bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])))
 }
@@ -134,7 +134,7 @@ impl<'a> Decode<'a> for MaxFragmentLength {
     fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         match r.u8()? {
             value @ 1..=4 => Ok(Self(value)),
-            _ => Err(DecodeError::Invalid("max_fragment_length")),
+            _ => Err(DecodeError::invalid("max_fragment_length")),
         }
     }
 }
@@ -177,7 +177,7 @@ pub fn psk_modes(
     let list = r.vec8()?;
     r.finish()?;
     if list.is_empty() {
-        return Err(DecodeError::Invalid("list length"));
+        return Err(DecodeError::invalid("list length"));
     }
     Ok(list.iter().copied().map(PskKeyExchangeMode))
 }
@@ -196,7 +196,7 @@ impl<'a> Decode<'a> for KeyShareEntry<'a> {
         let group = NamedGroup(r.u16()?);
         let key = r.vec16()?;
         if key.is_empty() {
-            return Err(DecodeError::Invalid("key share"));
+            return Err(DecodeError::invalid("key share"));
         }
         Ok(Self { group, key })
     }
@@ -277,16 +277,16 @@ impl<'a> Decode<'a> for OfferedPsks<'a> {
         };
         let identity_count = count(identities, |r| {
             if r.vec16()?.is_empty() {
-                return Err(DecodeError::Invalid("PSK identity"));
+                return Err(DecodeError::invalid("PSK identity"));
             }
             r.u32().map(drop)
         })?;
         let binder_count = count(binders, |r| match r.vec8()?.len() {
             32.. => Ok(()),
-            _ => Err(DecodeError::Invalid("PSK binder")),
+            _ => Err(DecodeError::invalid("PSK binder")),
         })?;
         if identity_count == 0 || identity_count != binder_count {
-            return Err(DecodeError::Invalid("number of PSK binders"));
+            return Err(DecodeError::invalid("number of PSK binders"));
         }
         Ok(Self { identities, binders })
     }

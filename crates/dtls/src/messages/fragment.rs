@@ -43,7 +43,7 @@ impl<'a> Decode<'a> for Fragment<'a> {
         let offset = r.u24()?;
         let fragment_length = r.u24()?;
         if offset + fragment_length > length {
-            return Err(DecodeError::Invalid("fragment range"));
+            return Err(DecodeError::invalid("fragment range"));
         }
         let body = r.take(fragment_length as usize)?;
         Ok(Self { kind, length, sequence, offset, body })

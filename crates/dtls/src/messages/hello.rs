@@ -33,13 +33,13 @@ impl<'a> Decode<'a> for ClientHello<'a> {
         let random = r.take(32)?.first_chunk().ok_or(DecodeError::Short)?;
         let legacy_session_id = r.vec8()?;
         if legacy_session_id.len() > 32 {
-            return Err(DecodeError::Invalid("session id"));
+            return Err(DecodeError::invalid("session id"));
         }
         let legacy_cookie = r.vec8()?;
         let cipher_suites = r.vec16()?;
         let compression_methods = r.vec8()?;
         if !compression_methods.contains(&0) {
-            return Err(DecodeError::Invalid("compression methods"));
+            return Err(DecodeError::invalid("compression methods"));
         }
         let extensions = Extensions::read_if_any(r)?;
         Ok(Self {
@@ -102,11 +102,11 @@ impl<'a> Decode<'a> for ServerHello<'a> {
         let random = r.take(32)?.first_chunk().ok_or(DecodeError::Short)?;
         let session_id = r.vec8()?;
         if session_id.len() > 32 {
-            return Err(DecodeError::Invalid("session id"));
+            return Err(DecodeError::invalid("session id"));
         }
         let cipher_suite = CipherSuiteId(r.u16()?);
         if r.u8()? != 0 {
-            return Err(DecodeError::Invalid("compression method"));
+            return Err(DecodeError::invalid("compression method"));
         }
         let extensions = Extensions::read_if_any(r)?;
         Ok(Self { legacy_version, random, session_id, cipher_suite, extensions })

@@ -15,7 +15,7 @@ impl<'a> Decode<'a> for HelloVerifyRequest<'a> {
     fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         // This version is not the negotiated one.
         if r.u8()? != 0xfe {
-            return Err(DecodeError::Invalid("version"));
+            return Err(DecodeError::invalid("version"));
         }
         r.u8()?;
         Ok(Self { cookie: r.vec8()? })

@@ -52,7 +52,7 @@ pub struct EcdheServerParams<'a> {
 impl<'a> Decode<'a> for EcdheServerParams<'a> {
     fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         if r.u8()? != NAMED_CURVE {
-            return Err(DecodeError::Invalid("curve type"));
+            return Err(DecodeError::invalid("curve type"));
         }
         Ok(Self { group: NamedGroup(r.u16()?), point: read_point(r)? })
     }
@@ -93,7 +93,7 @@ pub fn write_ecdhe_client_key_exchange(point: &[u8], w: &mut Writer<'_>) -> Resu
 
 fn read_point<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
     match r.vec8()? {
-        [] => Err(DecodeError::Invalid("key share")),
+        [] => Err(DecodeError::invalid("key share")),
         point => Ok(point),
     }
 }

@@ -15,7 +15,7 @@ impl<'a> Decode<'a> for KeyUpdate {
         match r.u8()? {
             0 => Ok(Self { request_update: false }),
             1 => Ok(Self { request_update: true }),
-            _ => Err(DecodeError::Invalid("KeyUpdateRequest")),
+            _ => Err(DecodeError::invalid("KeyUpdateRequest")),
         }
     }
 }

@@ -60,7 +60,7 @@ impl<'a> Decode<'a> for NewSessionTicket13<'a> {
     fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let (lifetime, age_add, nonce, ticket) = (r.u32()?, r.u32()?, r.vec8()?, r.vec16()?);
         if ticket.is_empty() {
-            return Err(DecodeError::Invalid("ticket"));
+            return Err(DecodeError::invalid("ticket"));
         }
         let early_data = Extensions::read(r)?.get(ExtensionType::EARLY_DATA);
         let max_early_data = early_data.map(read_max_early_data).transpose()?;

@@ -35,7 +35,7 @@ impl ConnectionId {
 
     /// A connection ID after its 8-bit length.
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Self::new(r.vec8()?).ok_or(DecodeError::Invalid("connection ID"))
+        Self::new(r.vec8()?).ok_or(DecodeError::invalid("connection ID"))
     }
 
     /// A random connection ID of `len` bytes, at most [`Self::MAX_LEN`].

@@ -44,7 +44,7 @@ impl Header12 {
         let kind = ContentType(r.u8()?);
         // The minor version must not be checked before the version is negotiated.
         if r.u8()? != 0xfe {
-            return Err(DecodeError::Invalid("record version"));
+            return Err(DecodeError::invalid("record version"));
         }
         r.u8()?;
         let (epoch, number) = (r.u16()?, r.u48()?);

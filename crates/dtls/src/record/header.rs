@@ -31,11 +31,11 @@ impl<'a> Decode<'a> for PlaintextHeader {
         // The first ClientHello may have version 0xfeff: the version must not be checked (section
         // 4).
         if r.u8()? != 0xfe {
-            return Err(DecodeError::Invalid("record version"));
+            return Err(DecodeError::invalid("record version"));
         }
         r.u8()?;
         if r.u16()? != 0 {
-            return Err(DecodeError::Invalid("epoch of an unencrypted record"));
+            return Err(DecodeError::invalid("epoch of an unencrypted record"));
         }
         Ok(Self { kind, number: r.u48()?, length: r.u16()? })
     }
@@ -120,11 +120,11 @@ impl UnifiedHeader {
     pub fn read(r: &mut Reader<'_>, cid_len: usize) -> Result<Self, DecodeError> {
         let flags = r.u8()?;
         if !Self::begins_with(flags) {
-            return Err(DecodeError::Invalid("fixed bits"));
+            return Err(DecodeError::invalid("fixed bits"));
         }
         let cid_len = if flags & CONNECTION_ID != 0 { cid_len } else { 0 };
         if flags & CONNECTION_ID != 0 && cid_len == 0 {
-            return Err(DecodeError::Invalid("connection id"));
+            return Err(DecodeError::invalid("connection id"));
         }
         r.take(cid_len)?;
         let number_len = if flags & LONG_NUMBER != 0 { 2 } else { 1 };

@@ -429,7 +429,7 @@ impl ReceiveEpoch {
 /// Whether the key may still be used. A record that comes later is dropped.
 fn is_usable(tally: &ArrivalCounts, outcomes: &mut Outcomes) -> bool {
     let usable = tally.usage.state() != KeyState::Exhausted;
-    outcomes.exhausted += u32::from(!usable);
+    outcomes.exhausted += u16::from(!usable);
     usable
 }
 

@@ -33,13 +33,14 @@ pub struct OpenedRecord<'a> {
 
 /// Declares the outcomes that [`ReceiveStats`] counts.
 macro_rules! outcomes {
-    ($($field:ident)*) => {
-        /// What became of a record, and of earlier ones whose shared tags it carried.
+    ($($field:ident: $count:ty),* $(,)?) => {
+        /// What became of a record, and of earlier ones whose shared tags it carried: of no more than
+        /// a window has.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Outcomes {
             $(
                 #[doc = concat!("To be added to [`ReceiveStats::", stringify!($field), "`].")]
-                pub $field: u32,
+                pub $field: $count,
             )*
         }
 
@@ -63,8 +64,22 @@ macro_rules! outcomes {
 }
 
 outcomes! {
-    records delivered delivered_bytes malformed replayed unauthentic check_failed provisional
-    refuted unverified forged refused closing_tags evaluations buffer_full exhausted
+    records: u16,
+    delivered: u16,
+    delivered_bytes: u32,
+    malformed: u16,
+    replayed: u16,
+    unauthentic: u16,
+    check_failed: u16,
+    provisional: u16,
+    refuted: u16,
+    unverified: u16,
+    forged: u16,
+    refused: u16,
+    closing_tags: u16,
+    evaluations: u32,
+    buffer_full: u16,
+    exhausted: u16,
 }
 
 impl Outcomes {

@@ -247,7 +247,7 @@ fn records_beyond_the_limit_are_refused() {
                 let outcomes = opened.outcomes;
                 let accepted = opened.inner.is_some() || held.bytes() > 0;
                 assert_eq!(accepted, taken, "{scheme} {kind:?} {len}");
-                assert_eq!(outcomes.malformed, u32::from(!taken), "{scheme} {kind:?} {len}");
+                assert_eq!(outcomes.malformed, u16::from(!taken), "{scheme} {kind:?} {len}");
             }
         }
     }

@@ -403,7 +403,7 @@ fn a_client_that_is_not_let_in_hears_why() {
         let (configs, answer) = remote_peers(version, kind);
         let mut pair = configs.pair(1);
         pair.run_for(Duration::from_millis(900));
-        let why = BadCertificate::Other("not ours");
+        let why = BadCertificate::other("not ours");
         *answer.lock().unwrap() = PeerLookup::Refused(why);
         pair.server.lookups_answered(pair.now);
         pair.run_for(Duration::from_secs(61));

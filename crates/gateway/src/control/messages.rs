@@ -59,7 +59,7 @@ impl<'a> Decode<'a> for Message<'a> {
             5 => Self::Rekey,
             6 => Self::Scheme(reader.take(reader.rest().len())?),
             7 => Self::Mka(reader.take(reader.rest().len())?),
-            _ => return Err(DecodeError::Invalid("message type")),
+            _ => return Err(DecodeError::invalid("message type")),
         };
         Ok(message)
     }

@@ -263,7 +263,7 @@ impl Control {
         let channel = self.channel(peer)?;
         // A second Hello would start a proposal during another one.
         if channel.hello_received == matches!(message, Message::Hello(_)) {
-            return Err(DecodeError::Invalid("message order: Hello comes first, and once"));
+            return Err(DecodeError::invalid("message order: Hello comes first, and once"));
         }
         match (message, is_leader) {
             (Message::Hello(hello), _) => {
@@ -271,7 +271,7 @@ impl Control {
                 if hello.scheme != ours || hello.version != VERSION {
                     let event = Event::Incompatible(peer, hello.scheme, hello.version);
                     self.outputs.push_back(Output::Event(event));
-                    return Err(DecodeError::Invalid(
+                    return Err(DecodeError::invalid(
                         "scheme: the peer is configured with another one",
                     ));
                 }
@@ -299,7 +299,7 @@ impl Control {
                 }
                 Ok(())
             }
-            _ => Err(DecodeError::Invalid("message for the role of this gateway")),
+            _ => Err(DecodeError::invalid("message for the role of this gateway")),
         }
     }
 
@@ -362,9 +362,9 @@ impl Control {
         let nonce = self.random.array();
         let channel = self.channel(peer)?;
         if theirs.epoch != channel.epoch.wrapping_add(1) {
-            return Err(DecodeError::Invalid("epoch"));
+            return Err(DecodeError::invalid("epoch"));
         }
-        let exported = channel.exported.as_ref().ok_or(DecodeError::Invalid("channel"))?;
+        let exported = channel.exported.as_ref().ok_or(DecodeError::invalid("channel"))?;
         let secret = EpochSecret::new(exported, &theirs.nonce, &nonce);
         let (inbound, outbound) = self.keys(peer, &secret, theirs)?;
         self.gateway.links().install(index, peer, inbound);
@@ -378,12 +378,12 @@ impl Control {
     fn agree(&mut self, now: Instant, peer: PeerIndex, theirs: &Offer) -> Result<(), DecodeError> {
         let channel = self.channel(peer)?;
         let KeyAgreement::Proposed(ours) = core::mem::take(&mut channel.agreement) else {
-            return Err(DecodeError::Invalid("answer without a proposal"));
+            return Err(DecodeError::invalid("answer without a proposal"));
         };
         if ours.epoch != theirs.epoch {
-            return Err(DecodeError::Invalid("epoch"));
+            return Err(DecodeError::invalid("epoch"));
         }
-        let exported = channel.exported.as_ref().ok_or(DecodeError::Invalid("channel"))?;
+        let exported = channel.exported.as_ref().ok_or(DecodeError::invalid("channel"))?;
         let secret = EpochSecret::new(exported, &ours.nonce, &theirs.nonce);
         let (inbound, outbound) = self.keys(peer, &secret, theirs)?;
         self.gateway.links().install(ours.index, peer, inbound);
@@ -401,7 +401,7 @@ impl Control {
                 channel.answered_on_lost_channels.clear();
                 self.activate_keys(now, peer, answered)
             }
-            _ => Err(DecodeError::Invalid("epoch")),
+            _ => Err(DecodeError::invalid("epoch")),
         }
     }
 
@@ -440,7 +440,7 @@ impl Control {
         theirs: &Offer,
     ) -> Result<(Inbound, Outbound), DecodeError> {
         let us = self.gateway.settings().id;
-        let link = self.gateway.links().get(peer).ok_or(DecodeError::Invalid("peer"))?;
+        let link = self.gateway.links().get(peer).ok_or(DecodeError::invalid("peer"))?;
         let Offer { epoch, index, .. } = *theirs;
         let cipher = |sender, receiver| {
             let secret = DirectionSecret::new(secret, &sender, &receiver, epoch);
@@ -622,7 +622,7 @@ impl Control {
     }
 
     fn channel(&mut self, peer: PeerIndex) -> Result<&mut Channel, DecodeError> {
-        self.channels.get_mut(usize::from(peer.0)).ok_or(DecodeError::Invalid("peer"))
+        self.channels.get_mut(usize::from(peer.0)).ok_or(DecodeError::invalid("peer"))
     }
 
     fn queue_message(&mut self, peer: PeerIndex, message: &Message<'_>) {

@@ -202,7 +202,7 @@ impl Downlink {
         let channel = self.peer(now, peer).channel;
         let number = (peer, channel, number);
         if self.numbers.contains_key(&number) {
-            return Err(DecodeError::Invalid("flow number: it is in use"));
+            return Err(DecodeError::invalid("flow number: it is in use"));
         }
         if self.is_full(peer) {
             self.drop_old(usize::from(peer.0), FLOWS_DROPPED_PER_STEP, |_| true);

@@ -93,20 +93,20 @@ impl<'a> Decode<'a> for Message {
                 let secret = match reader.u8()? {
                     0 => None,
                     16 => Some(BaseIdentifier(reader.array()?)),
-                    _ => return Err(DecodeError::Invalid("length of a base identifier")),
+                    _ => return Err(DecodeError::invalid("length of a base identifier")),
                 };
                 let header = Header::read(reader)?;
                 let template = Template::of(&header, true);
                 // A template has PN, SL, E and C zero.
                 if *template.header() != header {
-                    return Err(DecodeError::Invalid("header of a flow"));
+                    return Err(DecodeError::invalid("header of a flow"));
                 }
                 Ok(Self::Register(Register { number, next, secret, template }))
             }
             2 => Ok(Self::Acknowledge(number)),
             3 => Ok(Self::Refuse(number)),
             4 => Ok(Self::Remove(number)),
-            _ => Err(DecodeError::Invalid("type of a flow message")),
+            _ => Err(DecodeError::invalid("type of a flow message")),
         }
     }
 }

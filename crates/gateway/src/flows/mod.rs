@@ -154,7 +154,7 @@ impl Flows {
         match Message::decode(bytes)? {
             Message::Register(register) => {
                 if register.secret.is_some() != self.options.derivation.is_some() {
-                    return Err(DecodeError::Invalid(
+                    return Err(DecodeError::invalid(
                         "flow: base identifier missing or unexpected",
                     ));
                 }

@@ -267,7 +267,7 @@ pub trait Scheme: Send + Sync + fmt::Debug {
     ) -> Result<(), DecodeError> {
         match self.flow_table() {
             Some(flows) => flows.handle_message(now, peer, message),
-            None => Err(DecodeError::Invalid("message for a scheme that has no messages")),
+            None => Err(DecodeError::invalid("message for a scheme that has no messages")),
         }
     }
 

@@ -201,7 +201,7 @@ impl PskStore for Authentication {
 }
 
 /// Why a certificate or key is refused that was verified.
-const NO_DEVICE: BadCertificate = BadCertificate::Other("no device has the peer's identity");
+const NO_DEVICE: BadCertificate = BadCertificate::other("no device has the peer's identity");
 
 impl CertificateVerifier for Authentication {
     fn kinds(&self) -> &[CertificateType] {

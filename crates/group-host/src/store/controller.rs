@@ -468,7 +468,7 @@ fn read_kept(bytes: &[u8]) -> Result<(Policy, ControllerSecret, Settings), Decod
     let timing = |r: &mut Reader<'_>| {
         let [activation, retention] =
             [r.u32()?, r.u32()?].map(|ms| Duration::from_millis(ms.into()));
-        Timing::new(activation, retention).ok_or(DecodeError::Invalid("timing"))
+        Timing::new(activation, retention).ok_or(DecodeError::invalid("timing"))
     };
     let settings = Settings {
         timing: timing(r)?,
@@ -495,7 +495,7 @@ fn read_epoch(bytes: &[u8]) -> Result<(u64, Chain, u8), DecodeError> {
     let r = &mut Reader::new(bytes);
     let (epoch, seed, left, depth) = (r.u64()?, r.array()?, r.u32()?, r.u8()?);
     r.finish()?;
-    let chain = Chain::restore(seed, left).ok_or(DecodeError::Invalid("chain"))?;
+    let chain = Chain::restore(seed, left).ok_or(DecodeError::invalid("chain"))?;
     Ok((epoch, chain, depth))
 }
 
@@ -518,10 +518,10 @@ fn write_member(w: &mut Writer<'_>, member: &Member) -> Result<(), BufferFull> {
 
 fn read_member(bytes: &[u8]) -> Result<Member, DecodeError> {
     let r = &mut Reader::new(bytes);
-    let leaf = Leaf::new(r.u32()?).ok_or(DecodeError::Invalid("leaf"))?;
+    let leaf = Leaf::new(r.u32()?).ok_or(DecodeError::invalid("leaf"))?;
     let nonce = r.array()?;
     let keys = PublicKeys::from_storage(&r.array()?);
-    let keys = keys.map_err(|_| DecodeError::Invalid("keys of a member"))?;
+    let keys = keys.map_err(|_| DecodeError::invalid("keys of a member"))?;
     let (wanted, sender) = (read_wanted(r)?, SenderId(r.u8()?));
     let roles = Roles { sender: wanted.sender.then_some(sender), listener: wanted.listener };
     let address = IpAddr::V6(Ipv6Addr::from(r.array::<16>()?)).to_canonical();

@@ -231,7 +231,7 @@ impl Decode<'_> for Device {
             let mut names = Vec::new();
             while !r.is_empty() {
                 let name = std::str::from_utf8(r.vec8()?).ok().and_then(GroupName::new);
-                names.push(name.ok_or(DecodeError::Invalid("name of a group"))?);
+                names.push(name.ok_or(DecodeError::invalid("name of a group"))?);
             }
             Ok(names)
         };

@@ -54,7 +54,7 @@ impl Decode<'_> for Header {
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let kind = ContentType(r.u8()?);
         if r.u16()? != DTLS_1_2 {
-            return Err(DecodeError::Invalid("record version"));
+            return Err(DecodeError::invalid("record version"));
         }
         let (epoch, id_and_number) = (r.u16()?, r.u48()?);
         let (id, number) = ((id_and_number >> 40) as u8, id_and_number & MAX_TRUNCATED_NUMBER);
@@ -304,7 +304,7 @@ mod tests {
         // The version numbers of DTLS 1.0 and DTLS 1.3.
         for minor in [0xff, 0xfc] {
             bytes[2] = minor;
-            assert_eq!(Header::decode(&bytes), Err(DecodeError::Invalid("record version")));
+            assert_eq!(Header::decode(&bytes), Err(DecodeError::invalid("record version")));
         }
     }
 

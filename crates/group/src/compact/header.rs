@@ -213,7 +213,7 @@ impl Header {
             || is_pairwise && Pairwise::INCLUDED.is_none()
             || kind == ANSWER && signed
         {
-            return Err(DecodeError::Invalid("group record header"));
+            return Err(DecodeError::invalid("group record header"));
         }
         r.take(1 + cid_len)?;
         let (epoch, number) = (r.u64()?, r.u48()?);
@@ -228,7 +228,7 @@ impl Header {
 
     fn read_direct(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         if r.u8()? != FULL | DIRECT {
-            return Err(DecodeError::Invalid("group record header"));
+            return Err(DecodeError::invalid("group record header"));
         }
         r.take(DIRECT_CID)?;
         let (epoch, number) = (r.u64()?, r.u48()?);

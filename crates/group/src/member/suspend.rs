@@ -188,7 +188,7 @@ fn write_window(w: &mut Writer<'_>, window: Option<&ReplayWindow>) -> Result<(),
 fn read_window(r: &mut Reader<'_>) -> Result<Option<ReplayWindow>, DecodeError> {
     match (r.u64()?, u128::from_be_bytes(r.array()?)) {
         (NO_NUMBER, 0) => Ok(None),
-        (NO_NUMBER, _) => Err(DecodeError::Invalid("window of a suspended member")),
+        (NO_NUMBER, _) => Err(DecodeError::invalid("window of a suspended member")),
         (next, seen) => Ok(Some(ReplayWindow::restore(next, seen))),
     }
 }
@@ -200,7 +200,7 @@ fn count(entries: usize) -> Result<u32, BufferFull> {
 /// Adds an entry. Entries must be in strictly ascending order.
 fn insert<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: V) -> Result<(), DecodeError> {
     if map.last_key_value().is_some_and(|(last, _)| *last >= key) {
-        return Err(DecodeError::Invalid("order of a suspended member's peers"));
+        return Err(DecodeError::invalid("order of a suspended member's peers"));
     }
     map.insert(key, value);
     Ok(())
@@ -256,19 +256,19 @@ impl Decode<'_> for Suspended {
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let [version, flags, sender] = r.array()?;
         if !matches!(version, VERSION | WITHOUT_DIRECT) || flags & !(FROM_THE_START | SENDS) != 0 {
-            return Err(DecodeError::Invalid("version of a suspended member"));
+            return Err(DecodeError::invalid("version of a suspended member"));
         }
         let (group, epoch) = (GroupId(r.array()?), r.u64()?);
-        let leaf = Leaf::new(r.u24()?).ok_or(DecodeError::Invalid("leaf"))?;
+        let leaf = Leaf::new(r.u24()?).ok_or(DecodeError::invalid("leaf"))?;
         let bounds = [r.u64()?, r.u64()?];
         let own = (SenderId(sender), r.u64()?, r.u64()?);
         let entry =
             if flags & FROM_THE_START == 0 { EpochEntry::Repeated } else { EpochEntry::First };
         let sends = flags & SENDS != 0;
         if !sends && own != (SenderId(0), 0, 0) {
-            return Err(DecodeError::Invalid("numbers of a suspended member"));
+            return Err(DecodeError::invalid("numbers of a suspended member"));
         }
-        let known = DecodeError::Invalid("window of a suspended member");
+        let known = DecodeError::invalid("window of a suspended member");
         let mut senders = BTreeMap::new();
         for _ in 0..r.u16()? {
             let (sender, next) = (SenderId(r.u8()?), r.u64()?);
@@ -288,7 +288,7 @@ impl Decode<'_> for Suspended {
                 ID => Listener::Id(ListenerId::from_bytes(r.array()?)),
                 V4 => Listener::Address(IpAddr::from(r.array::<4>()?)),
                 V6 => Listener::Address(IpAddr::from(r.array::<16>()?)),
-                _ => return Err(DecodeError::Invalid("listener of a suspended member")),
+                _ => return Err(DecodeError::invalid("listener of a suspended member")),
             };
             insert(&mut listeners, listener, read_window(r)?.ok_or(known)?)?;
         }

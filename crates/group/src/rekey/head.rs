@@ -36,8 +36,8 @@ fn read_head(message: &[u8]) -> Result<(u8, u64), DecodeError> {
 pub(super) fn read_kind(reader: &mut Reader<'_>, kind: u8) -> Result<(), DecodeError> {
     match reader.array()? {
         [VERSION, stated] if stated == kind => Ok(()),
-        [VERSION, _] => Err(DecodeError::Invalid("kind of message")),
-        _ => Err(DecodeError::Invalid("version")),
+        [VERSION, _] => Err(DecodeError::invalid("kind of message")),
+        _ => Err(DecodeError::invalid("version")),
     }
 }
 
@@ -47,6 +47,6 @@ pub(super) fn read_depth(reader: &mut Reader<'_>) -> Result<u8, DecodeError> {
     if (1..=MAX_DEPTH).contains(&depth) {
         Ok(depth)
     } else {
-        Err(DecodeError::Invalid("depth of the tree"))
+        Err(DecodeError::invalid("depth of the tree"))
     }
 }

@@ -198,7 +198,7 @@ impl<'a> Unverified<'a> {
     /// [`MAX_MESSAGE_BYTES`], truncated, or followed by other bytes.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         if bytes.len() > MAX_MESSAGE_BYTES {
-            return Err(DecodeError::Invalid("length of a rekey message"));
+            return Err(DecodeError::invalid("length of a rekey message"));
         }
         let mut reader = Reader::new(bytes);
         let message = Self::read(&mut reader, bytes)?;
@@ -211,7 +211,7 @@ impl<'a> Unverified<'a> {
         let alias = reader.u8()?;
         let flags = reader.u8()?;
         if flags & !(HAS_RANGE | HAS_NEXT_ANCHOR) != 0 {
-            return Err(DecodeError::Invalid("flags of a rekey message"));
+            return Err(DecodeError::invalid("flags of a rekey message"));
         }
         let epoch = reader.u64()?;
         let element = reader.array()?;
@@ -222,10 +222,10 @@ impl<'a> Unverified<'a> {
             range = [Leaf::new(reader.u24()?), Leaf::new(reader.u24()?)];
         }
         let [Some(first), Some(last)] = range else {
-            return Err(DecodeError::Invalid("leaf"));
+            return Err(DecodeError::invalid("leaf"));
         };
         if first > last || last.get() >> depth != 0 {
-            return Err(DecodeError::Invalid("range of leaves"));
+            return Err(DecodeError::invalid("range of leaves"));
         }
         let next_anchor = if flags & HAS_NEXT_ANCHOR != 0 { Some(reader.array()?) } else { None };
         let shape = Shape::read(reader, depth)?;

@@ -149,12 +149,12 @@ impl<'a> Decode<'a> for ReceivedGrant<'a> {
         read_kind(reader, GRANT)?;
         let (group, epoch) = (chunk(reader)?, reader.u64()?);
         let timing = Timing::read(reader)?;
-        let leaf = Leaf::new(reader.u24()?).ok_or(DecodeError::Invalid("leaf"))?;
+        let leaf = Leaf::new(reader.u24()?).ok_or(DecodeError::invalid("leaf"))?;
         let depth = usize::from(read_depth(reader)?);
         let anchor = chunk(reader)?;
         let (keys, _) = reader.take(KEY * (depth + 1))?.as_chunks::<KEY>();
         if leaf.get() >> depth != 0 {
-            return Err(DecodeError::Invalid("leaf"));
+            return Err(DecodeError::invalid("leaf"));
         }
         Ok(Self { group, epoch, timing, leaf, anchor, keys })
     }

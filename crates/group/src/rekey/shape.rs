@@ -121,7 +121,7 @@ impl<'a> Shape<'a> {
         let (nibbles, wraps) = (walk.nibble, walk.wraps);
         let bytes = reader.take(nibbles.div_ceil(2))?;
         if nibbles % 2 == 1 && bytes.last().is_some_and(|last| last & 0x0f != 0) {
-            return Err(DecodeError::Invalid("padding of the shape"));
+            return Err(DecodeError::invalid("padding of the shape"));
         }
         Ok(Self { bytes, depth, wraps })
     }
@@ -163,10 +163,10 @@ impl<'a> ShapeReader<'a> {
         let children = [ChildUse::from_bits(bits >> 2), ChildUse::from_bits(bits)];
         let described = Described { node, children, first_wrap: self.wraps };
         if node.level() == 1 && children.into_iter().any(ChildUse::is_described) {
-            return Err(DecodeError::Invalid("shape: a leaf's key does not change"));
+            return Err(DecodeError::invalid("shape: a leaf's key does not change"));
         }
         if !described.is_own() && children.contains(&ChildUse::Own) {
-            return Err(DecodeError::Invalid(
+            return Err(DecodeError::invalid(
                 "shape: a key is wrapped under its own old key and under others",
             ));
         }

@@ -52,7 +52,7 @@ impl Timing {
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let (tenths, seconds) = (reader.u16()?, reader.u8()?);
         if u64::from(seconds) > MAX_RETENTION.as_secs() {
-            return Err(DecodeError::Invalid("retention of the old epoch"));
+            return Err(DecodeError::invalid("retention of the old epoch"));
         }
         Ok(Self { tenths, seconds })
     }

@@ -142,8 +142,8 @@ fn ipv4<'a>(r: &mut Reader<'a>) -> Result<Parts<'a>, DecodeError> {
     r.u16()?;
     let (from, to): ([u8; 4], [u8; 4]) = (r.array()?, r.array()?);
     let header = usize::from(first & 0x0f) * 4;
-    r.take(header.checked_sub(20).ok_or(DecodeError::Invalid("IPv4 header"))?)?;
-    let body = r.take(length.checked_sub(header).ok_or(DecodeError::Invalid("IPv4 length"))?)?;
+    r.take(header.checked_sub(20).ok_or(DecodeError::invalid("IPv4 header"))?)?;
+    let body = r.take(length.checked_sub(header).ok_or(DecodeError::invalid("IPv4 length"))?)?;
     // A fragment: more fragments follow, or its offset is not zero.
     if first >> 4 != 4 || fragment & 0x3fff != 0 || protocol != UDP {
         return Ok(None);
@@ -195,7 +195,7 @@ fn udp(from: IpAddr, to: IpAddr, body: &[u8]) -> Result<Parts<'_>, DecodeError> 
     let (source, destination) = (r.u16()?, r.u16()?);
     let length = usize::from(r.u16()?);
     r.u16()?;
-    let payload = r.take(length.checked_sub(8).ok_or(DecodeError::Invalid("UDP length"))?)?;
+    let payload = r.take(length.checked_sub(8).ok_or(DecodeError::invalid("UDP length"))?)?;
     Ok(Some(((from, source).into(), (to, destination).into(), payload)))
 }
 

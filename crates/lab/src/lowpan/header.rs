@@ -166,7 +166,7 @@ impl Headers {
         here: NodeId,
         next: NodeId,
     ) -> Result<Self, DecodeError> {
-        let invalid = DecodeError::Invalid("6LoWPAN header");
+        let invalid = DecodeError::invalid("6LoWPAN header");
         let (first, second) = (r.u8()?, r.u8()?);
         let to_all = next == NodeId::EVERYBODY;
         let shape = (first, second, to_all);
@@ -187,7 +187,7 @@ impl Headers {
         };
         let udp = (r.u8()?, r.u16()?, r.u16()?);
         if udp != (UDP, PORT, PORT) {
-            return Err(DecodeError::Invalid("UDP header"));
+            return Err(DecodeError::invalid("UDP header"));
         }
         Ok(Self { from, to, hops, neighbours: !relayed, checksum: r.u16()? })
     }

@@ -32,7 +32,7 @@ const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// Why a peer that is not on the list is refused.
 pub(crate) const NOT_LISTED: BadCertificate =
-    BadCertificate::Other("the peer is not on the access list");
+    BadCertificate::other("the peer is not on the access list");
 
 /// A file of identities, which can be read again when it changes.
 #[derive(Debug)]

@@ -63,7 +63,7 @@ impl Marks {
         let [version, send_epoch, send_below, deliver_epoch, deliver_below, skipped] = fields;
         let marks = Self { version, send_epoch, send_below, deliver_epoch, deliver_below, skipped };
         if marks.to_bytes() != bytes {
-            return Err(DecodeError::Invalid("number with needless bytes"));
+            return Err(DecodeError::invalid("number with needless bytes"));
         }
         Ok(marks)
     }

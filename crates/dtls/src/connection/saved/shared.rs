@@ -47,7 +47,7 @@ impl SharedTags {
         let offered = offered.ok_or(RestoreError::SharedTags)?;
         let send = read_scheme(r)?;
         if send.aggregates() && !offered.send().contains(&send) {
-            return Err(DecodeError::Invalid("aggregation scheme").into());
+            return Err(DecodeError::invalid("aggregation scheme").into());
         }
         Ok(Self { offered, send, updates: AggregationUpdates::read(r)? })
     }
@@ -70,7 +70,7 @@ impl SharedTags {
     pub(super) fn read_received(&self, r: &mut Reader<'_>) -> Result<Scheme, DecodeError> {
         let scheme = read_scheme(r)?;
         if scheme.aggregates() && !self.offered.receive().contains(&scheme) {
-            return Err(DecodeError::Invalid("aggregation scheme"));
+            return Err(DecodeError::invalid("aggregation scheme"));
         }
         Ok(scheme)
     }
@@ -144,7 +144,7 @@ fn read_schemes(r: &mut Reader<'_>) -> Result<Vec<Scheme>, DecodeError> {
     while !list.is_empty() {
         match read_scheme(&mut list)? {
             scheme if scheme.aggregates() => schemes.push(scheme),
-            _ => return Err(DecodeError::Invalid("aggregation scheme")),
+            _ => return Err(DecodeError::invalid("aggregation scheme")),
         }
     }
     Ok(schemes)

@@ -211,7 +211,7 @@ impl Connection {
         let mut persistence = Persistence::new(part, writes);
         let (mut connection, clean) = read(part, role, persistence.clone(), state, now, rng)?;
         if connection.state(clean).is_none_or(|written| *written != state) {
-            return Err(DecodeError::Invalid("form of a saved association").into());
+            return Err(DecodeError::invalid("form of a saved association").into());
         }
         let marks = saved.marks;
         let send_epoch = connection.channel.send.peek().map(SendEpoch::epoch);
@@ -223,7 +223,7 @@ impl Connection {
             || marks.deliver_below > most
             || marks.version > MOST_VERSION
         {
-            return Err(DecodeError::Invalid("marks of a saved association").into());
+            return Err(DecodeError::invalid("marks of a saved association").into());
         }
         if marks.skipped > MOST_SKIPPED {
             return Err(RestoreError::Skipped);
@@ -352,7 +352,7 @@ fn read(
     channel.own_ids = OwnIds::read(&mut r)?;
     let shared = if shares { SharedTags::read(&mut r)? } else { SharedTags::none() };
     if shares == shared.offered.is_empty() {
-        return Err(DecodeError::Invalid("aggregation scheme").into());
+        return Err(DecodeError::invalid("aggregation scheme").into());
     }
     read_epochs(&mut connection, negotiated, shared, &mut r)?;
     r.finish()?;
@@ -389,7 +389,7 @@ fn read_epochs(
     let valid = valid && before.into_iter().all(|epoch| !epoch.scheme.aggregates());
     let valid = valid && (!is_12 || shared.offered.is_empty());
     if !valid || count > 2 || send_epoch < least || is_12 && send_epoch != EPOCH_12 {
-        return Err(DecodeError::Invalid("epoch").into());
+        return Err(DecodeError::invalid("epoch").into());
     }
     let settings = connection.settings();
     let configured = settings.suites.contains(&negotiated.suite);
@@ -462,7 +462,7 @@ fn read_epochs(
 /// A number of at most `most`.
 fn bounded(r: &mut Reader<'_>, most: u64, what: &'static str) -> Result<u64, DecodeError> {
     let number = r.varint()?;
-    if number <= most { Ok(number) } else { Err(DecodeError::Invalid(what)) }
+    if number <= most { Ok(number) } else { Err(DecodeError::invalid(what)) }
 }
 
 /// Fails unless this end still has the PSK with which the association was made, or still accepts the

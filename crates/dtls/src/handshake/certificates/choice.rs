@@ -58,7 +58,7 @@ impl ChosenCertificate {
     ) -> Result<Self, Fault> {
         let schemes = offer
             .get(ExtensionType::SIGNATURE_ALGORITHMS)
-            .ok_or(Misbehaviour::MissingExtension("signature_algorithms"))?;
+            .ok_or(Misbehaviour::missing("signature_algorithms"))?;
         let schemes = for_handshakes(extensions::read_schemes(schemes)?);
         let compressions = read_compressions(offer)?;
         let accepted = OfferedCertificates {

@@ -53,7 +53,7 @@ fn decompress(accepted: &[Arc<dyn CertificateCompression>], body: &[u8]) -> Resu
     let compression = accepted
         .iter()
         .find(|accepted| accepted.algorithm() == algorithm)
-        .ok_or(Misbehaviour::IllegalParameter("certificate compression algorithm"))?;
+        .ok_or(Misbehaviour::illegal("certificate compression algorithm"))?;
     if len > MAX_CERTIFICATE_MESSAGE {
         return Err(BadCertificate::Malformed.into());
     }
@@ -101,7 +101,7 @@ mod tests {
         let unexpected = Misbehaviour::UnexpectedMessage;
         assert_eq!(read(&[], HANDSHAKE_EPOCH, &good), Err(unexpected.into()));
         let read = |body: &[u8]| read(&accepted, HANDSHAKE_EPOCH, body);
-        let illegal = Misbehaviour::IllegalParameter("certificate compression algorithm");
+        let illegal = Misbehaviour::illegal("certificate compression algorithm");
         assert_eq!(read(&[0, 2, 0, 0, 2, 0, 0, 2, 7, 8]), Err(illegal.into()));
         let bad = Err(BadCertificate::Malformed.into());
         assert_eq!(read(&[0, 1, 0, 0, 3, 0, 0, 2, 7, 8]), bad);

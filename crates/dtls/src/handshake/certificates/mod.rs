@@ -86,7 +86,7 @@ impl Signer {
         match self.key.key().sign(self.scheme, &message, &mut channel.rng) {
             Signing::Done(signature) => Ok(Some(signature)),
             Signing::Later => Ok(None),
-            Signing::Failed => Err(Fault::Internal("private key does not sign")),
+            Signing::Failed => Err(Fault::internal("private key does not sign")),
         }
     }
 
@@ -163,14 +163,14 @@ pub(super) fn read_certificate(
 ) -> Result<Certificate<'_>, Fault> {
     let certificate = Certificate::decode(body)?;
     if !certificate.context.is_empty() {
-        return Err(Misbehaviour::IllegalParameter("certificate_request_context").into());
+        return Err(Misbehaviour::illegal("certificate_request_context").into());
     }
     // This end asks for none.
     if certificate.has_extensions {
         return Err(Misbehaviour::UnsolicitedExtension.into());
     }
     if kind == CertificateType::RAW_PUBLIC_KEY && certificate.entries.len() > 1 {
-        return Err(DecodeError::Invalid("number of raw public keys").into());
+        return Err(DecodeError::invalid("number of raw public keys").into());
     }
     Ok(certificate)
 }
@@ -206,7 +206,7 @@ impl ClaimedKey {
             .signature(scheme)
             .filter(|algorithm| algorithm.signs_handshakes_13 && signs_handshakes(scheme))
             .and_then(|algorithm| algorithm.algorithms.first())
-            .ok_or(Misbehaviour::IllegalParameter("signature scheme"))?;
+            .ok_or(Misbehaviour::illegal("signature scheme"))?;
         let signed = signed_message(context, transcript);
         self.verify_with(&[*algorithm], &signed, signature)
     }
@@ -223,7 +223,7 @@ impl ClaimedKey {
         let algorithm = algorithms
             .iter()
             .find(|algorithm| algorithm.public_key_alg_id().as_ref() == info.algorithm)
-            .ok_or(Misbehaviour::IllegalParameter("signature scheme"))?;
+            .ok_or(Misbehaviour::illegal("signature scheme"))?;
         algorithm
             .verify_signature(info.key, message, signature)
             .map_err(|_| Misbehaviour::WrongSignature)?;
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(read(raw, 0, &one), Err(Misbehaviour::WrongEpoch.into()));
         assert_eq!(read(x509, HANDSHAKE_EPOCH, &[0, 0, 0, 0]), Ok(0), "no certificate");
         let context = [1, 9, 0, 0, 6, 0, 0, 1, 7, 0, 0];
-        let illegal = Misbehaviour::IllegalParameter("certificate_request_context");
+        let illegal = Misbehaviour::illegal("certificate_request_context");
         assert_eq!(read(x509, HANDSHAKE_EPOCH, &context), Err(illegal.into()));
         let extended = [0, 0, 0, 10, 0, 0, 1, 7, 0, 4, 0, 5, 0, 0];
         let unsolicited = Misbehaviour::UnsolicitedExtension;

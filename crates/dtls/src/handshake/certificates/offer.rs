@@ -120,7 +120,7 @@ impl Kinds {
             let Some(content) = answer.get(*extension) else { continue };
             *kind = extensions::read_certificate_type(content)?;
             if !offered.contains(kind) {
-                return Err(Misbehaviour::IllegalParameter("certificate type").into());
+                return Err(Misbehaviour::illegal("certificate type").into());
             }
         }
         let [client, server] = negotiated;
@@ -152,7 +152,7 @@ mod tests {
         };
         let raw = CertificateType::RAW_PUBLIC_KEY;
         assert_eq!(read(&[0, 5, 0, 20, 0, 1, 2]), Ok(raw));
-        let illegal = Misbehaviour::IllegalParameter("certificate type");
+        let illegal = Misbehaviour::illegal("certificate type");
         assert_eq!(read(&[0, 5, 0, 20, 0, 1, 0]), Err(illegal.into()), "X.509");
         assert_eq!(read(&[0, 5, 0, 20, 0, 1, 3]), Err(illegal.into()));
         assert!(matches!(read(&[0, 6, 0, 20, 0, 2, 2, 2]), Err(Fault::Malformed(_))));

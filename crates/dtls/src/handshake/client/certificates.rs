@@ -61,11 +61,11 @@ impl WaitCertificate {
         let CertificateRequest { context, extensions: asked } =
             CertificateRequest::decode(&message.body)?;
         if !context.is_empty() {
-            return Err(Misbehaviour::IllegalParameter("certificate_request_context").into());
+            return Err(Misbehaviour::illegal("certificate_request_context").into());
         }
         let schemes = asked
             .get(ExtensionType::SIGNATURE_ALGORITHMS)
-            .ok_or(Misbehaviour::MissingExtension("signature_algorithms"))?;
+            .ok_or(Misbehaviour::missing("signature_algorithms"))?;
         let schemes = for_handshakes(extensions::read_schemes(schemes)?);
         let authorities = match asked.get(ExtensionType::CERTIFICATE_AUTHORITIES) {
             Some(content) => extensions::read_authorities(content)?,
@@ -98,7 +98,7 @@ impl WaitCertificate {
         let body = compression::expand(settings.accepted_compressions(), message)?;
         let certificate = read_certificate(&body, kind)?;
         if certificate.entries.is_empty() {
-            return Err(DecodeError::Invalid("empty list of certificates").into());
+            return Err(DecodeError::invalid("empty list of certificates").into());
         }
         let claimed = ClaimedKey::accept(
             &*self.certificates.verifier,

@@ -95,7 +95,7 @@ impl WaitEncryptedExtensions {
             || send.aggregates() && !wanted.to_send().any(|offered| offered == send)
             || (schemes != (Scheme::Plain, Scheme::Plain) && !can_aggregate(self.suite))
         {
-            return Err(Misbehaviour::IllegalParameter("aggregation scheme").into());
+            return Err(Misbehaviour::illegal("aggregation scheme").into());
         }
         let version = ProtocolVersion::Dtls13;
         let agreed =
@@ -118,7 +118,7 @@ impl WaitEncryptedExtensions {
         let protocol = agreed.application_protocol(settings);
         let name = protocol.get().map_or(&[][..], Vec::as_slice);
         if early_data && self.early_protocol.as_deref() != Some(name) {
-            return Err(Misbehaviour::IllegalParameter("early_data").into());
+            return Err(Misbehaviour::illegal("early_data").into());
         }
         let finished = Box::new(WaitFinished {
             part: self.part,

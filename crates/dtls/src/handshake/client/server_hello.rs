@@ -97,7 +97,7 @@ impl Offer {
         suites
             .find(|suite| suite.id == hello.cipher_suite)
             .filter(|suite| self.retried.is_none_or(|retried| retried == suite.id))
-            .ok_or(Misbehaviour::IllegalParameter("cipher suite").into())
+            .ok_or(Misbehaviour::illegal("cipher suite").into())
     }
 
     /// Processes the ServerHello of a server that chose DTLS 1.3.
@@ -115,7 +115,7 @@ impl Offer {
         hello: &ServerHello<'_>,
     ) -> Result<State, Fault> {
         if !hello.session_id.is_empty() {
-            return Err(Misbehaviour::IllegalParameter("session id echo").into());
+            return Err(Misbehaviour::illegal("session id echo").into());
         }
         check_hello_13(settings, hello, cid)?;
         let suite = self.suite(settings, &certificates, hello)?;
@@ -140,28 +140,27 @@ impl Offer {
                 let owner = psk.map(Owner::of).ok_or(Misbehaviour::UnsolicitedExtension)?;
                 (offered.early, owner, false)
             }
-            (Some(_), ..) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
+            (Some(_), ..) => return Err(Misbehaviour::illegal("PSK identity").into()),
             (None, ..) => {
-                let offered =
-                    certificates.get().ok_or(Misbehaviour::MissingExtension("pre_shared_key"))?;
+                let offered = certificates.get().ok_or(Misbehaviour::missing("pre_shared_key"))?;
                 (EarlySecret::without_psk(suite.hash), Owner::of_client(offered, None), false)
             }
         };
         // RFC 8446, section 4.2.11: the server's choices must agree.
         if !early.hash().is(suite.hash.algorithm()) {
-            return Err(Misbehaviour::IllegalParameter("hash of the PSK").into());
+            return Err(Misbehaviour::illegal("hash of the PSK").into());
         }
         let key_share = hello.extensions.get(ExtensionType::KEY_SHARE);
         let (group, shared) = match (key_share, self.share.take()) {
             (Some(content), Some(share)) => {
                 let entry = KeyShareEntry::decode(content)?;
                 if entry.group != share.group {
-                    return Err(Misbehaviour::IllegalParameter("key share group").into());
+                    return Err(Misbehaviour::illegal("key share group").into());
                 }
                 let shared = OfPart::into_inner(share)
                     .exchange
                     .complete(entry.key)
-                    .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
+                    .map_err(|_| Misbehaviour::illegal("key share"))?;
                 (Some(entry.group), Some(shared))
             }
             (Some(_), None) => return Err(Misbehaviour::UnsolicitedExtension.into()),
@@ -170,7 +169,7 @@ impl Offer {
             {
                 (None, None)
             }
-            (None, _) => return Err(Misbehaviour::MissingExtension("key_share").into()),
+            (None, _) => return Err(Misbehaviour::missing("key_share").into()),
         };
         absorb(&mut self.transcript, message.kind, &message.body);
         let keys = HandshakeKeys::new(early, shared.as_ref(), self.transcript);

@@ -77,7 +77,7 @@ pub(super) fn sign(
     match signer.key.key().sign(signer.scheme, message, &mut channel.rng) {
         Signing::Done(signature) => Ok(Some(signature)),
         Signing::Later => Ok(None),
-        Signing::Failed => Err(Fault::Internal("private key does not sign")),
+        Signing::Failed => Err(Fault::internal("private key does not sign")),
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) fn verify(
     let algorithm = settings
         .provider
         .signature(signed.scheme)
-        .ok_or(Misbehaviour::IllegalParameter("signature scheme"))?;
+        .ok_or(Misbehaviour::illegal("signature scheme"))?;
     claimed.verify_with(algorithm.algorithms, message, signed.signature)
 }
 

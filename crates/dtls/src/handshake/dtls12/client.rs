@@ -133,12 +133,12 @@ impl Offer {
         let tail = hello.random.last_chunk().copied().unwrap_or_default();
         if tail == DOWNGRADE_1_1 || self.highest == ProtocolVersion::Dtls13 && tail == DOWNGRADE_1_2
         {
-            return Err(Misbehaviour::IllegalParameter("downgrade").into());
+            return Err(Misbehaviour::illegal("downgrade").into());
         }
         let suite = self
             .suites(settings)
             .find(|suite| suite.id == hello.cipher_suite)
-            .ok_or(Misbehaviour::IllegalParameter("cipher suite"))?;
+            .ok_or(Misbehaviour::illegal("cipher suite"))?;
         let version = ProtocolVersion::Dtls12;
         let ecdhe = self.offers_ecdhe(settings);
         let id = hello.session_id;
@@ -172,7 +172,7 @@ impl Offer {
         negotiated_extensions::check_point_formats(hello.extensions)?;
         let extended_master = negotiated_extensions::has_extended_master_secret(hello.extensions)?;
         if settings.require_extended_master_secret && !extended_master {
-            return Err(Misbehaviour::Insecure("handshake without extended_master_secret").into());
+            return Err(Misbehaviour::insecure("handshake without extended_master_secret").into());
         }
         let agreed = negotiated_extensions::read_cid_answer(settings, hello.extensions, self.cid)?;
         let agreed =
@@ -200,7 +200,7 @@ impl Offer {
         if let Some(session) = self.session.filter(|_| resumed) {
             // RFC 7627, section 5.3.
             if session.suite != suite.id || session.extended_master != extended_master {
-                return Err(Misbehaviour::IllegalParameter("resumed session").into());
+                return Err(Misbehaviour::illegal("resumed session").into());
             }
             let Session { master, owner, id, ticket, .. } = session;
             let mut keyed = KeysInstalled::new(
@@ -236,7 +236,7 @@ impl Offer {
             Box::new(WaitHelloDone {
                 part,
                 hellos,
-                psk: self.psk.ok_or(Misbehaviour::IllegalParameter("cipher suite"))?,
+                psk: self.psk.ok_or(Misbehaviour::illegal("cipher suite"))?,
                 session_id,
                 gives_ticket,
                 key_exchanged: false,
@@ -266,10 +266,10 @@ impl ClientExchange {
             .filter(|group| settings.groups.contains(group))
             .and_then(|group| settings.provider.group(group))
             .filter(|group| !group.is_kem())
-            .ok_or(Misbehaviour::IllegalParameter("key exchange group"))?;
+            .ok_or(Misbehaviour::illegal("key exchange group"))?;
         let (public, shared) = group
             .answer(&mut channel.rng, point)
-            .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
+            .map_err(|_| Misbehaviour::illegal("key share"))?;
         Ok(Self { group: id, public, shared })
     }
 }

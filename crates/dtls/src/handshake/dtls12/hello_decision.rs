@@ -85,7 +85,7 @@ pub(crate) fn consider<'a>(
         let mut request = alloc::vec![0; 3 + cookie.len()];
         HelloVerifyRequest { cookie: &cookie }
             .write(&mut Writer::new(&mut request))
-            .map_err(|_| Fault::Internal("HelloVerifyRequest too long"))?;
+            .map_err(|_| Fault::internal("HelloVerifyRequest too long"))?;
         Ok(HelloDecision12::Verify(request))
     };
     if ask && made.is_none() {
@@ -94,7 +94,7 @@ pub(crate) fn consider<'a>(
     let extension = |kind| hello.extensions.get(kind);
     let extended_master = negotiated_extensions::has_extended_master_secret(hello.extensions)?;
     if settings.require_extended_master_secret && !extended_master {
-        return Err(Misbehaviour::Insecure("handshake without extended_master_secret").into());
+        return Err(Misbehaviour::insecure("handshake without extended_master_secret").into());
     }
     let offered = cipher_suites(hello.cipher_suites)?;
     let signals = |signal| offered.clone().any(|number| number == signal);
@@ -143,7 +143,7 @@ pub(crate) fn consider<'a>(
     // RFC 7627, section 5.3: resumption without the session's extended master secret is refused; a
     // new session is no valid answer.
     if session.as_ref().is_some_and(|session| session.extended_master && !extended_master) {
-        return Err(Misbehaviour::Insecure("resumption").into());
+        return Err(Misbehaviour::insecure("resumption").into());
     }
     let session = session.filter(|session| session.extended_master == extended_master);
     let suite = session

@@ -202,9 +202,8 @@ impl WaitKeyExchange {
         let hash = self.hellos.suite.hash;
         let (premaster, group) = match (self.hellos.suite.exchange, self.exchange) {
             (Exchange12::EcdhePsk, Some((group, exchange))) => {
-                let shared = exchange
-                    .complete(point)
-                    .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
+                let shared =
+                    exchange.complete(point).map_err(|_| Misbehaviour::illegal("key share"))?;
                 let premaster = PremasterSecret::ecdhe_psk(hash, &shared, psk.key());
                 (premaster, Some(group))
             }

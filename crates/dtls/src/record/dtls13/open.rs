@@ -598,8 +598,8 @@ impl Aggregated {
             }
             held.resolve(slot, record, outcome);
             outcomes.unverified += 1;
-            outcomes.forged += u32::from(forged);
-            outcomes.refuted += u32::from(refuted);
+            outcomes.forged += u16::from(forged);
+            outcomes.refuted += u16::from(refuted);
         }
         let evaluations = ShortCount::of(self.opener.evaluations());
         if evaluations != self.evaluations {

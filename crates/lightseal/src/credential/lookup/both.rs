@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Why a peer is refused that the source does not let in.
-const NOT_LET_IN: BadCertificate = BadCertificate::Other(NOT_LET_IN_TEXT);
+const NOT_LET_IN: BadCertificate = BadCertificate::other(NOT_LET_IN_TEXT);
 const NOT_LET_IN_TEXT: &str = "the source of --allow-… does not let the peer in";
 
 /// What a server looks up one by one.

@@ -50,7 +50,7 @@ impl WaitCertificate {
         let kind = negotiation.kinds.server;
         let entries = read_certificate_12(kind, &message.body)?;
         if entries.is_empty() {
-            return Err(DecodeError::Invalid("empty list of certificates").into());
+            return Err(DecodeError::invalid("empty list of certificates").into());
         }
         let certificates = &negotiation.certificates;
         let claimed = ClaimedKey::accept(
@@ -90,7 +90,7 @@ impl WaitKeyExchange {
         let hellos = &mut negotiation.hellos;
         let (params, encoded, signed) = read_signed_server_key_exchange(&message.body)?;
         if !fits(signed.scheme, hellos.suite.exchange) {
-            return Err(Misbehaviour::IllegalParameter("signature scheme").into());
+            return Err(Misbehaviour::illegal("signature scheme").into());
         }
         let peer = verify(claimed, settings, &signed, &signed_params(hellos, encoded))?;
         let exchange = ClientExchange::with(settings, channel, params.group, params.point)?;

@@ -178,8 +178,7 @@ impl WaitKeyExchange {
         let Negotiation { part, mut hellos, exchange, owner, session_id, tickets } = negotiation;
         let point = read_ecdhe_client_key_exchange(&message.body)?;
         let (group, exchange) = exchange;
-        let shared =
-            exchange.complete(point).map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
+        let shared = exchange.complete(point).map_err(|_| Misbehaviour::illegal("key share"))?;
         hellos.messages.absorb_message(message);
         let master = hellos.master(PremasterSecret::ecdhe(hellos.suite.hash, &shared));
         let keyed = KeysInstalled::new(
@@ -225,7 +224,7 @@ impl WaitCertificateVerify {
         if !fits(signed.scheme, Exchange12::EcdheEcdsa)
             && !fits(signed.scheme, Exchange12::EcdheRsa)
         {
-            return Err(Misbehaviour::IllegalParameter("signature scheme").into());
+            return Err(Misbehaviour::illegal("signature scheme").into());
         }
         let messages = &mut keyed.hellos.messages;
         let peer = verify(claimed, settings, &signed, messages.bytes())?;
