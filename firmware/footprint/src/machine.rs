@@ -86,9 +86,11 @@ pub fn exit(code: usize) -> ! {
     }
 }
 
-/// Prints why the image cannot go on, and ends it.
+/// Prints why the image cannot go on, and ends it. An image without instruments prints nothing.
 pub fn fail(why: &str) -> ! {
-    if let Some(mut console) = console() {
+    if !cfg!(feature = "bare")
+        && let Some(mut console) = console()
+    {
         console.write(why.as_bytes());
         console.write(b"\n");
     }
