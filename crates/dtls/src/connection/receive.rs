@@ -12,7 +12,7 @@ use crate::handshake::{Progress, State};
 use crate::messages::{Alert, Fragment, RecordNumber};
 use crate::parts::{self, Part};
 use crate::record::epochs::{
-    APPLICATION_EPOCH, EARLY_EPOCH, EPOCH_12, HANDSHAKE_EPOCH, carries_data,
+    APPLICATION_EPOCH, EARLY_EPOCH, HANDSHAKE_EPOCH, carries_data, is_of_12,
 };
 use crate::record::outcomes::{Inner, Outcomes};
 use crate::record::receive_buffer::{Origin, Slot};
@@ -370,7 +370,7 @@ impl Connection {
                 outcomes.malformed += 1;
                 Ok(())
             }
-            ContentType::APPLICATION_DATA if epoch == EPOCH_12 && !self.is_established() => {
+            ContentType::APPLICATION_DATA if is_of_12(epoch) && !self.is_established() => {
                 if self.admits(epoch, number) {
                     self.keep_for_later(content);
                 }
@@ -393,7 +393,7 @@ impl Connection {
                 self.fragments(epoch, number, content)
             }
             // DTLS 1.2 has no ACKs.
-            ContentType::ACK if epoch != EPOCH_12 => {
+            ContentType::ACK if !is_of_12(epoch) => {
                 arrival.handshake = true;
                 self.acknowledged(epoch, content)
             }
@@ -408,7 +408,7 @@ impl Connection {
                         self.farewell(AlertDescription::CLOSE_NOTIFY, CloseReason::Peer);
                     }
                     // In DTLS 1.3 all other alerts are fatal (RFC 8446, section 6.2).
-                    Alert(_) if warning && epoch == EPOCH_12 => {}
+                    Alert(_) if warning && is_of_12(epoch) => {}
                     Alert(alert) => self.end(CloseReason::PeerAlert(alert)),
                 }
                 Ok(())

@@ -4,7 +4,7 @@ use crate::codepoints::AlertDescription;
 use crate::config::ProtocolVersion;
 use crate::handshake::resumption::Resumption;
 use crate::handshake::{Established, EstablishedKeys, RenegotiationRefusal, State};
-use crate::parts::{self, PartState};
+use crate::parts::{self, Part, PartState};
 use crate::record::receive_buffer::Slot;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -89,6 +89,7 @@ impl Stage {
     /// Whether DTLS 1.2 was negotiated.
     pub(super) fn is_12(&self) -> bool {
         match self {
+            _ if !parts::Dtls12::IS_INCLUDED => false,
             Self::Handshake(handshake) => {
                 handshake.state.version() == Some(ProtocolVersion::Dtls12)
             }

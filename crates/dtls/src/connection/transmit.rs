@@ -8,7 +8,7 @@ use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit};
 use crate::messages::{Alert, RecordNumber, ack};
 use crate::parts::SharedSending;
-use crate::record::epochs::{EPOCH_12, HANDSHAKE_EPOCH};
+use crate::record::epochs::{HANDSHAKE_EPOCH, is_of_12};
 use crate::record::seal::{HeaderFormat, NumberLength, SealError, Sealed};
 use crate::record::{PlaintextHeader, SendEpoch};
 use crate::timer::Timer;
@@ -246,7 +246,7 @@ impl Connection {
                 break;
             }
             let Some(rest) = buf.get_mut(at..) else { break };
-            if epoch == EPOCH_12 && self.channel.flight.is_cipher_change_due() {
+            if is_of_12(epoch) && self.channel.flight.is_cipher_change_due() {
                 let Some(len) = self.write_cipher_change(rest) else { break };
                 at += len;
                 continue;
@@ -359,7 +359,7 @@ impl Connection {
         // During a handshake of DTLS 1.2 the alert is not protected before our ChangeCipherSpec was
         // sent, because the peer may not have our keys yet or may have different ones. The epoch
         // shows the version: a handshake that failed has no state any more.
-        let older = self.channel.send.peek().is_some_and(|epoch| epoch.epoch() == EPOCH_12);
+        let older = self.channel.send.peek().is_some_and(|epoch| is_of_12(epoch.epoch()));
         let clear = older && !self.is_established() && self.channel.flight.is_cipher_change_due();
         let last = self.last_control();
         let keys = match self.channel.flight.unsent_epoch() {

@@ -5,6 +5,7 @@
 //! epochs can be distinguished; fewer are kept.
 
 use super::{ConnectionId, ReceiveEpoch, SendEpoch};
+use crate::parts::{Dtls12, Part};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_aggregation::choice::RecordFate;
@@ -35,9 +36,14 @@ impl EpochNumber {
     }
 }
 
+/// Whether this is the protected epoch of DTLS 1.2, if it is not the one of early data.
+pub const fn is_of_12(epoch: u64) -> bool {
+    Dtls12::IS_INCLUDED && epoch == EPOCH_12
+}
+
 /// Whether records of an epoch may carry application data.
 pub const fn carries_data(epoch: u64) -> bool {
-    epoch == EPOCH_12 || epoch >= APPLICATION_EPOCH
+    is_of_12(epoch) || epoch >= APPLICATION_EPOCH
 }
 
 /// Sending epochs, oldest first. The list has no spare room: an association keeps one epoch for
