@@ -87,7 +87,7 @@ macro_rules! named {
             const fn from_number(number: u8) -> Result<Self, DecodeError> {
                 match number {
                     $($number => Ok(Self::$value),)+
-                    _ => Err(DecodeError::Invalid($what)),
+                    _ => Err(DecodeError::invalid($what)),
                 }
             }
         }
