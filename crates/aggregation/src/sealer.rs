@@ -64,7 +64,7 @@ impl Sealer {
         order: &RulerOrder,
         place: impl Fn(Self) -> B,
     ) -> Option<B> {
-        if !scheme.can_send() {
+        if scheme.lacks_check_bytes() {
             return None;
         }
         let mut sealer: B = match scheme.sharing()? {
@@ -75,7 +75,7 @@ impl Sealer {
             #[cfg(not(all(feature = "agg-sender", feature = "r2d2-sender")))]
             _ => return None,
         };
-        sealer.set_up(scheme, order)?;
+        sealer.set_up(scheme, order);
         Some(sealer)
     }
 
@@ -86,12 +86,19 @@ impl Sealer {
 
     /// Makes an empty sealer ready for a scheme.
     #[inline(never)]
-    fn set_up(&mut self, scheme: Scheme, order: &RulerOrder) -> Option<()> {
+    fn set_up(&mut self, scheme: Scheme, order: &RulerOrder) {
         match &mut self.inner {
-            Inner::Agg(agg) => agg.set_up(scheme.set_size()?),
-            Inner::Bits(bits) => bits.set_up(&scheme.dependency_sets(order)?),
+            Inner::Agg(agg) => {
+                if let Some(n) = scheme.set_size() {
+                    agg.set_up(n);
+                }
+            }
+            Inner::Bits(bits) => {
+                if let Some(sets) = scheme.dependency_sets(order) {
+                    bits.set_up(&sets);
+                }
+            }
         }
-        Some(())
     }
 
     /// Continues a new sealer at record `next`, after a predecessor that may have sealed any record
@@ -136,6 +143,23 @@ impl Sealer {
         match &self.inner {
             Inner::Agg(agg) => agg.next_len(),
             Inner::Bits(sealer) => sealer.next_len(),
+        }
+    }
+
+    /// Length in bytes of the aggregate in the record that follows `records` more ones.
+    #[inline]
+    pub fn len_after(&self, records: usize) -> usize {
+        match &self.inner {
+            Inner::Agg(agg) => agg.len_after(records),
+            Inner::Bits(sealer) => sealer.len_after(records),
+        }
+    }
+
+    /// The largest length in bytes of the aggregate in any record.
+    pub fn largest_len(&self) -> usize {
+        match &self.inner {
+            Inner::Agg(agg) => agg.largest_len(),
+            Inner::Bits(sealer) => sealer.largest_len(),
         }
     }
 

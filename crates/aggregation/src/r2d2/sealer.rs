@@ -83,7 +83,15 @@ impl BitSealer {
         Ok(())
     }
 
+    pub(crate) const fn len_after(&self, _: usize) -> usize {
+        self.tags.bytes()
+    }
+
     pub(crate) const fn next_len(&self) -> usize {
+        self.tags.bytes()
+    }
+
+    pub(crate) const fn largest_len(&self) -> usize {
         self.tags.bytes()
     }
 

@@ -153,7 +153,7 @@ impl SendEpoch {
     pub fn overhead(&self, kind: ContentType, shape: HeaderFormat) -> usize {
         match &self.layout {
             RecordProtection::Dtls12(keys) => keys.overhead(),
-            RecordProtection::Dtls13(sealing) => sealing.overhead(self.next(), kind, shape),
+            RecordProtection::Dtls13(sealing) => sealing.overhead(0, kind, shape),
         }
     }
 
@@ -267,8 +267,7 @@ impl SendEpoch {
     /// contains a closing tag.
     pub fn overhead_with_closing(&self, data: HeaderFormat, closing: HeaderFormat) -> usize {
         let data = self.overhead(ContentType::APPLICATION_DATA, data);
-        let tag = |sealing: &Sealing| sealing.closing_len(self.next() + 1, closing);
-        data + self.layout.dtls13().map_or(0, tag)
+        data + self.layout.dtls13().map_or(0, |sealing| sealing.closing_len(1, closing))
     }
 
     /// The closing tag over the records not covered by a tag yet, to be sent in another
@@ -285,10 +284,12 @@ impl SendEpoch {
         buf: &mut [u8],
         shape: HeaderFormat,
     ) -> Result<Option<Sealed>, SealError> {
-        let next = self.next();
         let RecordProtection::Dtls13(sealing) = &mut self.layout else { return Ok(None) };
-        let Some(closing) = sealing.close(next, shape, buf.len())? else { return Ok(None) };
-        let back = next.saturating_sub(closing.first);
+        if sealing.has_open_data() && buf.len() < sealing.closing_len(0, shape) {
+            return Err(SealError::Full);
+        }
+        let Some(closing) = sealing.end() else { return Ok(None) };
+        let back = self.next().saturating_sub(closing.first);
         let sealed = self.seal(buf, ContentType::AGGREGATE_TAG, shape, |w| {
             w.u8(back as u8)?;
             w.u8(closing.count)?;
