@@ -55,9 +55,6 @@ macro_rules! schemes {
             /// them. `None` if there is no such scheme, or if `parameters` has another length than
             /// [`parameters_len`](Self::parameters_len).
             pub fn from_parameters(identifier: u8, parameters: &[u8]) -> Option<Self> {
-                if Self::parameters_len(identifier) != Some(parameters.len()) {
-                    return None;
-                }
                 match identifier {
                     $(<$parameters>::IDENTIFIER => {
                         <$parameters>::from_parameters(parameters).map(Self::$name)

@@ -187,14 +187,14 @@ impl Connection {
         let Stage::Established(established) = &self.stage else {
             return Err(AggregationError::NotConnected);
         };
-        let offered = established.offered.receive();
+        let offered = &established.offered;
         if self.ending != Ending::Open {
             return Err(AggregationError::NotConnected);
         }
-        if SchemeChanges::INCLUDED.is_none() || offered.is_empty() {
+        if SchemeChanges::INCLUDED.is_none() || offered.receive().is_empty() {
             return Err(AggregationError::NotNegotiated);
         }
-        if scheme.aggregates() && !offered.contains(&scheme) {
+        if scheme.aggregates() && !offered.may_receive(scheme) {
             return Err(AggregationError::NotOffered);
         }
         self.want_aggregation(scheme);
@@ -296,11 +296,11 @@ impl Connection {
         // keys if it acknowledged our KeyUpdate.
         let unheard = self.updates.ended.get().is_some_and(|e| e.telling == ReportProgress::Due);
         let Stage::Established(established) = &self.stage else { return Ok(()) };
-        let offered = established.offered.send();
-        if unheard || offered.is_empty() || self.key_update.is_switch_due() {
+        let offered = &established.offered;
+        if unheard || offered.send().is_empty() || self.key_update.is_switch_due() {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
-        if scheme.aggregates() && !offered.contains(&scheme) {
+        if scheme.aggregates() && !offered.may_send(scheme) {
             return Err(Misbehaviour::IllegalParameter("aggregation scheme").into());
         }
         if self.channel.flight.epoch().is_some_and(|epoch| epoch < APPLICATION_EPOCH) {
