@@ -7,6 +7,7 @@ use super::epochs::EpochNumber;
 use super::shape::RecordPlace;
 use crate::codepoints::{ContentType, MAX_RECORD_NUMBER};
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, SealUsage, TrafficSecret};
+use crate::messages::write_closing;
 use crate::parts::{Dtls12, OfPart};
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
@@ -289,13 +290,9 @@ impl SendEpoch {
             return Err(SealError::Full);
         }
         let Some(closing) = sealing.end() else { return Ok(None) };
-        let back = self.next().saturating_sub(closing.first);
-        let sealed = self.seal(buf, ContentType::AGGREGATE_TAG, shape, |w| {
-            w.u8(back as u8)?;
-            w.u8(closing.count)?;
-            w.bytes(&closing.tag)
-        })?;
-        Ok(Some(sealed))
+        let next = self.next();
+        let content = |w: &mut Writer<'_>| write_closing(&closing, next, w);
+        self.seal(buf, ContentType::AGGREGATE_TAG, shape, content).map(Some)
     }
 }
 
