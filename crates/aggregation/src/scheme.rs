@@ -103,6 +103,21 @@ macro_rules! schemes {
                 }
             }
 
+            /// Whether a build has the scheme that has these ways of sharing tags.
+            #[inline(always)]
+            pub(crate) const fn is_available(self, sets: bool, bits: bool) -> bool {
+                match self {
+                    Self::Plain => true,
+                    $(Self::$name(_) => {
+                        let shares = match <$parameters>::SHARING {
+                            Sharing::Sets => sets,
+                            Sharing::Bits => bits,
+                        };
+                        shares && (HAS_CHECK_BYTES || !<$parameters>::HAS_CHECK_BYTE)
+                    })*
+                }
+            }
+
             /// Whether a secret can decide which records each tag bit covers: [`RulerOrder::Keyed`].
             pub const fn is_drawn(self) -> bool {
                 match self {

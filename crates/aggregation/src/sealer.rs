@@ -20,12 +20,7 @@ use core::ops::DerefMut;
 impl Scheme {
     /// Whether this build can send under the scheme. Plain tags need nothing of this crate.
     pub const fn can_send(self) -> bool {
-        match self.sharing() {
-            _ if self.lacks_check_bytes() => false,
-            None => true,
-            Some(Sharing::Sets) => AggSender::AVAILABLE,
-            Some(Sharing::Bits) => BitSender::AVAILABLE,
-        }
+        self.is_available(AggSender::AVAILABLE, BitSender::AVAILABLE)
     }
 }
 
@@ -64,7 +59,7 @@ impl Sealer {
         order: &RulerOrder,
         place: impl Fn(Self) -> B,
     ) -> Option<B> {
-        if scheme.lacks_check_bytes() {
+        if !scheme.can_send() {
             return None;
         }
         let mut sealer: B = match scheme.sharing()? {
