@@ -65,13 +65,4 @@ impl<const N: usize> SplitWords<N> {
         self.low[at] ^= word as u32;
         self.high[at] ^= (word >> 32) as u16;
     }
-
-    /// Takes the first word out, and moves the others one place forward.
-    pub(crate) fn shift(&mut self) -> u64 {
-        let first = self.get(0);
-        self.set(0, 0);
-        self.low.rotate_left(1);
-        self.high.rotate_left(1);
-        first
-    }
 }

@@ -318,6 +318,9 @@ impl Opening {
 /// The opener of a scheme that shares tags.
 #[inline(never)]
 fn new_opener(keys: &KeyDerivation, scheme: Scheme) -> Option<Box<SizedOpener>> {
+    if !scheme.can_receive() {
+        return None;
+    }
     with_order(keys, scheme, |order| SizedOpener::new_in(scheme, order, Box::new))
 }
 
