@@ -36,8 +36,8 @@ pub struct Sealer {
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")]
 enum Inner {
-    Agg(AggSender),
     Bits(BitSender),
+    Agg(AggSender),
 }
 
 impl Sealer {
@@ -62,22 +62,38 @@ impl Sealer {
         if !scheme.can_send() {
             return None;
         }
-        let mut sealer: B = match scheme.sharing()? {
-            #[cfg(feature = "agg-sender")]
-            Sharing::Sets => place(Self::SETS),
-            #[cfg(feature = "r2d2-sender")]
-            Sharing::Bits => place(Self::BITS),
-            #[cfg(not(all(feature = "agg-sender", feature = "r2d2-sender")))]
-            _ => return None,
-        };
-        sealer.set_up(scheme, order);
-        Some(sealer)
+        let sharing = scheme.sharing()?;
+        #[cfg(not(any(feature = "agg-sender", feature = "r2d2-sender")))]
+        return None;
+        #[cfg(any(feature = "agg-sender", feature = "r2d2-sender"))]
+        {
+            let mut sealer = place(Self::EMPTY);
+            sealer.choose(sharing);
+            sealer.set_up(scheme, order);
+            Some(sealer)
+        }
     }
 
-    #[cfg(feature = "agg-sender")]
-    const SETS: Self = Self { inner: Inner::Agg(AggSender::EMPTY) };
+    /// An empty sealer. All of its bytes are zero, so that the value takes no flash.
     #[cfg(feature = "r2d2-sender")]
-    const BITS: Self = Self { inner: Inner::Bits(BitSender::EMPTY) };
+    const EMPTY: Self = Self { inner: Inner::Bits(BitSender::EMPTY) };
+    #[cfg(all(feature = "agg-sender", not(feature = "r2d2-sender")))]
+    const EMPTY: Self = Self { inner: Inner::Agg(AggSender::EMPTY) };
+
+    /// Makes an empty sealer one for a way of sharing tags.
+    #[inline]
+    #[cfg_attr(
+        not(all(feature = "agg-sender", feature = "r2d2-sender")),
+        allow(unused_variables, clippy::unused_self)
+    )]
+    fn choose(&mut self, sharing: Sharing) {
+        #[cfg(all(feature = "agg-sender", feature = "r2d2-sender"))]
+        if let Sharing::Sets = sharing {
+            let empty = core::mem::replace(&mut self.inner, Inner::Agg(AggSender::EMPTY));
+            // There is nothing to erase.
+            core::mem::forget(empty);
+        }
+    }
 
     /// Makes an empty sealer ready for a scheme.
     #[inline(never)]

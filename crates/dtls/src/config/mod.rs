@@ -77,7 +77,8 @@ impl AggregationPolicy {
 
     /// Whether any scheme other than plain tags is accepted in either direction.
     pub fn is_wanted(&self) -> bool {
-        self.to_send().any(Scheme::aggregates) || self.to_receive().any(Scheme::aggregates)
+        (parts::SharedSending::IS_INCLUDED || parts::SharedReceiving::IS_INCLUDED)
+            && self.to_send().chain(self.to_receive()).any(Scheme::aggregates)
     }
 
     /// Whether plain tags or an accepted scheme were chosen for what this end sends, and for what it

@@ -189,9 +189,7 @@ impl Connection {
 
     /// Begins the next sending epoch if our KeyUpdate was acknowledged.
     pub(super) fn switch_send_epoch(&mut self) {
-        if self.key_update.phase != KeyUpdatePhase::SwitchDue
-            || !self.begin_next_send_epoch()
-        {
+        if self.key_update.phase != KeyUpdatePhase::SwitchDue || !self.begin_next_send_epoch() {
             return;
         }
         self.updates.forget_end();

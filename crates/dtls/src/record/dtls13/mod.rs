@@ -35,11 +35,7 @@ const HAS_DRAWN_SETS: bool = {
 };
 
 /// Passes on the secret order of a scheme's dependency sets in one direction of an epoch.
-fn with_order<T>(
-    keys: &KeyDerivation,
-    scheme: Scheme,
-    act: impl FnOnce(&RulerOrder) -> T,
-) -> T {
+fn with_order<T>(keys: &KeyDerivation, scheme: Scheme, act: impl FnOnce(&RulerOrder) -> T) -> T {
     static NOT_DRAWN: RulerOrder = RulerOrder::List;
     let drawn;
     let order = if HAS_DRAWN_SETS && scheme.is_drawn() {

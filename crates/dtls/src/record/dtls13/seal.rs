@@ -165,18 +165,17 @@ impl Sealing {
         let (head, body) = buf.split_at_mut_checked(header_len).ok_or(SealError::Full)?;
 
         let mut w = Writer::new(body);
-        let mut shortest = least + 1;
-        if self.is_standard() {
-            content(&mut w)?;
+        let is_standard = self.is_standard();
+        if !is_standard {
             w.u8(kind.0)?;
-            // The ciphertext must be as long as the input of the mask (RFC 9147, section 4.2.3):
-            // CCM_8 may need padding.
-            shortest = shortest.max(16_usize.saturating_sub(tags_len));
-        } else {
-            w.u8(kind.0)?;
-            content(&mut w)?;
         }
-        while w.len() < shortest {
+        content(&mut w)?;
+        if is_standard {
+            w.u8(kind.0)?;
+        }
+        // In the standard layout the ciphertext must be as long as the input of the mask (RFC 9147,
+        // section 4.2.3): CCM_8 may need padding.
+        while w.len() <= least || is_standard && w.len() + tags_len < 16 {
             w.u8(0)?;
         }
         let content_len = w.len();
@@ -263,7 +262,6 @@ impl Sealing {
             }
         }
     }
-
 }
 
 /// The sealer of a scheme that shares tags.
