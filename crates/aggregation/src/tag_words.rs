@@ -38,14 +38,14 @@ impl<const N: usize> WholeWords<N> {
 }
 
 /// N words of 48 bits: their low 32 bits, and the others.
-#[cfg(any(test, not(feature = "fast")))]
+#[cfg(not(feature = "fast"))]
 #[derive(Clone, Zeroize)]
 pub(crate) struct SplitWords<const N: usize> {
     low: [u32; N],
     high: [u16; N],
 }
 
-#[cfg(any(test, not(feature = "fast")))]
+#[cfg(not(feature = "fast"))]
 impl<const N: usize> SplitWords<N> {
     /// Words that are 0. All of their bytes are zero.
     pub(crate) const ZERO: Self = Self { low: [0; N], high: [0; N] };
