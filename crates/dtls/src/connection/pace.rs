@@ -535,7 +535,7 @@ mod tests {
             let exactly = start + Duration::from_secs(n - 9) + most;
             assert!(*due <= exactly && *due + Duration::from_secs(SPACING) > exactly);
         }
-        assert_eq!(pace.sending(start, Some(Duration::ZERO), false), None);
+        assert!(pace.sending(start, Some(Duration::ZERO), false).is_none());
     }
 
     #[test]
@@ -543,6 +543,6 @@ mod tests {
         let mut pace = Pace::new();
         let now = Instant::from_micros(1);
         assert!(pace.sending(now, Some(Duration::ZERO), true).is_some());
-        assert_eq!(pace.sending(now, Some(Duration::ZERO), false), None);
+        assert!(pace.sending(now, Some(Duration::ZERO), false).is_none());
     }
 }

@@ -4,7 +4,7 @@ use super::mask::NumberMask;
 use super::{CLOSING_CONTENT, mask_sample, with_order};
 use crate::codepoints::{ContentType, MAX_CONTENT};
 use crate::crypto::{CipherSuite, KeyDerivation, Keying, PrfProtection, Protection, Record};
-use crate::parts::{OfPart, Part, Persistence, SharedSending};
+use crate::parts::{OfPart, Persistence, SharedSending};
 use crate::record::cid::ConnectionId;
 use crate::record::header::UnifiedHeader;
 use crate::record::number::NumberMasks;
