@@ -32,9 +32,12 @@ impl UnfinishedTags {
         let Self { sets, tags } = self;
         let long_tag = Zeroizing::new(long_tag.to_bytes());
         for (bit, set) in sets.each_set().enumerate() {
-            let (byte, mask) = (bit / 8, 0x80 >> (bit % 8));
-            for (part, behind) in long_tag[byte..].iter().step_by(sets.bytes()).zip(set) {
+            let (byte, mask) = ((bit / 8).min(MAX_TAG_BYTES - 1), 0x80 >> (bit % 8));
+            let mut at = byte;
+            for behind in set {
+                let part = long_tag.get(at).copied().unwrap_or_default();
                 tags[usize::from(*behind).min(REACH)][byte] ^= part & mask;
+                at += sets.bytes();
             }
         }
         tag.copy_from_slice(&tags[0][..sets.bytes()]);
