@@ -45,7 +45,15 @@ impl Absent {
         match *self {}
     }
 
+    pub(crate) const fn len_after(&self, _: usize) -> usize {
+        match *self {}
+    }
+
     pub(crate) const fn next_len(&self) -> usize {
+        match *self {}
+    }
+
+    pub(crate) const fn largest_len(&self) -> usize {
         match *self {}
     }
 

@@ -35,7 +35,8 @@ pub(crate) trait Definition: Copy {
     /// Its parameters, padded with zeros. The epoch's keys are bound to all of them.
     fn parameters(self) -> [u8; 2];
 
-    /// The scheme with these parameters, [`PARAMETERS`](Self::PARAMETERS) in number.
+    /// The scheme with these parameters; `None` for others than [`PARAMETERS`](Self::PARAMETERS) in
+    /// number.
     fn from_parameters(parameters: &[u8]) -> Option<Self>;
 
     /// The number after the colon of its name.

@@ -25,8 +25,18 @@ pub const CHECK_BLOCK: u8 = 253;
 /// block: LightMAC's V, CCM's full tag U, HMAC's block 0.
 ///
 /// The state is secret. Two records of one number with equal states are treated as the same record.
-#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+#[derive(Clone, Zeroize)]
 pub struct PrfState(Erasable);
+
+impl Drop for PrfState {
+    #[cfg_attr(feature = "fast", inline)]
+    #[cfg_attr(not(feature = "fast"), inline(never))]
+    fn drop(&mut self) {
+        self.zeroize();
+    }
+}
+
+impl ZeroizeOnDrop for PrfState {}
 
 /// A block that is erased in one store, not byte by byte.
 #[derive(Clone, Copy, Default)]

@@ -55,9 +55,6 @@ macro_rules! schemes {
             /// them. `None` if there is no such scheme, or if `parameters` has another length than
             /// [`parameters_len`](Self::parameters_len).
             pub fn from_parameters(identifier: u8, parameters: &[u8]) -> Option<Self> {
-                if Self::parameters_len(identifier) != Some(parameters.len()) {
-                    return None;
-                }
                 match identifier {
                     $(<$parameters>::IDENTIFIER => {
                         <$parameters>::from_parameters(parameters).map(Self::$name)
@@ -103,6 +100,21 @@ macro_rules! schemes {
                 match self {
                     Self::Plain => false,
                     $(Self::$name(_) => <$parameters>::HAS_CHECK_BYTE,)*
+                }
+            }
+
+            /// Whether a build has the scheme that has these ways of sharing tags.
+            #[inline(always)]
+            pub(crate) const fn is_available(self, sets: bool, bits: bool) -> bool {
+                match self {
+                    Self::Plain => true,
+                    $(Self::$name(_) => {
+                        let shares = match <$parameters>::SHARING {
+                            Sharing::Sets => sets,
+                            Sharing::Bits => bits,
+                        };
+                        shares && (HAS_CHECK_BYTES || !<$parameters>::HAS_CHECK_BYTE)
+                    })*
                 }
             }
 

@@ -20,12 +20,7 @@ use core::ops::DerefMut;
 impl Scheme {
     /// Whether this build can send under the scheme. Plain tags need nothing of this crate.
     pub const fn can_send(self) -> bool {
-        match self.sharing() {
-            _ if self.lacks_check_bytes() => false,
-            None => true,
-            Some(Sharing::Sets) => AggSender::AVAILABLE,
-            Some(Sharing::Bits) => BitSender::AVAILABLE,
-        }
+        self.is_available(AggSender::AVAILABLE, BitSender::AVAILABLE)
     }
 }
 
@@ -41,8 +36,8 @@ pub struct Sealer {
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")]
 enum Inner {
-    Agg(AggSender),
     Bits(BitSender),
+    Agg(AggSender),
 }
 
 impl Sealer {
@@ -67,31 +62,54 @@ impl Sealer {
         if !scheme.can_send() {
             return None;
         }
-        let mut sealer: B = match scheme.sharing()? {
-            #[cfg(feature = "agg-sender")]
-            Sharing::Sets => place(Self::SETS),
-            #[cfg(feature = "r2d2-sender")]
-            Sharing::Bits => place(Self::BITS),
-            #[cfg(not(all(feature = "agg-sender", feature = "r2d2-sender")))]
-            _ => return None,
-        };
-        sealer.set_up(scheme, order)?;
-        Some(sealer)
+        let sharing = scheme.sharing()?;
+        #[cfg(not(any(feature = "agg-sender", feature = "r2d2-sender")))]
+        return None;
+        #[cfg(any(feature = "agg-sender", feature = "r2d2-sender"))]
+        {
+            let mut sealer = place(Self::EMPTY);
+            sealer.choose(sharing);
+            sealer.set_up(scheme, order);
+            Some(sealer)
+        }
     }
 
-    #[cfg(feature = "agg-sender")]
-    const SETS: Self = Self { inner: Inner::Agg(AggSender::EMPTY) };
+    /// An empty sealer. All of its bytes are zero, so that the value takes no flash.
     #[cfg(feature = "r2d2-sender")]
-    const BITS: Self = Self { inner: Inner::Bits(BitSender::EMPTY) };
+    const EMPTY: Self = Self { inner: Inner::Bits(BitSender::EMPTY) };
+    #[cfg(all(feature = "agg-sender", not(feature = "r2d2-sender")))]
+    const EMPTY: Self = Self { inner: Inner::Agg(AggSender::EMPTY) };
+
+    /// Makes an empty sealer one for a way of sharing tags.
+    #[inline]
+    #[cfg_attr(
+        not(all(feature = "agg-sender", feature = "r2d2-sender")),
+        allow(unused_variables, clippy::unused_self)
+    )]
+    fn choose(&mut self, sharing: Sharing) {
+        #[cfg(all(feature = "agg-sender", feature = "r2d2-sender"))]
+        if let Sharing::Sets = sharing {
+            let empty = core::mem::replace(&mut self.inner, Inner::Agg(AggSender::EMPTY));
+            // There is nothing to erase.
+            core::mem::forget(empty);
+        }
+    }
 
     /// Makes an empty sealer ready for a scheme.
     #[inline(never)]
-    fn set_up(&mut self, scheme: Scheme, order: &RulerOrder) -> Option<()> {
+    fn set_up(&mut self, scheme: Scheme, order: &RulerOrder) {
         match &mut self.inner {
-            Inner::Agg(agg) => agg.set_up(scheme.set_size()?),
-            Inner::Bits(bits) => bits.set_up(&scheme.dependency_sets(order)?),
+            Inner::Agg(agg) => {
+                if let Some(n) = scheme.set_size() {
+                    agg.set_up(n);
+                }
+            }
+            Inner::Bits(bits) => {
+                if let Some(sets) = scheme.dependency_sets(order) {
+                    bits.set_up(&sets);
+                }
+            }
         }
-        Some(())
     }
 
     /// Continues a new sealer at record `next`, after a predecessor that may have sealed any record
@@ -136,6 +154,23 @@ impl Sealer {
         match &self.inner {
             Inner::Agg(agg) => agg.next_len(),
             Inner::Bits(sealer) => sealer.next_len(),
+        }
+    }
+
+    /// Length in bytes of the aggregate in the record that follows `records` more ones.
+    #[inline]
+    pub fn len_after(&self, records: usize) -> usize {
+        match &self.inner {
+            Inner::Agg(agg) => agg.len_after(records),
+            Inner::Bits(sealer) => sealer.len_after(records),
+        }
+    }
+
+    /// The largest length in bytes of the aggregate in any record.
+    pub fn largest_len(&self) -> usize {
+        match &self.inner {
+            Inner::Agg(agg) => agg.largest_len(),
+            Inner::Bits(sealer) => sealer.largest_len(),
         }
     }
 

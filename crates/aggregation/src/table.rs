@@ -56,17 +56,23 @@ impl DependencySets {
     /// Each bit of a tag with its dependency set. Bit j of a tag is bit t − 1 − j of a word, because
     /// a tag is read as a big-endian number.
     pub(crate) fn each(&self) -> impl Iterator<Item = (u64, &'static DependencySet)> {
-        let bits = 8 * self.bytes();
+        (0..8 * self.bytes()).rev().map(|bit| 1 << bit).zip(self.each_set())
+    }
+
+    /// The dependency set of each bit of a tag, from the first bit on.
+    pub(crate) fn each_set(&self) -> impl Iterator<Item = &'static DependencySet> {
         let list = self.list.unwrap_or_default();
-        let sets = self.chosen.iter().map(move |index| list.get(usize::from(*index)));
-        (0..bits).rev().map(|bit| 1 << bit).zip(sets.flatten())
+        let chosen = self.chosen.iter().take(8 * self.bytes());
+        chosen.filter_map(move |index| list.get(usize::from(*index)))
     }
 
     /// How many bits cover each record, the one farthest behind first.
     fn counts(&self) -> [u8; SPAN] {
         let mut counts = [0; SPAN];
-        for behind in self.each().flat_map(|(_, set)| set) {
-            counts[REACH - usize::from(*behind).min(REACH)] += 1;
+        for set in self.each_set() {
+            for behind in set {
+                counts[REACH - usize::from(*behind).min(REACH)] += 1;
+            }
         }
         counts
     }
@@ -130,7 +136,7 @@ impl LongTag {
 
     /// Its bytes, followed by eight zeros, so that eight bytes can be read from the first byte of
     /// any t-bit word.
-    fn to_bytes(self) -> [u8; 8 * LONG_TAG_WORDS + 8] {
+    pub(crate) fn to_bytes(self) -> [u8; 8 * LONG_TAG_WORDS + 8] {
         let mut bytes = [0; 8 * LONG_TAG_WORDS + 8];
         for (bytes, word) in bytes.chunks_exact_mut(8).zip(self.0) {
             bytes.copy_from_slice(&word.to_ne_bytes());

@@ -38,14 +38,14 @@ impl<const N: usize> WholeWords<N> {
 }
 
 /// N words of 48 bits: their low 32 bits, and the others.
-#[cfg(any(test, not(feature = "fast")))]
+#[cfg(not(feature = "fast"))]
 #[derive(Clone, Zeroize)]
 pub(crate) struct SplitWords<const N: usize> {
     low: [u32; N],
     high: [u16; N],
 }
 
-#[cfg(any(test, not(feature = "fast")))]
+#[cfg(not(feature = "fast"))]
 impl<const N: usize> SplitWords<N> {
     /// Words that are 0. All of their bytes are zero.
     pub(crate) const ZERO: Self = Self { low: [0; N], high: [0; N] };
@@ -64,14 +64,5 @@ impl<const N: usize> SplitWords<N> {
     pub(crate) const fn xor(&mut self, at: usize, word: u64) {
         self.low[at] ^= word as u32;
         self.high[at] ^= (word >> 32) as u16;
-    }
-
-    /// Takes the first word out, and moves the others one place forward.
-    pub(crate) fn shift(&mut self) -> u64 {
-        let first = self.get(0);
-        self.set(0, 0);
-        self.low.rotate_left(1);
-        self.high.rotate_left(1);
-        first
     }
 }

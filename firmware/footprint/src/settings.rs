@@ -5,6 +5,7 @@ use crate::machine::fail;
 #[cfg(any(feature = "client", feature = "server"))]
 use alloc::sync::Arc;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use core::time::Duration;
 use lightseal_aes_table::Aes128;
@@ -133,7 +134,7 @@ pub fn both_versions() -> Settings {
 /// DTLS 1.3 with AES_128_CCM, whose tags can be shared; this end sends or receives, or does both,
 /// under a scheme.
 fn aggregated(send: Option<Scheme>, receive: Option<Scheme>) -> Settings {
-    let schemes = |scheme: Option<Scheme>| scheme.into_iter().collect();
+    let schemes = |scheme: Option<Scheme>| scheme.map_or_else(Vec::new, |scheme| vec![scheme]);
     let mut settings = with(&CCM);
     settings.aggregation = AggregationPolicy::new(schemes(send), schemes(receive));
     // A stream of records, not a question whose answer is awaited: no set is closed early.

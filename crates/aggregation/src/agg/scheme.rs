@@ -14,7 +14,10 @@ impl Definition for SetSize {
     }
 
     fn from_parameters(parameters: &[u8]) -> Option<Self> {
-        parameters.first().copied().and_then(Self::new)
+        match parameters {
+            [n] => Self::new(*n),
+            _ => None,
+        }
     }
 
     fn name_number(self) -> u8 {

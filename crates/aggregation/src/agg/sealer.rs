@@ -26,15 +26,16 @@ struct OpenRange {
     last: u8,
     /// The next record's place in its set.
     place: u8,
-    /// XOR of closing blocks of records in the range.
+    /// The place of the range's first record, and the number of records in the range.
+    first: u8,
+    count: u8,
+    /// XOR of closing blocks of records from the first one of the range on.
     sum: Sum,
     /// XOR of closing blocks of control records after the range, which belong to it as soon as
     /// another data record follows.
     after: Sum,
     /// States of records whose closing block is in neither sum, by their place in the set.
     states: [PrfState; KEPT],
-    /// The places of the range's first and last record.
-    places: Option<(u8, u8)>,
 }
 
 /// XOR of output blocks.
@@ -45,48 +46,55 @@ impl OpenRange {
     const EMPTY: Self = Self {
         last: 0,
         place: 0,
+        first: 0,
+        count: 0,
         sum: Sum(0),
         after: Sum(0),
         states: [const { PrfState::NONE }; KEPT],
-        places: None,
     };
 
     #[inline(always)]
-    fn add<P: Prf + ?Sized>(&mut self, prf: &P, place: usize, kind: RecordKind, state: PrfState) {
+    fn add<P: Prf + ?Sized>(&mut self, prf: &P, kind: RecordKind, state: PrfState) {
+        let place = self.place;
+        self.place += 1;
         if kind == RecordKind::Data {
-            let first = self.places.map_or(place as u8, |(first, _)| first);
-            self.places = Some((first, place as u8));
-        }
-        if let Some(kept) = self.states.get_mut(place) {
-            *kept = state;
-        } else if self.places.is_some() {
-            self.after.0 ^= closing_block(prf, &state);
-            if kind == RecordKind::Data {
-                self.sum.0 ^= core::mem::take(&mut self.after.0);
+            if self.count == 0 {
+                self.first = place;
             }
+            self.count = self.place - self.first;
+        }
+        if let Some(kept) = self.states.get_mut(usize::from(place)) {
+            *kept = state;
+        } else if self.count > 0 {
+            let block = block(prf, &state, CLOSING_BLOCK);
+            self.sum.0 ^= block;
+            self.after.0 = if kind == RecordKind::Data { 0 } else { self.after.0 ^ block };
         }
     }
 
-    fn close<P: Prf + ?Sized>(&mut self, prf: &P) -> Option<(u8, u8, u128)> {
-        let (first, last) = self.places.take()?;
-        let kept = self.states.iter().take(usize::from(last) + 1).skip(first.into());
-        let sum = kept.fold(self.sum.0, |sum, state| sum ^ closing_block(prf, state));
+    /// XOR of the closing blocks of the range's records.
+    fn tag<P: Prf + ?Sized>(&self, prf: &P) -> u128 {
+        let kept = self.states.iter().skip(self.first.into()).take(self.count.into());
+        let sum = self.sum.0 ^ self.after.0;
+        kept.fold(sum, |sum, state| sum ^ block(prf, state, CLOSING_BLOCK))
+    }
+
+    /// Leaves no record in the range.
+    const fn clear(&mut self) {
         (self.sum.0, self.after.0) = (0, 0);
-        Some((first, last, sum))
+        self.count = 0;
     }
 
-    /// Ends the set of whose records `count` have been added.
-    fn end(&mut self, count: usize) {
-        self.states.iter_mut().take(count).for_each(Zeroize::zeroize);
-        if KEPT == 0 {
-            (self.sum.0, self.after.0) = (0, 0);
-        }
-        self.places = None;
+    /// Ends the set.
+    fn end(&mut self) {
+        self.states.iter_mut().take(self.place.into()).for_each(Zeroize::zeroize);
+        self.clear();
+        self.place = 0;
     }
 }
 
-fn closing_block<P: Prf + ?Sized>(prf: &P, state: &PrfState) -> u128 {
-    u128::from_be_bytes(prf.block(state, CLOSING_BLOCK))
+fn block<P: Prf + ?Sized>(prf: &P, state: &PrfState, index: u8) -> u128 {
+    u128::from_ne_bytes(prf.block(state, index))
 }
 
 impl AggSealer {
@@ -125,39 +133,42 @@ impl AggSealer {
             return Err(SealError::TagLength);
         }
         self.next += 1;
-        self.sum.0 ^= u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
+        self.sum.0 ^= block(prf, &state, TAG_BLOCK);
         if len > 0 {
             tag.copy_from_slice(&self.sum.0.to_ne_bytes());
             self.sum.0 = 0;
-            self.closing.end(self.closing.place.into());
-            self.closing.place = 0;
+            self.closing.end();
         } else {
-            self.closing.add(prf, self.closing.place.into(), kind, state);
-            self.closing.place += 1;
+            self.closing.add(prf, kind, state);
         }
         Ok(())
     }
 
+    #[inline]
+    pub(crate) const fn len_after(&self, records: usize) -> usize {
+        let (place, last) = (self.closing.place as usize + records, self.closing.last as usize);
+        if place % (last + 1) == last { TAG_BYTES } else { 0 }
+    }
+
+    #[inline]
     pub(crate) const fn next_len(&self) -> usize {
         if self.closing.place == self.closing.last { TAG_BYTES } else { 0 }
     }
 
+    pub(crate) const fn largest_len(&self) -> usize {
+        TAG_BYTES
+    }
+
     pub(crate) fn open_since(&self) -> Option<u64> {
-        self.closing.places.map(|(first, _)| self.set_start() + u64::from(first))
+        let OpenRange { place, first, count, .. } = &self.closing;
+        (*count > 0).then(|| self.next - u64::from(place - first))
     }
 
     pub(crate) fn close<P: Prf + ?Sized>(&mut self, prf: &P) -> Option<ClosingTag> {
-        let (first, last, tag) = self.closing.close(prf)?;
-        Some(ClosingTag {
-            first: self.set_start() + u64::from(first),
-            count: last - first + 1,
-            tag: tag.to_be_bytes(),
-        })
-    }
-
-    /// First number of the set that the next record belongs to.
-    fn set_start(&self) -> u64 {
-        self.next - u64::from(self.closing.place)
+        let (first, count) = (self.open_since()?, self.closing.count);
+        let tag = self.closing.tag(prf).to_ne_bytes();
+        self.closing.clear();
+        Some(ClosingTag { first, count, tag })
     }
 }
 
@@ -166,7 +177,7 @@ impl fmt::Debug for AggSealer {
         f.debug_struct("AggSealer")
             .field("n", &(self.closing.last + 1))
             .field("next", &self.next)
-            .field("open", &self.closing.places)
+            .field("open_since", &self.open_since())
             .finish_non_exhaustive()
     }
 }

@@ -85,6 +85,12 @@ impl<const RETAINED: usize> DelayStages<RETAINED> {
         &self.retained[number as usize % RETAINED]
     }
 
+    /// As [`step`](Self::step), which writes the tag.
+    #[inline]
+    pub(crate) fn write_next(&mut self, number: u64, long_tag: &LongTag, tag: &mut [u8]) {
+        tag.copy_from_slice(&self.step(number, long_tag).to_be_bytes()[8 - self.bytes..]);
+    }
+
     /// Takes the long tag of the record `number`, which must follow the record of the last call.
     /// Returns that record's tag, as a big-endian number.
     #[inline]

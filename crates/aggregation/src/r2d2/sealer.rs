@@ -19,15 +19,16 @@ type Tags = UnfinishedTags;
 pub(crate) struct BitSealer {
     tags: Tags,
     next: u64,
-    /// States of the last records, indexed by number modulo [`SPAN`].
+    /// States of the last records, the next one's in `place`.
     states: [PrfState; SPAN],
     /// The index in `states` of the next record.
     place: u8,
     /// Number of later records after which a record needs no closing tag, unless some are lost.
     delay: u8,
-    /// The oldest and the newest data record that no closing tag covers, if there is any. Only data
-    /// records of this range that are younger than `delay` records still need one.
-    open: Option<(u64, u64)>,
+    /// How many numbers before the next one the oldest and the newest data record are that still need a
+    /// closing tag: at most `delay`. Zero if there is none.
+    oldest: u8,
+    newest: u8,
 }
 
 impl BitSealer {
@@ -40,7 +41,8 @@ impl BitSealer {
         states: [const { PrfState::NONE }; SPAN],
         place: 0,
         delay: 0,
-        open: None,
+        oldest: 0,
+        newest: 0,
     };
 
     /// Makes an empty sealer ready for tags with these dependency sets.
@@ -52,7 +54,6 @@ impl BitSealer {
     /// Continues an unused sealer at another record.
     pub(crate) const fn resume_at(&mut self, next: u64) {
         self.next = next;
-        self.place = place(next) as u8;
     }
 
     pub(crate) fn seal<P: Prf + ?Sized>(
@@ -72,41 +73,57 @@ impl BitSealer {
         }
         self.next += 1;
         let long_tag = LongTag::compute(prf, &state, bytes);
-        tag.copy_from_slice(&self.tags.step(number, &long_tag).to_be_bytes()[8 - bytes..]);
+        self.tags.write_next(number, &long_tag, tag);
         let place = usize::from(self.place);
         self.states[place] = state;
         self.place = if place + 1 < SPAN { self.place + 1 } else { 0 };
+        self.age();
         if kind == RecordKind::Data {
-            let oldest = self.open_since().unwrap_or(number);
-            self.open = Some((oldest, number));
+            self.newest = 1;
+            self.oldest = self.oldest.max(1);
         }
         Ok(())
+    }
+
+    /// Another record was sealed.
+    const fn age(&mut self) {
+        if self.oldest == 0 || self.newest == self.delay {
+            self.oldest = 0;
+            return;
+        }
+        self.newest += 1;
+        if self.oldest < self.delay {
+            self.oldest += 1;
+        }
+    }
+
+    pub(crate) const fn len_after(&self, _: usize) -> usize {
+        self.tags.bytes()
     }
 
     pub(crate) const fn next_len(&self) -> usize {
         self.tags.bytes()
     }
 
+    pub(crate) const fn largest_len(&self) -> usize {
+        self.tags.bytes()
+    }
+
     pub(crate) fn open_since(&self) -> Option<u64> {
-        let (oldest, newest) = self.open?;
-        let oldest = oldest.max(self.next.saturating_sub(self.delay.into()));
-        (oldest <= newest).then_some(oldest)
+        (self.oldest > 0).then(|| self.next - u64::from(self.oldest))
     }
 
     pub(crate) fn close<P: Prf + ?Sized>(&mut self, prf: &P) -> Option<ClosingTag> {
-        let first = self.open_since();
-        let (_, last) = self.open.take()?;
-        let first = first?;
-        let tag = (first..=last)
-            .map(|number| &self.states[place(number)])
-            .fold(0, |sum, state| sum ^ u128::from_be_bytes(prf.block(state, CLOSING_BLOCK)));
-        let count = (last - first) as u8 + 1;
-        Some(ClosingTag { first, count, tag: tag.to_be_bytes() })
+        let first = self.open_since()?;
+        let mut tag = 0;
+        for behind in self.newest..=self.oldest {
+            let place = (usize::from(self.place) + SPAN - usize::from(behind)) % SPAN;
+            tag ^= u128::from_ne_bytes(prf.block(&self.states[place], CLOSING_BLOCK));
+        }
+        let count = self.oldest - self.newest + 1;
+        self.oldest = 0;
+        Some(ClosingTag { first, count, tag: tag.to_ne_bytes() })
     }
-}
-
-const fn place(number: u64) -> usize {
-    (number % SPAN as u64) as usize
 }
 
 impl fmt::Debug for BitSealer {
@@ -114,7 +131,7 @@ impl fmt::Debug for BitSealer {
         f.debug_struct("BitSealer")
             .field("bytes", &self.tags.bytes())
             .field("next", &self.next)
-            .field("open", &self.open)
+            .field("open_since", &self.open_since())
             .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,7 @@
 //! Computes the tags of consecutive records bit by bit, in less memory than [`delays`](super::delays).
 
-use crate::table::{DependencySets, LongTag, SPAN};
-use crate::tag_words::SplitWords;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use crate::table::{DependencySets, LongTag, MAX_TAG_BYTES, REACH, SPAN};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// The sums of the tags that do not contain all of their records yet.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -10,12 +9,13 @@ pub(super) struct UnfinishedTags {
     #[zeroize(skip)]
     sets: DependencySets,
     /// The tags of the next record and of the records after it.
-    tags: SplitWords<SPAN>,
+    tags: [[u8; MAX_TAG_BYTES]; SPAN],
 }
 
 impl UnfinishedTags {
     /// Sums without dependency sets. All of their bytes are zero.
-    pub(super) const EMPTY: Self = Self { sets: DependencySets::NONE, tags: SplitWords::ZERO };
+    pub(super) const EMPTY: Self =
+        Self { sets: DependencySets::NONE, tags: [[0; MAX_TAG_BYTES]; SPAN] };
 
     /// Makes empty sums ready for these dependency sets.
     pub(super) fn set_up(&mut self, sets: &DependencySets) {
@@ -27,12 +27,22 @@ impl UnfinishedTags {
         self.sets.bytes()
     }
 
-    /// Takes the long tag of the next record. Returns the record's tag, as a big-endian number.
-    pub(super) fn step(&mut self, _: u64, long_tag: &LongTag) -> u64 {
-        let words = long_tag.words(self.bytes());
+    /// Takes the long tag of the next record, and writes the record's tag.
+    pub(super) fn write_next(&mut self, _: u64, long_tag: &LongTag, tag: &mut [u8]) {
         let Self { sets, tags } = self;
-        sets.distribute_by(&words, |behind, part| tags.xor(behind, part));
-        tags.shift()
+        let long_tag = Zeroizing::new(long_tag.to_bytes());
+        for (bit, set) in sets.each_set().enumerate() {
+            let (byte, mask) = ((bit / 8).min(MAX_TAG_BYTES - 1), 0x80 >> (bit % 8));
+            let mut at = byte;
+            for behind in set {
+                let part = long_tag.get(at).copied().unwrap_or_default();
+                tags[usize::from(*behind).min(REACH)][byte] ^= part & mask;
+                at += sets.bytes();
+            }
+        }
+        tag.copy_from_slice(&tags[0][..sets.bytes()]);
+        tags.copy_within(1.., 0);
+        tags[REACH] = [0; MAX_TAG_BYTES];
     }
 }
 
@@ -61,7 +71,10 @@ mod tests {
                         word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1 << 40 | 1);
                         if at < sets.bytes() { word ^ word >> 29 } else { 0 }
                     }));
-                    assert_eq!(sums.step(number, &long_tag), stages.step(number, &long_tag));
+                    let (mut tag, mut expected) = ([0; MAX_TAG_BYTES], [0; MAX_TAG_BYTES]);
+                    sums.write_next(number, &long_tag, &mut tag[..sets.bytes()]);
+                    stages.write_next(number, &long_tag, &mut expected[..sets.bytes()]);
+                    assert_eq!(tag, expected);
                 }
             }
         }

@@ -81,14 +81,31 @@ impl AggregationPolicy {
             && self.to_send().chain(self.to_receive()).any(Scheme::aggregates)
     }
 
+    /// Whether plain tags or an accepted scheme were chosen for what this end sends, and for what it
+    /// receives.
+    pub(crate) fn accepts(&self, send: Scheme, receive: Scheme) -> bool {
+        (!send.aggregates() || self.to_send().any(|scheme| scheme == send))
+            && (!receive.aggregates() || self.to_receive().any(|scheme| scheme == receive))
+    }
+
+    /// The schemes for what this end sends, if this build can send under any.
+    pub(crate) fn send(&self) -> &[Scheme] {
+        if parts::SharedSending::IS_INCLUDED { &self.send } else { &[] }
+    }
+
+    /// The schemes for what this end receives, if this build can receive under any.
+    pub(crate) fn receive(&self) -> &[Scheme] {
+        if parts::SharedReceiving::IS_INCLUDED { &self.receive } else { &[] }
+    }
+
     /// The accepted schemes under which this build can send.
     pub(crate) fn to_send(&self) -> impl Iterator<Item = Scheme> + '_ {
-        self.send.iter().copied().filter(|scheme| scheme.can_send())
+        self.send().iter().copied().filter(|scheme| scheme.can_send())
     }
 
     /// The accepted schemes under which this build can receive.
     pub(crate) fn to_receive(&self) -> impl Iterator<Item = Scheme> + '_ {
-        self.receive.iter().copied().filter(|scheme| scheme.can_receive())
+        self.receive().iter().copied().filter(|scheme| scheme.can_receive())
     }
 }
 

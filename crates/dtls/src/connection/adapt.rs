@@ -119,8 +119,8 @@ impl Connection {
             return;
         };
         let Stage::Established(established) = &self.stage else { return };
-        let offered = established.offered.receive();
-        if offered.is_empty() {
+        let offered = &established.offered;
+        if offered.receive().is_empty() {
             return;
         }
         let Some(agreed) = established.parameters.get() else { return };
@@ -133,7 +133,8 @@ impl Connection {
         }
         let Some(best) = said else { return };
         let accepted = &settings.aggregation.receive;
-        let scheme = adapt.family.nearest(best, |s| offered.contains(&s) && accepted.contains(&s));
+        let scheme =
+            adapt.family.nearest(best, |s| offered.may_receive(s) && accepted.contains(&s));
         if scheme != best {
             adaptation.changed(scheme);
         }

@@ -16,7 +16,7 @@
 //! A receiver learns from similar signs what shared tags cost: [`ClosingTagUse`].
 
 use crate::crypto::{Count, ShortCount};
-use crate::parts::{Pacing, Part, PartState};
+use crate::parts::{OfPart, Pacing, Part, PartState};
 use crate::tuning::{DIALOGUE_WAIT, STREAM_WAIT};
 use core::time::Duration;
 use lightseal_core::Instant;
@@ -83,10 +83,10 @@ const MARKS: usize = match (Pacing::IS_INCLUDED, cfg!(feature = "r2d2-sender")) 
 const SPACING: u64 = 64 / MARKS as u64;
 
 /// How long a message may wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Wait {
-    /// How long it waits for the next message.
-    next: Duration,
+    /// How long it waits for the next message, if that is less than it waits in total.
+    next: Option<OfPart<Pacing, Duration>>,
     /// How long it waits in total.
     most: Duration,
 }
@@ -176,10 +176,10 @@ impl Pace {
         }
         if more {
             // The next message is there already, so nothing can be learnt about waiting.
-            let soon = setting.map_or(DIALOGUE_WAIT, |most| most.min(DIALOGUE_WAIT));
-            return Some(Wait { next: soon, most: soon });
+            let most = setting.map_or(DIALOGUE_WAIT, |most| most.min(DIALOGUE_WAIT));
+            return Some(Wait { next: None, most });
         }
-        let fixed = |most: Duration| (!most.is_zero()).then_some(Wait { next: most, most });
+        let fixed = |most: Duration| (!most.is_zero()).then_some(Wait { next: None, most });
         let Some(traffic) = traffic else { return fixed(setting.unwrap_or(STREAM_WAIT)) };
         let wait = setting.map_or_else(|| traffic.learnt(now), fixed);
         traffic.waiting = if wait.is_some() { traffic.waiting + 1 } else { 0 };
@@ -207,11 +207,12 @@ impl Pace {
         while MARKS > 1 && self.marked > 1 && self.number(1) <= open_since {
             self.forget_mark();
         }
-        let (next, all) = (now + wait.next, self.sealed_at[0] + wait.most);
+        let all = self.sealed_at[0] + wait.most;
+        let next = wait.next.map(|next| now + *next);
         if let Some(traffic) = self.traffic.get_mut() {
-            traffic.left_open(next < all);
+            traffic.left_open(next.is_some_and(|next| next < all));
         }
-        next.min(all).max(now)
+        next.map_or(all, |next| next.min(all)).max(now)
     }
 
     fn forget_mark(&mut self) {
@@ -363,7 +364,8 @@ impl Traffic {
             return None;
         }
         let least = if one_way { LEAST_STREAM_PATIENCE } else { LEAST_PATIENCE };
-        Some(Wait { next: gap.saturating_mul(PATIENCE).clamp(least, most), most })
+        let next = gap.saturating_mul(PATIENCE).clamp(least, most);
+        Some(Wait { next: Pacing::INCLUDED.map(|part| OfPart::new(part, next)), most })
     }
 
     /// Notes that a message leaves its set open, which will be closed because no further message
@@ -533,7 +535,7 @@ mod tests {
             let exactly = start + Duration::from_secs(n - 9) + most;
             assert!(*due <= exactly && *due + Duration::from_secs(SPACING) > exactly);
         }
-        assert_eq!(pace.sending(start, Some(Duration::ZERO), false), None);
+        assert!(pace.sending(start, Some(Duration::ZERO), false).is_none());
     }
 
     #[test]
@@ -541,6 +543,6 @@ mod tests {
         let mut pace = Pace::new();
         let now = Instant::from_micros(1);
         assert!(pace.sending(now, Some(Duration::ZERO), true).is_some());
-        assert_eq!(pace.sending(now, Some(Duration::ZERO), false), None);
+        assert!(pace.sending(now, Some(Duration::ZERO), false).is_none());
     }
 }

@@ -41,13 +41,11 @@ pub(super) struct AggregationUpdates {
     ended: PartState<SharedSending, EndedEpoch>,
 }
 
-/// The end of a sending epoch, kept for a peer that retransmits its request.
+/// The end of the sending epoch before the newest one, kept for a peer that retransmits its request.
 #[derive(Debug)]
 struct EndedEpoch {
     /// The number of the message that requested the change.
     sequence: u16,
-    /// The following epoch, in which its end is reported.
-    epoch: u64,
     end: EpochEnd,
     telling: ReportProgress,
 }
@@ -88,27 +86,23 @@ impl AggregationUpdates {
                 let (sequence, end) = (r.u16()?, EpochEnd::decode(r.vec8()?)?);
                 // The predecessor may have reported it; a peer that missed it asks again.
                 let telling = ReportProgress::Done;
-                updates.ended.set(part, EndedEpoch { sequence, epoch: 0, end, telling });
+                updates.ended.set(part, EndedEpoch { sequence, end, telling });
             }
             _ => return Err(DecodeError::invalid("end of an epoch")),
         }
         Ok(updates)
     }
 
-    /// Goes on with what was [read](Self::read), where these are the newest epochs of both directions,
-    /// and `unanswered` says whether our last update waits to be acknowledged. Returns whether the
-    /// peer does not use the requested scheme yet.
+    /// Goes on with what was [read](Self::read), where this is the newest receiving epoch, and
+    /// `unanswered` says whether our last update waits to be acknowledged. Returns whether the peer
+    /// does not use the requested scheme yet.
     pub(super) fn succeed(
         &mut self,
-        send_epoch: u64,
         receive: &ReceiveEpoch,
         unanswered: bool,
     ) -> Result<bool, DecodeError> {
         if self.begun().is_some_and(|begun| begun > receive.epoch()) {
             return Err(DecodeError::invalid("epoch"));
-        }
-        if let Some(ended) = self.ended.get_mut() {
-            ended.epoch = send_epoch;
         }
         let waits = self.begun() == Some(receive.epoch()) && !receive.is_used();
         let asked = |part| OfPart::new(part, receive.scheme());
@@ -187,14 +181,14 @@ impl Connection {
         let Stage::Established(established) = &self.stage else {
             return Err(AggregationError::NotConnected);
         };
-        let offered = established.offered.receive();
+        let offered = &established.offered;
         if self.ending != Ending::Open {
             return Err(AggregationError::NotConnected);
         }
-        if SchemeChanges::INCLUDED.is_none() || offered.is_empty() {
+        if SchemeChanges::INCLUDED.is_none() || offered.receive().is_empty() {
             return Err(AggregationError::NotNegotiated);
         }
-        if scheme.aggregates() && !offered.contains(&scheme) {
+        if scheme.aggregates() && !offered.may_receive(scheme) {
             return Err(AggregationError::NotOffered);
         }
         self.want_aggregation(scheme);
@@ -296,11 +290,11 @@ impl Connection {
         // keys if it acknowledged our KeyUpdate.
         let unheard = self.updates.ended.get().is_some_and(|e| e.telling == ReportProgress::Due);
         let Stage::Established(established) = &self.stage else { return Ok(()) };
-        let offered = established.offered.send();
-        if unheard || offered.is_empty() || self.key_update.is_switch_due() {
+        let offered = &established.offered;
+        if unheard || offered.send().is_empty() || self.key_update.is_switch_due() {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
-        if scheme.aggregates() && !offered.contains(&scheme) {
+        if scheme.aggregates() && !offered.may_send(scheme) {
             return Err(Misbehaviour::illegal("aggregation scheme").into());
         }
         if self.channel.flight.epoch().is_some_and(|epoch| epoch < APPLICATION_EPOCH) {
@@ -314,9 +308,11 @@ impl Connection {
         if let Stage::Established(established) = &mut self.stage {
             established.parameters.set_sending(scheme);
         }
-        let Some(epoch) = self.begin_next_send_epoch() else { return Ok(()) };
+        if !self.begin_next_send_epoch() {
+            return Ok(());
+        }
         let telling = ReportProgress::Due;
-        let ended = EndedEpoch { sequence: message.sequence, epoch, end, telling };
+        let ended = EndedEpoch { sequence: message.sequence, end, telling };
         self.updates.ended.set(part, ended);
         self.aggregation_changed();
         Ok(())
@@ -360,7 +356,7 @@ impl Connection {
             ReportProgress::WithAck => with_ack,
             ReportProgress::Done => false,
         };
-        let epoch = self.channel.send.get(ended.epoch).filter(|_| due)?;
+        let epoch = self.channel.send.newest().filter(|_| due)?;
         // With long connection IDs and tags the report may not fit the smallest datagrams; it is
         // then never sent.
         ended.telling = ReportProgress::Done;

@@ -103,17 +103,12 @@ impl Connection {
         }
         let (mut shape, last) = (self.data_shape(), self.last_control());
         let shared = self.data_shares_tags();
-        let wait = if shared { self.wait_for_others(len, more) } else { None };
+        let wait =
+            if shared { self.wait_for_others(len, more, buf.len(), &mut shape) } else { None };
         let epoch = self.channel.send.newest().ok_or(SealError::Exhausted)?;
-        let closing = shared && wait.is_none() && epoch.leaves_open();
-        // This format has a length field, so that the closing tag can follow in the same datagram.
-        let joined = HeaderFormat { last: false, ..shape };
-        if closing && buf.len() >= len + epoch.overhead_with_closing(joined, last) {
-            shape = joined;
-        }
         match epoch.seal(buf, ContentType::APPLICATION_DATA, shape, content) {
             Ok(sealed) => {
-                let (open, key_state) = (epoch.open_since(), epoch.key_state());
+                let key_state = epoch.key_state();
                 self.stats.sent(|sent| sent.messages += 1);
                 self.stats.sent(|sent| sent.message_bytes += len as u64);
                 self.adapt_to_sending();
@@ -122,12 +117,8 @@ impl Connection {
                 }
                 let mut datagram_len = sealed.len;
                 if shared {
-                    self.sealed_shared(sealed.number, open, wait);
-                    let rest = buf.get_mut(sealed.len..).filter(|_| closing && !shape.last);
-                    let tag = rest.and_then(|rest| self.write_closing_tag(rest, last));
-                    if let Some(tag_len) = tag {
-                        datagram_len += tag_len;
-                    }
+                    let rest = buf.get_mut(sealed.len..).filter(|_| !shape.last);
+                    datagram_len += self.sealed_shared(sealed.number, wait, rest, last);
                 }
                 if key_state >= KeyState::UpdateDue {
                     self.want_key_update();
@@ -142,34 +133,60 @@ impl Connection {
         }
     }
 
-    /// How long the next message under shared tags waits for others; `None` if its set is closed at
-    /// once.
-    fn wait_for_others(&mut self, len: usize, more: bool) -> Option<Wait> {
+    /// How long the next message under shared tags, of `len` bytes, waits for others; `None` if its
+    /// set is closed at once. If a closing tag fits behind it in a datagram of `room` bytes, `shape`
+    /// leaves room for that.
+    #[inline(never)]
+    fn wait_for_others(
+        &mut self,
+        len: usize,
+        more: bool,
+        room: usize,
+        shape: &mut HeaderFormat,
+    ) -> Option<Wait> {
         let setting = self.settings().max_wait;
         let pace = self.pace.get_or_insert_with(SharedSending::INCLUDED?, Pace::new);
-        if len == 0 {
-            // An empty payload is a probe or its answer, and does not wait: a peer that does not
-            // answer in time is considered dead.
-            return None;
+        // An empty payload is a probe or its answer, and does not wait: a peer that does not answer
+        // in time is considered dead.
+        let wait = if len == 0 { None } else { pace.sending(self.now, setting, more) };
+        if wait.is_none()
+            && let Some(epoch) = self.channel.send.peek().filter(|epoch| epoch.leaves_open())
+        {
+            let joined = HeaderFormat { last: false, ..*shape };
+            if room >= len + epoch.overhead_with_closing(joined, self.last_control()) {
+                *shape = joined;
+            }
         }
-        pace.sending(self.now, setting, more)
+        wait
     }
 
-    /// Record `number` was sealed under shared tags. `open_since` is the first record of the set
-    /// that is open now, if any.
-    fn sealed_shared(&mut self, number: u64, open_since: Option<u64>, wait: Option<Wait>) {
-        let Some(pace) = self.pace.get_mut() else { return };
+    /// Record `number` was sealed under shared tags. If its set is closed at once and there is room
+    /// in the `rest` of its datagram, the closing tag follows. Returns the length of that.
+    #[inline(never)]
+    fn sealed_shared(
+        &mut self,
+        number: u64,
+        wait: Option<Wait>,
+        rest: Option<&mut [u8]>,
+        shape: HeaderFormat,
+    ) -> usize {
+        let open_since = self.channel.send.peek().and_then(SendEpoch::open_since);
+        let Some(pace) = self.pace.get_mut() else { return 0 };
         match (open_since, wait) {
             (Some(since), Some(wait)) => {
                 let due = pace.left_open(self.now, number, since, wait);
                 self.timers.set(Timer::OpenSet, due);
             }
-            (Some(_), None) => pace.close_now(),
+            (Some(_), None) => {
+                pace.close_now();
+                return rest.and_then(|rest| self.write_closing_tag(rest, shape)).unwrap_or(0);
+            }
             (None, _) => {
                 pace.covered();
                 self.timers.stop(Timer::OpenSet);
             }
         }
+        0
     }
 
     /// Seals the first queued payload, if there is one. If that fails, the payload stays queued.

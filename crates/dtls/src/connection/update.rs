@@ -189,9 +189,7 @@ impl Connection {
 
     /// Begins the next sending epoch if our KeyUpdate was acknowledged.
     pub(super) fn switch_send_epoch(&mut self) {
-        if self.key_update.phase != KeyUpdatePhase::SwitchDue
-            || self.begin_next_send_epoch().is_none()
-        {
+        if self.key_update.phase != KeyUpdatePhase::SwitchDue || !self.begin_next_send_epoch() {
             return;
         }
         self.updates.forget_end();
@@ -201,13 +199,14 @@ impl Connection {
         }
     }
 
-    /// Replaces the current sending epoch with the next one and returns its number.
-    pub(super) fn begin_next_send_epoch(&mut self) -> Option<u64> {
-        let Stage::Established(established) = &mut self.stage else { return None };
-        let epoch = self.channel.send.peek()?.epoch() + 1;
+    /// Replaces the current sending epoch with the next one. `false` if there is none.
+    pub(super) fn begin_next_send_epoch(&mut self) -> bool {
+        let Stage::Established(established) = &mut self.stage else { return false };
+        let Some(epoch) = self.channel.send.peek().map(SendEpoch::epoch) else { return false };
+        let epoch = epoch + 1;
         let (scheme, _) = established.schemes();
         let EstablishedKeys::Dtls13 { suite, send, .. } = &mut established.keys else {
-            return None;
+            return false;
         };
         let secret = send.traffic(suite.hash).next();
         *send = KeptSecret::of(&secret);
@@ -222,7 +221,7 @@ impl Connection {
         if let Some(loss) = self.loss.get_mut() {
             loss.forget_report();
         }
-        Some(epoch)
+        true
     }
 
     /// Adds the peer's next epoch beside the current one.

@@ -420,7 +420,7 @@ impl WaitServerHello {
             let wanted = &settings.aggregation;
             if wanted.is_wanted() {
                 write_extension(w, settings.aggregation_extension, |w| {
-                    aggregation_extension::write_offer(&wanted.receive, &wanted.send, w)
+                    aggregation_extension::write_offer(wanted.receive(), wanted.send(), w)
                 })?;
             }
             if offer.psks().next().is_none() {

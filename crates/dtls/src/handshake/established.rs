@@ -87,12 +87,22 @@ impl OfferedSchemes {
         self.send().is_empty() && self.receive().is_empty()
     }
 
-    /// The schemes to which this end may change.
+    /// Whether this end may change to a scheme other than plain tags.
+    pub(crate) fn may_send(&self, scheme: Scheme) -> bool {
+        self.send().contains(&scheme) && scheme.can_send()
+    }
+
+    /// Whether the peer may change to a scheme other than plain tags.
+    pub(crate) fn may_receive(&self, scheme: Scheme) -> bool {
+        self.receive().contains(&scheme) && scheme.can_receive()
+    }
+
+    /// The schemes to which this end may change, besides those that this build lacks.
     pub(crate) fn send(&self) -> &[Scheme] {
         self.send.as_ref().map_or(&[], |schemes| schemes)
     }
 
-    /// The schemes to which the peer may change.
+    /// The schemes to which the peer may change, besides those that this build lacks.
     pub(crate) fn receive(&self) -> &[Scheme] {
         self.receive.as_ref().map_or(&[], |schemes| schemes)
     }
@@ -125,20 +135,16 @@ impl OfferedSchemes {
         Self::new((send, &down), (receive, &up))
     }
 
-    /// The client's lists for the directions in which a scheme was negotiated, without schemes that
-    /// this build lacks.
+    /// The client's lists for the directions in which a scheme was negotiated.
     pub(crate) fn new(
         (send, to_send): (Scheme, &[Scheme]),
         (receive, to_receive): (Scheme, &[Scheme]),
     ) -> Self {
-        let sends = |scheme: &Scheme| send.aggregates() && scheme.can_send();
-        let receives = |scheme: &Scheme| receive.aggregates() && scheme.can_receive();
-        let to_send = |part| OfPart::new(part, to_send.iter().copied().filter(sends).collect());
-        let to_receive =
-            |part| OfPart::new(part, to_receive.iter().copied().filter(receives).collect());
+        let sends = parts::SharedSending::INCLUDED.filter(|_| send.aggregates());
+        let receives = parts::SharedReceiving::INCLUDED.filter(|_| receive.aggregates());
         Self {
-            send: parts::SharedSending::INCLUDED.map(to_send),
-            receive: parts::SharedReceiving::INCLUDED.map(to_receive),
+            send: sends.map(|part| OfPart::new(part, to_send.into())),
+            receive: receives.map(|part| OfPart::new(part, to_receive.into())),
         }
     }
 }

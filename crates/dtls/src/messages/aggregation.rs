@@ -15,22 +15,20 @@ use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
 use lightseal_core::{DecodeError, Reader, Writer};
 
-/// A list entry: a known scheme, an unknown one that is skipped, or the end of the list.
-enum Entry {
-    Known(Scheme),
-    Skipped,
-    End,
-}
+const UNKNOWN: DecodeError = DecodeError::invalid("aggregation scheme");
 
-fn read_entry(r: &mut Reader<'_>) -> Result<Entry, DecodeError> {
+/// Reads a list entry: a scheme, or plain tags for the end of the list; `None` if it is an unknown
+/// scheme that is skipped.
+fn read_entry(r: &mut Reader<'_>) -> Result<Option<Scheme>, DecodeError> {
     let identifier = r.u8()?;
-    let parameters = match (identifier, Scheme::parameters_len(identifier)) {
-        (SCHEME_NONE, _) => return Ok(Entry::End),
-        (SCHEME_SELF_DESCRIBING.., _) => r.vec8()?,
-        (_, Some(len)) => r.take(len)?,
-        (_, None) => return Err(DecodeError::invalid("aggregation scheme")),
+    let parameters = if identifier == SCHEME_NONE {
+        return Ok(Some(Scheme::Plain));
+    } else if identifier >= SCHEME_SELF_DESCRIBING {
+        r.vec8()?
+    } else {
+        r.take(Scheme::parameters_len(identifier).ok_or(UNKNOWN)?)?
     };
-    Ok(Scheme::from_parameters(identifier, parameters).map_or(Entry::Skipped, Entry::Known))
+    Ok(Scheme::from_parameters(identifier, parameters))
 }
 
 /// The offer of a client, which is parsed when it is needed.
@@ -72,9 +70,9 @@ fn read_list(r: &mut Reader<'_>) -> Option<Vec<Scheme>> {
     let mut list = Vec::new();
     while !r.is_empty() {
         match read_entry(r).ok()? {
-            Entry::End => break,
-            Entry::Known(scheme) if !list.contains(&scheme) => list.push(scheme),
-            Entry::Known(_) | Entry::Skipped => {}
+            Some(Scheme::Plain) => break,
+            Some(scheme) if !list.contains(&scheme) => list.push(scheme),
+            _ => {}
         }
     }
     Some(list)
@@ -90,14 +88,14 @@ fn first_accepted(
     let (mut chosen, mut complete) = (Scheme::Plain, true);
     while !r.is_empty() {
         match read_entry(r).ok()? {
-            Entry::End => break,
-            Entry::Known(scheme) => {
+            Some(Scheme::Plain) => break,
+            Some(scheme) => {
                 complete &= has(scheme);
                 if chosen == Scheme::Plain && accept(scheme) {
                     chosen = scheme;
                 }
             }
-            Entry::Skipped => {}
+            None => {}
         }
     }
     Some(if complete { chosen } else { Scheme::Plain })
@@ -124,11 +122,18 @@ pub fn write_offer(
     to_server: &[Scheme],
     w: &mut Writer<'_>,
 ) -> Result<(), BufferFull> {
-    let received = |scheme: &&Scheme| scheme.aggregates() && scheme.can_receive();
-    to_client.iter().filter(received).try_for_each(|scheme| write_scheme(*scheme, w))?;
+    write_list(to_client, Scheme::can_receive, w)?;
     w.u8(SCHEME_NONE)?;
-    let sent = |scheme: &&Scheme| scheme.aggregates() && scheme.can_send();
-    to_server.iter().filter(sent).try_for_each(|scheme| write_scheme(*scheme, w))
+    write_list(to_server, Scheme::can_send, w)
+}
+
+fn write_list(
+    schemes: &[Scheme],
+    has: impl Fn(Scheme) -> bool,
+    w: &mut Writer<'_>,
+) -> Result<(), BufferFull> {
+    let written = schemes.iter().filter(|scheme| scheme.aggregates() && has(**scheme));
+    written.copied().try_for_each(|scheme| write_scheme(scheme, w))
 }
 
 /// Writes an answer's content.
@@ -142,20 +147,19 @@ pub fn write_answer(
     write_scheme(to_server, w)
 }
 
-/// Reads one scheme, or 0x00 for plain tags.
+/// Reads one scheme that this build has, or 0x00 for plain tags.
+#[inline(never)]
 pub(crate) fn read_scheme(r: &mut Reader<'_>) -> Result<Scheme, DecodeError> {
-    match read_entry(r)? {
-        Entry::End => Ok(Scheme::Plain),
-        Entry::Known(scheme) => Ok(scheme),
-        Entry::Skipped => Err(DecodeError::invalid("aggregation scheme")),
-    }
+    let known = |scheme: &Scheme| scheme.can_send() || scheme.can_receive();
+    read_entry(r)?.filter(known).ok_or(UNKNOWN)
 }
 
 /// Parses an answer: server to client, client to server.
+#[inline(never)]
 pub fn read_answer(content: &[u8]) -> Result<(Scheme, Scheme), DecodeError> {
     let mut r = Reader::new(content);
     let to_client = read_scheme(&mut r)?;
-    if read_scheme(&mut r)? != Scheme::Plain {
+    if r.u8()? != SCHEME_NONE {
         return Err(DecodeError::invalid("aggregation separator"));
     }
     let to_server = read_scheme(&mut r)?;

@@ -56,11 +56,22 @@ impl<'a> Decode<'a> for EpochEnd {
 impl Encode for EpochEnd {
     fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         w.u48(self.records)?;
-        let Some(closing) = self.closing else { return Ok(()) };
-        w.u8(self.records.saturating_sub(closing.first) as u8)?;
-        w.u8(closing.count)?;
-        w.bytes(&closing.tag)
+        self.closing.as_ref().map_or(Ok(()), |closing| write_closing(closing, self.records, w))
     }
+}
+
+/// Writes a closing tag: how far before the record `next` its range begins, how many records it
+/// covers, and the tag.
+#[inline(never)]
+pub(crate) fn write_closing(
+    closing: &ClosingTag,
+    next: u64,
+    w: &mut Writer<'_>,
+) -> Result<(), BufferFull> {
+    // The range reaches less than 256 records back.
+    w.u8((next as u8).wrapping_sub(closing.first as u8))?;
+    w.u8(closing.count)?;
+    w.bytes(&closing.tag)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub mod return_routability;
 pub mod ticket;
 
 pub use ack::RecordNumber;
+pub(crate) use aggregation_update::write_closing;
 pub use aggregation_update::{AggregationUpdate, EpochEnd};
 pub use alert::Alert;
 pub use certificate::{Certificate, CertificateRequest, CertificateVerify};

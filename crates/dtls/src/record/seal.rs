@@ -7,6 +7,7 @@ use super::epochs::EpochNumber;
 use super::shape::RecordPlace;
 use crate::codepoints::{ContentType, MAX_RECORD_NUMBER};
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, SealUsage, TrafficSecret};
+use crate::messages::write_closing;
 use crate::parts::{Dtls12, OfPart};
 use crate::record::number::NumberMasks;
 use alloc::boxed::Box;
@@ -153,7 +154,7 @@ impl SendEpoch {
     pub fn overhead(&self, kind: ContentType, shape: HeaderFormat) -> usize {
         match &self.layout {
             RecordProtection::Dtls12(keys) => keys.overhead(),
-            RecordProtection::Dtls13(sealing) => sealing.overhead(self.next(), kind, shape),
+            RecordProtection::Dtls13(sealing) => sealing.overhead(0, kind, shape),
         }
     }
 
@@ -267,8 +268,7 @@ impl SendEpoch {
     /// contains a closing tag.
     pub fn overhead_with_closing(&self, data: HeaderFormat, closing: HeaderFormat) -> usize {
         let data = self.overhead(ContentType::APPLICATION_DATA, data);
-        let tag = |sealing: &Sealing| sealing.closing_len(self.next() + 1, closing);
-        data + self.layout.dtls13().map_or(0, tag)
+        data + self.layout.dtls13().map_or(0, |sealing| sealing.closing_len(1, closing))
     }
 
     /// The closing tag over the records not covered by a tag yet, to be sent in another
@@ -285,16 +285,14 @@ impl SendEpoch {
         buf: &mut [u8],
         shape: HeaderFormat,
     ) -> Result<Option<Sealed>, SealError> {
-        let next = self.next();
         let RecordProtection::Dtls13(sealing) = &mut self.layout else { return Ok(None) };
-        let Some(closing) = sealing.close(next, shape, buf.len())? else { return Ok(None) };
-        let back = next.saturating_sub(closing.first);
-        let sealed = self.seal(buf, ContentType::AGGREGATE_TAG, shape, |w| {
-            w.u8(back as u8)?;
-            w.u8(closing.count)?;
-            w.bytes(&closing.tag)
-        })?;
-        Ok(Some(sealed))
+        if sealing.has_open_data() && buf.len() < sealing.closing_len(0, shape) {
+            return Err(SealError::Full);
+        }
+        let Some(closing) = sealing.end() else { return Ok(None) };
+        let next = self.next();
+        let content = |w: &mut Writer<'_>| write_closing(&closing, next, w);
+        self.seal(buf, ContentType::AGGREGATE_TAG, shape, content).map(Some)
     }
 }
 

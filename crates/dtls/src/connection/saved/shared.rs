@@ -46,7 +46,7 @@ impl SharedTags {
         let offered = OfferedSchemes::restored(read_schemes(r)?, read_schemes(r)?);
         let offered = offered.ok_or(RestoreError::SharedTags)?;
         let send = read_scheme(r)?;
-        if send.aggregates() && !offered.send().contains(&send) {
+        if send.aggregates() && !offered.may_send(send) {
             return Err(DecodeError::invalid("aggregation scheme").into());
         }
         Ok(Self { offered, send, updates: AggregationUpdates::read(r)? })
@@ -69,7 +69,7 @@ impl SharedTags {
     /// Reads the scheme of a receiving epoch.
     pub(super) fn read_received(&self, r: &mut Reader<'_>) -> Result<Scheme, DecodeError> {
         let scheme = read_scheme(r)?;
-        if scheme.aggregates() && !self.offered.receive().contains(&scheme) {
+        if scheme.aggregates() && !self.offered.may_receive(scheme) {
             return Err(DecodeError::invalid("aggregation scheme"));
         }
         Ok(scheme)
@@ -126,8 +126,11 @@ pub(super) fn write(
     updates: &AggregationUpdates,
     w: &mut Writer<'_>,
 ) -> Result<(), BufferFull> {
-    for list in [offered.send(), offered.receive()] {
-        w.vec8(|w| list.iter().try_for_each(|scheme| write_scheme(*scheme, w)))?;
+    let lists: [(&[Scheme], fn(Scheme) -> bool); 2] =
+        [(offered.send(), Scheme::can_send), (offered.receive(), Scheme::can_receive)];
+    for (list, has) in lists {
+        let mut list = list.iter().copied().filter(|scheme| has(*scheme));
+        w.vec8(|w| list.try_for_each(|scheme| write_scheme(scheme, w)))?;
     }
     write_scheme(send, w)?;
     updates.write(w)

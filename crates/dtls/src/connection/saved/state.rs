@@ -445,7 +445,7 @@ fn read_epochs(
     }
     let unanswered = connection.channel.flight.has(HandshakeType::AGGREGATION_UPDATE);
     if let (Some(newest), Some(oldest)) = (connection.channel.receive.newest(), epochs.first()) {
-        let waits = shared.updates.succeed(send_epoch, newest, unanswered)?;
+        let waits = shared.updates.succeed(newest, unanswered)?;
         negotiated.send = shared.send;
         negotiated.receive = if waits { oldest.scheme } else { newest.scheme() };
     }

@@ -91,10 +91,8 @@ impl WaitEncryptedExtensions {
             }
         }
         let (receive, send) = schemes;
-        if receive.aggregates() && !wanted.to_receive().any(|offered| offered == receive)
-            || send.aggregates() && !wanted.to_send().any(|offered| offered == send)
-            || (schemes != (Scheme::Plain, Scheme::Plain) && !can_aggregate(self.suite))
-        {
+        let shares = send.aggregates() || receive.aggregates();
+        if shares && !(can_aggregate(self.suite) && wanted.accepts(send, receive)) {
             return Err(Misbehaviour::illegal("aggregation scheme").into());
         }
         let version = ProtocolVersion::Dtls13;
@@ -228,8 +226,8 @@ impl WaitFinished {
                 resumption: PartState::EMPTY,
             },
             offered: OfferedSchemes::new(
-                (self.negotiated.send, &settings.aggregation.send),
-                (self.negotiated.receive, &settings.aggregation.receive),
+                (self.negotiated.send, settings.aggregation.send()),
+                (self.negotiated.receive, settings.aggregation.receive()),
             ),
             parameters: Parameters::new(self.negotiated),
         });

@@ -34,11 +34,17 @@ const HAS_DRAWN_SETS: bool = {
     r2d2.can_send() || r2d2.can_receive()
 };
 
-/// The secret order of a scheme's dependency sets in one direction of an epoch.
-fn order(keys: &KeyDerivation, scheme: Scheme) -> RulerOrder {
-    let mut seed = [0; 32];
-    if HAS_DRAWN_SETS && scheme.is_drawn() {
+/// Passes on the secret order of a scheme's dependency sets in one direction of an epoch.
+fn with_order<T>(keys: &KeyDerivation, scheme: Scheme, act: impl FnOnce(&RulerOrder) -> T) -> T {
+    static NOT_DRAWN: RulerOrder = RulerOrder::List;
+    let drawn;
+    let order = if HAS_DRAWN_SETS && scheme.is_drawn() {
+        let mut seed = [0; 32];
         keys.expand("agg rulers", &scheme.context(), &mut seed);
-    }
-    RulerOrder::Keyed(seed)
+        drawn = RulerOrder::Keyed(seed);
+        &drawn
+    } else {
+        &NOT_DRAWN
+    };
+    act(order)
 }

@@ -2,7 +2,7 @@
 
 use super::mask::NumberMask;
 use super::standard::{Search, Standard};
-use super::{mask_sample, order};
+use super::{mask_sample, with_order};
 use crate::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
 use crate::crypto::{
     CipherSuite, Count, KeyDerivation, KeyState, Keying, PrfProtection, Record, ShortCount,
@@ -318,9 +318,10 @@ impl Opening {
 /// The opener of a scheme that shares tags.
 #[inline(never)]
 fn new_opener(keys: &KeyDerivation, scheme: Scheme) -> Option<Box<SizedOpener>> {
-    let available = scheme.aggregates() && scheme.can_receive();
-    let order = if available { order(keys, scheme) } else { return None };
-    SizedOpener::new_in(scheme, &order, Box::new)
+    if !scheme.can_receive() {
+        return None;
+    }
+    with_order(keys, scheme, |order| SizedOpener::new_in(scheme, order, Box::new))
 }
 
 /// Records whose application data shares tags.

@@ -2,7 +2,7 @@
 
 use super::mask::NumberMask;
 use super::open::read_closing;
-use super::{mask_sample, order};
+use super::{mask_sample, with_order};
 use crate::codepoints::ContentType;
 use crate::crypto::{
     CipherSuite, KeyDerivation, Keying, PrfProtection, PrfState, Protection, Record,
@@ -36,7 +36,7 @@ impl Reading13 {
         keys: &KeyDerivation,
         masks: NumberMasks,
     ) -> Self {
-        match (&suite.keying, Opener::new(scheme, &order(keys, scheme))) {
+        match (&suite.keying, with_order(keys, scheme, |order| Opener::new(scheme, order))) {
             (Keying::Prf { aggregated, .. }, Some(opener)) => {
                 Self::Aggregated(Box::new(Aggregated {
                     prf: aggregated(keys, scheme.context()),

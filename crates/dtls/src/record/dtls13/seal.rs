@@ -1,10 +1,10 @@
 //! Seals records of DTLS 1.3.
 
 use super::mask::NumberMask;
-use super::{CLOSING_CONTENT, mask_sample, order};
+use super::{CLOSING_CONTENT, mask_sample, with_order};
 use crate::codepoints::{ContentType, MAX_CONTENT};
 use crate::crypto::{CipherSuite, KeyDerivation, Keying, PrfProtection, Protection, Record};
-use crate::parts::{OfPart, SharedSending};
+use crate::parts::{OfPart, Persistence, SharedSending};
 use crate::record::cid::ConnectionId;
 use crate::record::header::UnifiedHeader;
 use crate::record::number::NumberMasks;
@@ -34,9 +34,9 @@ struct Aggregated {
     scheme: Scheme,
     sealer: Box<Sealer>,
     mask: NumberMask,
-    /// Whether a predecessor has begun the epoch. The receiver cannot check aggregates that would have
+    /// Set if a predecessor has begun the epoch. The receiver cannot check aggregates that would have
     /// to cover its records, so that records of the epoch need tags of their own.
-    is_resumed: bool,
+    resumed: Option<Persistence>,
 }
 
 impl Sealing {
@@ -48,17 +48,17 @@ impl Sealing {
         keys: &KeyDerivation,
         masks: NumberMasks,
     ) -> Self {
-        let tags = match (&suite.keying, new_sealer(keys, scheme), SharedSending::INCLUDED) {
-            (Keying::Prf { aggregated, .. }, Some(sealer), Some(part)) => {
-                let prf = aggregated(keys, scheme.context());
-                let mask = NumberMask::new(masks, epoch, suite, scheme, keys);
-                let aggregated = Aggregated { prf, scheme, sealer, mask, is_resumed: false };
-                Tags::Aggregated(OfPart::new(part, aggregated))
-            }
-            _ => Tags::Standard {
-                protection: suite.keying.plain(keys),
-                tag_len: suite.tag_len as u8,
-            },
+        let tags = if let Keying::Prf { aggregated, .. } = &suite.keying
+            && let Some(part) = SharedSending::INCLUDED
+            && let Some(sealer) = new_sealer(keys, scheme)
+        {
+            let prf = aggregated(keys, scheme.context());
+            let mask = NumberMask::new(masks, epoch, suite, scheme, keys);
+            let aggregated = Aggregated { prf, scheme, sealer, mask, resumed: None };
+            Tags::Aggregated(OfPart::new(part, aggregated))
+        } else {
+            let tag_len = suite.tag_len as u8;
+            Tags::Standard { protection: suite.keying.plain(keys), tag_len }
         };
         Self { cid: ConnectionId::EMPTY, tags }
     }
@@ -84,7 +84,7 @@ impl Sealing {
             Tags::Aggregated(aggregated) => {
                 let next = (next + RESUMED_GAP).next_multiple_of(RESUMED_GAP);
                 aggregated.sealer.resume_at(next);
-                aggregated.is_resumed = true;
+                aggregated.resumed = Persistence::INCLUDED;
                 next
             }
         }
@@ -94,33 +94,40 @@ impl Sealing {
     pub(in crate::record) fn takes_data(&self) -> bool {
         match &self.tags {
             Tags::Standard { .. } => true,
-            Tags::Aggregated(aggregated) => !aggregated.is_resumed,
+            Tags::Aggregated(aggregated) => aggregated.resumed.is_none(),
         }
     }
 
-    /// The overhead in bytes of record `number` beside its content, without padding.
+    /// The overhead in bytes, beside its content and without padding, of the record that follows
+    /// `records` more ones.
     pub(in crate::record) fn overhead(
         &self,
-        number: u64,
+        records: usize,
         kind: ContentType,
         shape: HeaderFormat,
     ) -> usize {
-        self.header(0, shape).header_len() + 1 + self.tags_len(kind, number)
+        self.header(0, shape).header_len() + 1 + self.tags_len(kind, records)
     }
 
     /// The largest overhead in bytes of application data in a datagram of its own.
     pub(in crate::record) fn largest_data_overhead(&self, number: NumberLength) -> usize {
         let tag = match &self.tags {
             Tags::Standard { tag_len, .. } => usize::from(*tag_len),
-            Tags::Aggregated(aggregated) => aggregated.scheme.largest_tags_len(),
+            Tags::Aggregated(aggregated) => {
+                aggregated.sealer.largest_len() + aggregated.scheme.check_len()
+            }
         };
         2 + self.cid.len() + number.bytes() + tag
     }
 
-    fn tags_len(&self, kind: ContentType, number: u64) -> usize {
+    /// The length in bytes of the tags in the record that follows `records` more ones.
+    fn tags_len(&self, kind: ContentType, records: usize) -> usize {
         match &self.tags {
             Tags::Standard { tag_len, .. } => usize::from(*tag_len),
-            Tags::Aggregated(aggregated) => own_tag_len(kind) + aggregated.scheme.tags_len(number),
+            Tags::Aggregated(aggregated) => {
+                let Aggregated { sealer, scheme, .. } = &**aggregated;
+                own_tag_len(kind) + sealer.len_after(records) + scheme.check_len()
+            }
         }
     }
 
@@ -143,13 +150,13 @@ impl Sealing {
         least: usize,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<WrittenLengths, SealError> {
+        if kind == ContentType::APPLICATION_DATA && !self.takes_data() {
+            return Err(SealError::Full);
+        }
         let tags_len = match &self.tags {
             Tags::Standard { tag_len, .. } => usize::from(*tag_len),
             Tags::Aggregated(aggregated) => {
-                let Aggregated { sealer, scheme, is_resumed, .. } = &**aggregated;
-                if *is_resumed && kind == ContentType::APPLICATION_DATA {
-                    return Err(SealError::Full);
-                }
+                let Aggregated { sealer, scheme, .. } = &**aggregated;
                 own_tag_len(kind) + sealer.next_len() + scheme.check_len()
             }
         };
@@ -158,23 +165,18 @@ impl Sealing {
         let (head, body) = buf.split_at_mut_checked(header_len).ok_or(SealError::Full)?;
 
         let mut w = Writer::new(body);
-        match &self.tags {
-            Tags::Standard { .. } => {
-                content(&mut w)?;
-                w.u8(kind.0)?;
-                // The ciphertext must be as long as the input of the mask (RFC 9147, section
-                // 4.2.3): CCM_8 may need padding.
-                while w.len() + tags_len < 16 || w.len() <= least {
-                    w.u8(0)?;
-                }
-            }
-            Tags::Aggregated(_) => {
-                w.u8(kind.0)?;
-                content(&mut w)?;
-                while w.len() <= least {
-                    w.u8(0)?;
-                }
-            }
+        let is_standard = self.is_standard();
+        if !is_standard {
+            w.u8(kind.0)?;
+        }
+        content(&mut w)?;
+        if is_standard {
+            w.u8(kind.0)?;
+        }
+        // In the standard layout the ciphertext must be as long as the input of the mask (RFC 9147,
+        // section 4.2.3): CCM_8 may need padding.
+        while w.len() <= least || is_standard && w.len() + tags_len < 16 {
+            w.u8(0)?;
         }
         let content_len = w.len();
         if content_len > MAX_CONTENT + 1 {
@@ -245,9 +247,9 @@ impl Sealing {
         }
     }
 
-    /// The length in bytes of a closing tag record with number `number`.
-    pub(in crate::record) fn closing_len(&self, number: u64, shape: HeaderFormat) -> usize {
-        self.overhead(number, ContentType::AGGREGATE_TAG, shape) + CLOSING_CONTENT
+    /// The length in bytes of the record with a closing tag that follows `records` more ones.
+    pub(in crate::record) fn closing_len(&self, records: usize, shape: HeaderFormat) -> usize {
+        self.overhead(records, ContentType::AGGREGATE_TAG, shape) + CLOSING_CONTENT
     }
 
     /// The closing tag over open data; `None` if there is none.
@@ -260,35 +262,12 @@ impl Sealing {
             }
         }
     }
-
-    /// The closing tag over open data; `None` if there is none. `room` is the space in bytes for
-    /// its record.
-    pub(in crate::record) fn close(
-        &mut self,
-        number: u64,
-        shape: HeaderFormat,
-        room: usize,
-    ) -> Result<Option<ClosingTag>, SealError> {
-        let needed = self.closing_len(number, shape);
-        match &mut self.tags {
-            Tags::Aggregated(aggregated) if aggregated.sealer.is_open() => {
-                if room < needed {
-                    return Err(SealError::Full);
-                }
-                let Aggregated { prf, sealer, .. } = &mut **aggregated;
-                Ok(sealer.close(&**prf))
-            }
-            _ => Ok(None),
-        }
-    }
 }
 
 /// The sealer of a scheme that shares tags.
 #[inline(never)]
 fn new_sealer(keys: &KeyDerivation, scheme: Scheme) -> Option<Box<Sealer>> {
-    let available = scheme.aggregates() && scheme.can_send();
-    let order = if available { order(keys, scheme) } else { return None };
-    Sealer::new_in(scheme, &order, Box::new)
+    with_order(keys, scheme, |order| Sealer::new_in(scheme, order, Box::new))
 }
 
 /// The length in bytes of a record's own tag: only application data has none.
