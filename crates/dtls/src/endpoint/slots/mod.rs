@@ -83,7 +83,7 @@ impl Endpoint {
                 let entries = &self.entries;
                 let heard = |handle| entries.get(&handle).map(|entry| entry.heard);
                 let (since, handle) = self.slots.quietest(heard)?;
-                (self.now.saturating_since(since) >= least).then_some(handle)
+                (self.now >= since + least).then_some(handle)
             }
         }
     }
