@@ -74,7 +74,7 @@ use crate::handshake::reassembly::{ClearMessages, Reassembly};
 use crate::handshake::ticket_keys::TicketId;
 use crate::handshake::{Channel, Negotiated, State, Unaccepted, dtls12 as handshake12, server};
 use crate::messages::Fragment;
-use crate::parts::{self, LossReports, OfPart, PartState};
+use crate::parts::{self, LossReports, OfPart, Part, PartState};
 use crate::record::receive_buffer::{Received, Slot};
 use crate::record::seal::{HeaderFormat, NumberLength};
 use crate::record::{
@@ -109,15 +109,12 @@ use update::{KeyUpdateState, LossMeter};
 /// An event that the application has not taken yet.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    MaySend(Box<Negotiated>),
-    EarlyData(Box<[u8]>),
+    MaySend(parts::Server, Box<Negotiated>),
+    EarlyData(parts::EarlyData, Box<[u8]>),
     /// Carries the negotiated parameters, because the association may have ended before the event
     /// is taken.
     Connected(Box<Negotiated>),
-    PeerMoved {
-        from: SocketAddr,
-        to: SocketAddr,
-    },
+    PeerMoved(OfPart<parts::ConnectionIds, Move>),
     AggregationChanged {
         send: Scheme,
         receive: Scheme,
@@ -128,10 +125,17 @@ pub(crate) enum Notice {
     Closed(CloseReason),
 }
 
+/// A change of the peer's address.
+#[derive(Debug)]
+pub(crate) struct Move {
+    from: SocketAddr,
+    to: SocketAddr,
+}
+
 impl Notice {
     /// Whether the event comes before the data that follows it.
     fn precedes_data(&self) -> bool {
-        matches!(self, Self::Connected(_) | Self::MaySend(_) | Self::EarlyData(_))
+        matches!(self, Self::Connected(_) | Self::MaySend(..) | Self::EarlyData(..))
     }
 }
 
@@ -304,8 +308,9 @@ impl Connection {
 
     /// Reports that a server may send data before the handshake is complete.
     fn note_may_send(&mut self) {
-        if let Some(agreed) = self.sending_early().cloned() {
-            self.notices.push(Notice::MaySend(Box::new(agreed)));
+        if let Some((part, agreed)) = self.sending_early() {
+            let agreed = Box::new(agreed.clone());
+            self.notices.push(Notice::MaySend(part, agreed));
         }
     }
 
@@ -600,27 +605,37 @@ impl Connection {
 
     /// Converts a step into an event; `None` for a datagram, a deadline or an idle step.
     pub(crate) fn event(&self, step: Step) -> Option<Event<'_>> {
-        match step {
-            Step::Received(Received::Data(slot)) => Some(Event::Data(self.payload(slot))),
-            Step::Received(Received::Provisional { slot, record, bits }) => {
-                Some(Event::Provisional { record, bits, data: self.payload(slot) })
+        Some(match step {
+            Step::Received(Received::Data(slot)) => Event::Data(self.payload(slot)),
+            Step::Received(Received::Provisional { slot, record, bits })
+                if parts::EarlyDelivery::IS_INCLUDED =>
+            {
+                Event::Provisional { record, bits, data: self.payload(slot) }
             }
-            Step::Received(Received::Resolved(record, resolution)) => {
-                Some(Event::Resolved(record, resolution))
+            Step::Received(Received::Resolved(record, resolution))
+                if parts::EarlyDelivery::IS_INCLUDED =>
+            {
+                Event::Resolved(record, resolution)
             }
-            Step::Notice(Notice::MaySend(agreed)) => Some(Event::MaySend(agreed)),
-            Step::Notice(Notice::EarlyData(data)) => Some(Event::EarlyData(data)),
-            Step::Notice(Notice::Connected(agreed)) => Some(Event::Connected(agreed)),
-            Step::Notice(Notice::PeerMoved { from, to }) => Some(Event::PeerMoved { from, to }),
-            Step::Notice(Notice::AggregationChanged { send, receive }) => {
-                Some(Event::AggregationChanged { send, receive })
+            Step::Notice(Notice::MaySend(_, agreed)) => Event::MaySend(agreed),
+            Step::Notice(Notice::EarlyData(_, data)) => Event::EarlyData(data),
+            Step::Notice(Notice::Connected(agreed)) => Event::Connected(agreed),
+            Step::Notice(Notice::PeerMoved(moved)) => {
+                let Move { from, to } = *moved;
+                Event::PeerMoved { from, to }
             }
-            Step::Notice(Notice::Silence(_, true)) => Some(Event::PeerSilent),
-            Step::Notice(Notice::Silence(_, false)) => Some(Event::PeerHeard),
-            Step::Notice(Notice::Save(_, saved)) => Some(Event::Save(saved)),
-            Step::Notice(Notice::Closed(reason)) => Some(Event::Closed(reason)),
-            Step::Datagram { .. } | Step::BufferTooSmall(_) | Step::WakeAt(_) | Step::Idle => None,
-        }
+            Step::Notice(Notice::AggregationChanged { send, receive })
+                if parts::SharedSending::IS_INCLUDED || parts::SharedReceiving::IS_INCLUDED =>
+            {
+                Event::AggregationChanged { send, receive }
+            }
+            Step::Notice(Notice::Silence(_, true)) => Event::PeerSilent,
+            Step::Notice(Notice::Silence(_, false)) => Event::PeerHeard,
+            Step::Notice(Notice::Save(_, saved)) => Event::Save(saved),
+            Step::Notice(Notice::Closed(reason)) => Event::Closed(reason),
+            // Of what a build lacks, nothing is reported.
+            _ => return None,
+        })
     }
 
     fn count_sent(&mut self, len: usize) {

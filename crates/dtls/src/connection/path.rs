@@ -3,11 +3,11 @@
 //! section 5.1).
 
 use super::receive::Arrival;
-use super::{Connection, Ending, Notice};
+use super::{Connection, Ending, Move, Notice};
 use crate::codepoints::ContentType;
 use crate::error::{CloseReason, Fault, Misbehaviour};
 use crate::messages::return_routability::{self, PathMessage, PathMessageKind};
-use crate::parts::{self, Part, PartState};
+use crate::parts::{self, OfPart, Part, PartState};
 use crate::record::receive_buffer::Origin;
 use crate::record::{RecordId, cid};
 use crate::timer::Timer;
@@ -349,7 +349,7 @@ impl Connection {
         } else if self.settings().unchecked_address_change
             && !self.held.get().is_some_and(|held| held.has_newer_from(self.path.peer(), record))
         {
-            self.move_peer(way);
+            self.move_peer(part, way);
         }
     }
 
@@ -383,7 +383,7 @@ impl Connection {
         true
     }
 
-    fn move_peer(&mut self, way: AddressPair) {
+    fn move_peer(&mut self, part: parts::ConnectionIds, way: AddressPair) {
         self.end_question();
         let to = way.peer;
         let from = self.path.peer();
@@ -392,8 +392,8 @@ impl Connection {
         self.stats.received(|received| received.moves += 1);
         // An event that the application has not taken yet is updated in place.
         match self.notices.last_mut() {
-            Some(Notice::PeerMoved { to: last, .. }) => *last = to,
-            _ => self.notices.push(Notice::PeerMoved { from, to }),
+            Some(Notice::PeerMoved(last)) => last.to = to,
+            _ => self.notices.push(Notice::PeerMoved(OfPart::new(part, Move { from, to }))),
         }
         // Observers of both paths must not learn that it is the same peer (RFC 9147, section 9).
         self.use_spare_id();
@@ -441,7 +441,7 @@ impl Connection {
                         if candidate.way.peer == from.peer
                             && candidate.challenges.are_answered_by(&message.cookie) =>
                     {
-                        self.move_peer(from);
+                        self.move_peer(part, from);
                     }
                     Some(Asked::WhetherKept(challenges))
                         if known && challenges.are_answered_by(&message.cookie) =>
