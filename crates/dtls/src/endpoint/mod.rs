@@ -641,9 +641,10 @@ impl Engine for Endpoint {
             return (Output::Datagram { to: to.peer, payload }, to.local);
         }
         let output = match self.step(buf) {
-            None => {
-                self.first_deadline().map_or(Output::Idle, |(deadline, _)| Output::WakeAt(deadline))
-            }
+            None => match self.first_deadline() {
+                Some((deadline, _)) => Output::WakeAt(deadline),
+                None => Output::Idle,
+            },
             Some((handle, next)) => {
                 let Some(entry) = self.entries.get(&handle) else { return (Output::Idle, None) };
                 let Some(connection) = entry.connection.awake() else {
@@ -661,9 +662,10 @@ impl Engine for Endpoint {
                         return (Output::Datagram { to: to.peer, payload }, to.local);
                     }
                     Next::Step(Step::BufferTooSmall(needed)) => Output::BufferTooSmall { needed },
-                    Next::Step(step) => connection.event(step).map_or(Output::Idle, |event| {
-                        Output::Event(EndpointEvent { handle, peer, event })
-                    }),
+                    Next::Step(step) => match connection.event(step) {
+                        Some(event) => Output::Event(EndpointEvent { handle, peer, event }),
+                        None => Output::Idle,
+                    },
                 }
             }
         };
