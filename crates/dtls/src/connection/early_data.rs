@@ -221,7 +221,8 @@ impl Connection {
             }
             _ => return Err(Misbehaviour::UnexpectedMessage.into()),
         }
-        let (Some(part), Some(early)) = (parts::EarlyData::INCLUDED, self.early_data.get_mut()) else {
+        let (Some(part), Some(early)) = (parts::EarlyData::INCLUDED, self.early_data.get_mut())
+        else {
             return Ok(());
         };
         let EarlyDirection::Receiving(payloads) = &mut early.direction else { return Ok(()) };

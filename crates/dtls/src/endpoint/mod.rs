@@ -34,11 +34,11 @@ use crate::handshake::session::Sessions;
 use crate::parts::{self, InlineState, Part};
 use crate::record::{ConnectionId, cid};
 use crate::stats::{Stats, Totals};
+use crate::tuning::IS_FOR_HOSTS;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use association::Association;
 pub use association::ConnectionRef;
 use connect::Queues;
 use core::fmt;
@@ -142,7 +142,7 @@ pub struct Endpoint {
     renewals: InlineState<parts::Persistence, Renewals>,
     unsaved: InlineState<parts::Persistence, Unsaved>,
     /// Memory for a payload, which associations use by turns: few of them hold one for longer than it
-    /// takes to hand it to the application.
+    /// takes to hand it to the application. On small devices associations have none to give back.
     memory: Vec<u8>,
     /// Fingerprints of the ClientHellos of complete associations, oldest first. While its cookie is
     /// valid, a recorded hello must neither begin a handshake nor end one, even if its association
@@ -215,7 +215,7 @@ impl Endpoint {
     pub fn connection_mut(&mut self, handle: Handle) -> Option<ConnectionMut<'_>> {
         let entry = self.entries.get_mut(&handle)?;
         entry.connection.wake();
-        entry.used = self.now;
+        entry.note_use(self.now);
         Some(ConnectionMut { endpoint: self, handle })
     }
 
@@ -394,12 +394,12 @@ impl Endpoint {
     /// record was authenticated.
     fn deliver(&mut self, handle: Handle, from: SocketAddr, datagram: &mut [u8]) -> bool {
         let Some(entry) = self.entries.get_mut(&handle) else { return false };
-        entry.used = self.now;
+        entry.note_use(self.now);
         let connection = entry.connection.wake();
         let (old, socket) = (connection.peer(), entry.socket);
         let was_connected = connection.is_established();
         let way = AddressPair { peer: from, local: self.local };
-        if self.memory.capacity() > 0 {
+        if IS_FOR_HOSTS && self.memory.capacity() > 0 {
             connection.exchange_memory(&mut self.memory);
         }
         let arrival = connection.receive_from(self.now, way, datagram);
@@ -462,22 +462,11 @@ impl Endpoint {
             self.enter(handle, room, proof);
         }
         connection.own_ids().for_each(|cid| self.by_id.insert(cid, handle));
-        let (connection, part) = (Association::Awake(connection), AssociationRole::Server);
-        let (now, deadline, ready) = (self.now, Instant::MAX, false);
-        let (began, heard, used, look) = (now, now, now, Instant::MAX);
         let entry = Entry {
-            connection,
-            part,
             hello,
             cookie,
             replaces,
-            began,
-            heard,
-            used,
-            look,
-            deadline,
-            ready,
-            socket: 0,
+            ..Entry::new(connection, AssociationRole::Server, self.now)
         };
         self.entries.insert(handle, entry);
         self.by_peer.insert(from.into(), handle);
@@ -508,7 +497,7 @@ impl Endpoint {
         }
         // The ID that a server was offered may not be among them.
         let offered = connection.offered_id();
-        if self.by_id.get(&offered) == Some(handle) {
+        if !offered.is_empty() && self.by_id.get(&offered) == Some(handle) {
             self.by_id.remove(&offered);
         }
         let place = entry.place();
