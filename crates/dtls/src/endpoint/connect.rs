@@ -148,9 +148,9 @@ impl Endpoint {
         }
         let part = config.part;
         let connection = Box::new(self.client_connection(config, peer)?);
-        let room = self.room(ClientProof::Complete).ok_or(ConnectError::Full)?;
-        let handle = Handle::from_number(self.next_handle);
-        self.next_handle += 1;
+        let room = self.room(ClientProof::Complete).filter(|_| self.has_handles());
+        let room = room.ok_or(ConnectError::Full)?;
+        let handle = self.next_handle();
         self.enter(handle, room, ClientProof::Complete);
         let id = connection.offered_id();
         if !id.is_empty() {

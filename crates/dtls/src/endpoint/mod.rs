@@ -43,11 +43,12 @@ pub use association::ConnectionRef;
 use connect::Queues;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
-use core::num::NonZeroU64;
+use core::num::NonZero;
 use entries::{AssociationRole, Entries, Entry};
 pub use guard::ConnectionMut;
 use hello::{Hellos, WholeHello};
 use hints::Hints;
+use ids::HandleNumber;
 pub use ids::{ConnectionIdGenerator, ProcessOutOfRange, TicketSecrets};
 pub use incoming::Incoming;
 use incoming::Waiting;
@@ -64,7 +65,7 @@ use unsaved::{Renewals, Unsaved};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(
     /// One more than its number, so that an optional handle takes no more memory.
-    NonZeroU64,
+    NonZero<HandleNumber>,
 );
 
 impl fmt::Display for Handle {
@@ -116,7 +117,8 @@ pub struct Endpoint {
     /// Draws connection IDs; `None` for random ones.
     id_generator: Option<Arc<dyn ConnectionIdGenerator>>,
     sessions: Sessions,
-    next_handle: u64,
+    /// The number of the next association.
+    next_handle: HandleNumber,
     entries: Entries,
     by_peer: Index<Place>,
     by_id: Index<ConnectionId>,
@@ -352,7 +354,7 @@ impl Endpoint {
         // When the handshake of a known client completes, it takes over the slot of the client's old
         // association, or none is free for it.
         let room = if known { Some(SlotSource::Free) } else { self.room(proof) };
-        let Some(room) = room else {
+        let Some(room) = room.filter(|_| self.has_handles()) else {
             self.stats.note(|stats| stats.full += 1);
             self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
             return None;
@@ -454,8 +456,7 @@ impl Endpoint {
         self.stats.note(|stats| stats.accepted += 1);
         let old = self.at(from.into());
         let replaces = old.and_then(|old| self.superseded_by_hello(old));
-        let handle = Handle::from_number(self.next_handle);
-        self.next_handle += 1;
+        let handle = self.next_handle();
         // A handshake that is to replace a connected association needs no slot of its own: it takes
         // over the slot of that association when it completes.
         if replaces.is_none() {

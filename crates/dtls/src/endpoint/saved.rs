@@ -67,9 +67,9 @@ impl Endpoint {
         if taken || ids.is_empty() && self.at(peer.into()).is_some() {
             return Err(RestoreError::InUse);
         }
-        let room = self.room_for_restored().ok_or(RestoreError::Full)?;
-        let handle = Handle::from_number(self.next_handle);
-        self.next_handle += 1;
+        let room = self.room_for_restored().filter(|_| self.has_handles());
+        let room = room.ok_or(RestoreError::Full)?;
+        let handle = self.next_handle();
         self.enter(handle, room, ClientProof::Complete);
         let entry = Entry::new(Box::new(connection), part, self.now);
         self.entries.insert(handle, entry);
