@@ -160,21 +160,20 @@ fn consider_13<'a>(
             let mut r = Reader::new(content);
             let cookie = r.vec16()?;
             r.finish()?;
-            let opened = jar.open(now, rng, from, cookie);
-            Some(opened.ok_or(Misbehaviour::IllegalParameter("cookie"))?)
+            let (retry, made) =
+                jar.open(now, rng, from, cookie).ok_or(Misbehaviour::IllegalParameter("cookie"))?;
+            Some((retry, made, cookie))
         }
         None => None,
     };
-    let (retry, cookie) = opened.unzip();
-    let mut transcript = Box::new(Transcript::new(suite.hash));
-    let share = match (&retry, exchange) {
+    let share = match (&opened, exchange) {
         (None, Exchange::Retry(_, group)) => {
-            return bake_retry(suite, Some(group), jar, rng, now, from, body);
+            return Ok(bake_retry(suite, Some(group), jar, rng, now, from, body));
         }
         (None, _)
             if proof != AddressProof::Configured || config.cookies == CookiePolicy::Always =>
         {
-            return bake_retry(suite, None, jar, rng, now, from, body);
+            return Ok(bake_retry(suite, None, jar, rng, now, from, body));
         }
         (Some(_), Exchange::Retry(..)) => {
             return Err(Misbehaviour::IllegalParameter("key share").into());
@@ -182,7 +181,11 @@ fn consider_13<'a>(
         (_, Exchange::Psk) => None,
         (_, Exchange::KeyShare(part, share)) => Some((part, share)),
     };
-    if let Some(retry) = &retry {
+    let mut transcript = Box::new(match &opened {
+        None => Transcript::new(suite.hash),
+        Some((retry, ..)) => Transcript::of_message_hash(suite.hash, &retry.hello_hash),
+    });
+    if let Some((retry, _, cookie)) = &opened {
         // The second hello must lead to the suite and group in the retry request (RFC 8446, section
         // 4.1.4).
         let same_group = match (retry.group, share) {
@@ -193,11 +196,10 @@ fn consider_13<'a>(
         if retry.suite != suite.id || !same_group {
             return Err(Misbehaviour::IllegalParameter("second ClientHello").into());
         }
-        let cookie = extension(ExtensionType::COOKIE).unwrap_or_default();
-        let request = write_retry(retry.suite, retry.group, cookie)?;
-        *transcript = Transcript::of_message_hash(suite.hash, &retry.hello_hash);
+        let request = write_retry(retry.suite, retry.group, cookie);
         absorb(&mut transcript, HandshakeType::SERVER_HELLO, &request);
     }
+    let cookie = opened.map(|(_, made, _)| made);
     let (receive, send) = schemes.unwrap_or((Scheme::Plain, Scheme::Plain));
     let offers_early_data = match extension(ExtensionType::EARLY_DATA) {
         Some([]) => true,
@@ -332,10 +334,10 @@ fn choose_psk_exchange<'a>(
     let extension = |kind| hello.extensions.get(kind);
     let content = extension(ExtensionType::PSK_KEY_EXCHANGE_MODES)
         .ok_or(Misbehaviour::MissingExtension("psk_key_exchange_modes"))?;
-    let offered_modes: Vec<_> = psk_modes(content)?.collect();
+    let offered = psk_modes(content)?;
     let mut failure = Fault::from(Incompatibility::PskMode);
     for mode in &settings.psk_modes {
-        if !offered_modes.contains(mode) {
+        if !offered.clone().any(|offered| offered == *mode) {
             continue;
         }
         match *mode {
@@ -362,36 +364,44 @@ fn bake_retry<'a>(
     now: Instant,
     from: SocketAddr,
     body: &[u8],
-) -> Result<HelloDecision<'a>, Fault> {
+) -> HelloDecision<'a> {
     let mut transcript = Transcript::new(suite.hash);
     absorb(&mut transcript, HandshakeType::CLIENT_HELLO, body);
     let retry = Retry { suite: suite.id, group, hello_hash: transcript.hash() };
     let cookie = jar.bake(now, rng, from, &retry);
-    let [a, b] = (cookie.len() as u16).to_be_bytes();
-    let content: Vec<u8> = [a, b].iter().chain(&cookie).copied().collect();
-    Ok(HelloDecision::Retry(write_retry(suite.id, group, &content)?))
+    HelloDecision::Retry(write_retry(suite.id, group, &cookie))
 }
 
-/// Writes the HelloRetryRequest for a cookie extension's content. The bytes must be equal when it
-/// is sent and when it is reconstructed for the transcript.
-fn write_retry(
-    suite: CipherSuiteId,
-    group: Option<NamedGroup>,
-    cookie: &[u8],
-) -> Result<Vec<u8>, Fault> {
-    let mut body = alloc::vec![0; 128 + cookie.len()];
-    let mut w = Writer::new(&mut body);
-    write_server_hello(&mut w, &HELLO_RETRY_REQUEST_RANDOM, &[], suite, |w| {
-        write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.u16(DTLS_1_3))?;
+/// Writes the HelloRetryRequest for a cookie. The bytes must be equal when it is sent and when it is
+/// reconstructed for the transcript.
+fn write_retry(suite: CipherSuiteId, group: Option<NamedGroup>, cookie: &[u8]) -> Vec<u8> {
+    server_hello(128 + cookie.len(), &HELLO_RETRY_REQUEST_RANDOM, suite, &|w| {
         if let Some(group) = group {
             write_extension(w, ExtensionType::KEY_SHARE, |w| w.u16(group.0))?;
         }
-        write_extension(w, ExtensionType::COOKIE, |w| w.bytes(cookie))
+        write_extension(w, ExtensionType::COOKIE, |w| w.vec16(|w| w.bytes(cookie)))
     })
-    .map_err(|BufferFull| Fault::Internal("HelloRetryRequest too long"))?;
+}
+
+/// The body of a ServerHello or HelloRetryRequest of DTLS 1.3, for which `room` bytes are enough.
+/// `extensions` writes those beside the version.
+#[inline(never)]
+pub(super) fn server_hello(
+    room: usize,
+    random: &[u8; 32],
+    suite: CipherSuiteId,
+    extensions: &dyn Fn(&mut Writer<'_>) -> Result<(), BufferFull>,
+) -> Vec<u8> {
+    let mut body = alloc::vec![0; room];
+    let mut w = Writer::new(&mut body);
+    write_server_hello(&mut w, random, &[], suite, |w| {
+        write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.u16(DTLS_1_3))?;
+        extensions(w)
+    })
+    .expect("there is room for extensions of bounded length");
     let len = w.len();
     body.truncate(len);
-    Ok(body)
+    body
 }
 
 /// The first bytes of the SHA-256 of a ClientHello's body, to tell a retransmission from a new attempt.

@@ -4,7 +4,7 @@ pub(crate) mod certificates;
 
 use super::certificates::choice::{ChosenCertificate, offered_name};
 use super::early::{self, EarlyKeys};
-use super::hello_decision::AcceptedHello;
+use super::hello_decision::{AcceptedHello, server_hello};
 use super::keys::HandshakeKeys;
 use super::negotiated_extensions::AcceptedExtensions;
 use super::psk::{self, HandshakePsk, PskKind};
@@ -15,7 +15,7 @@ use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, Unaccepted, absorb,
     expect_epoch, keep_exporter, log_secret, message_body,
 };
-use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
+use crate::codepoints::{ExtensionType, HandshakeType};
 use crate::config::session::Owner;
 use crate::config::{Lookup, ProtocolVersion, ServerConfig, Settings};
 use crate::credential::PeerKey;
@@ -24,7 +24,6 @@ use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::parameters::Parameters;
 use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, write_extension};
-use crate::messages::hello::write_server_hello;
 use crate::parts::{self, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
@@ -94,22 +93,19 @@ pub(crate) fn accept(
     }
 
     let random = channel.rng.array();
-    let hello = message_body(256 + share.len(), |w| {
-        write_server_hello(w, &random, &[], suite.id, |w| {
-            write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.u16(DTLS_1_3))?;
-            if let Some(group) = group {
-                let entry = KeyShareEntry { group, key: &share };
-                write_extension(w, ExtensionType::KEY_SHARE, |w| w.put(&entry))?;
+    let hello = server_hello(256 + share.len(), &random, suite.id, &|w| {
+        if let Some(group) = group {
+            let entry = KeyShareEntry { group, key: &share };
+            write_extension(w, ExtensionType::KEY_SHARE, |w| w.put(&entry))?;
+        }
+        match &credential {
+            ServerCredential::Psk { index, .. } => {
+                write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(*index))?;
             }
-            match &credential {
-                ServerCredential::Psk { index, .. } => {
-                    write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(*index))?;
-                }
-                ServerCredential::Certificate(..) => {}
-            }
-            answer.write_cid(w)
-        })
-    })?;
+            ServerCredential::Certificate(..) => {}
+        }
+        answer.write_cid(w)
+    });
     absorb(&mut transcript, HandshakeType::SERVER_HELLO, &hello);
     channel.flight.push(0, HandshakeType::SERVER_HELLO, hello);
 

@@ -172,7 +172,7 @@ pub fn write_connection_id(id: &[u8], w: &mut Writer<'_>) -> Result<(), BufferFu
 /// `psk_key_exchange_modes` (RFC 8446, section 4.2.9).
 pub fn psk_modes(
     content: &[u8],
-) -> Result<impl Iterator<Item = PskKeyExchangeMode> + '_, DecodeError> {
+) -> Result<impl Iterator<Item = PskKeyExchangeMode> + Clone + '_, DecodeError> {
     let mut r = Reader::new(content);
     let list = r.vec8()?;
     r.finish()?;
