@@ -24,7 +24,7 @@ use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::parameters::Parameters;
 use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, write_extension};
-use crate::parts::{self, PartState};
+use crate::parts::{self, OfPart, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
@@ -67,7 +67,7 @@ pub(crate) fn accept(
         }
         None => {
             let chosen = choose_certificate(config, &accepted)?;
-            (chosen, EarlySecret::without_psk(hash), accepted.share)
+            (ServerCredential::Certificate(chosen), EarlySecret::without_psk(hash), accepted.share)
         }
     };
 
@@ -102,7 +102,7 @@ pub(crate) fn accept(
             ServerCredential::Psk { index, .. } => {
                 write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(*index))?;
             }
-            ServerCredential::Certificate(..) => {}
+            ServerCredential::Certificate(_) => {}
         }
         answer.write_cid(w)
     });
@@ -133,8 +133,8 @@ pub(crate) fn accept(
                 write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
             }
             // The name is not confirmed when a session is resumed (RFC 6066, section 3).
-            if let ServerCredential::Certificate(_, chosen) = &credential {
-                chosen.write_answer(w)?;
+            if let ServerCredential::Certificate(certified) = &credential {
+                certified.chosen.write_answer(w)?;
             }
             answer.write_limits(settings, w)
         })
@@ -144,7 +144,8 @@ pub(crate) fn accept(
 
     let (resumed, owner) = match &credential {
         ServerCredential::Psk { owner, resumed, .. } => (*resumed, owner.clone()),
-        ServerCredential::Certificate(part, chosen) => {
+        ServerCredential::Certificate(certified) => {
+            let Certified { part, chosen } = &**certified;
             (false, Owner::of_server(*part, None, chosen.server_name.clone()))
         }
     };
@@ -184,7 +185,8 @@ pub(crate) fn accept(
             }
             Ok(state)
         }
-        ServerCredential::Certificate(part, chosen) => {
+        ServerCredential::Certificate(certified) => {
+            let Certified { part, chosen } = OfPart::into_inner(certified);
             Ok(certificates::send(*chosen, (config.part, part), flight, settings, channel)?)
         }
     }
@@ -198,7 +200,13 @@ enum ServerCredential {
         owner: Owner,
         resumed: bool,
     },
-    Certificate(parts::Certificates, Box<ChosenCertificate>),
+    Certificate(OfPart<parts::Certificates, Certified>),
+}
+
+/// The certificate or raw public key with which the server authenticates itself.
+struct Certified {
+    part: parts::Certificates,
+    chosen: Box<ChosenCertificate>,
 }
 
 /// Chooses a certificate for a client of which the server knows no PSK.
@@ -206,11 +214,12 @@ enum ServerCredential {
 fn choose_certificate(
     config: &ServerConfig,
     accepted: &AcceptedHello<'_>,
-) -> Result<ServerCredential, Fault> {
+) -> Result<OfPart<parts::Certificates, Certified>, Fault> {
     match config.certificates.get().filter(|_| accepted.takes_certificates) {
         Some(certificates) => {
             let chosen = ChosenCertificate::new(certificates, accepted.hello.extensions)?;
-            Ok(ServerCredential::Certificate(certificates.part, Box::new(chosen)))
+            let part = certificates.part;
+            Ok(OfPart::new(part, Certified { part, chosen: Box::new(chosen) }))
         }
         None => Err(Incompatibility::UnknownIdentity.into()),
     }
