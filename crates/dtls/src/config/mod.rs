@@ -75,10 +75,13 @@ impl AggregationPolicy {
         Self { send: schemes.clone(), receive: schemes }
     }
 
+    /// Whether the build has schemes other than plain tags.
+    pub(crate) const IS_INCLUDED: bool =
+        parts::SharedSending::IS_INCLUDED || parts::SharedReceiving::IS_INCLUDED;
+
     /// Whether any scheme other than plain tags is accepted in either direction.
     pub fn is_wanted(&self) -> bool {
-        (parts::SharedSending::IS_INCLUDED || parts::SharedReceiving::IS_INCLUDED)
-            && self.to_send().chain(self.to_receive()).any(Scheme::aggregates)
+        Self::IS_INCLUDED && self.to_send().chain(self.to_receive()).any(Scheme::aggregates)
     }
 
     /// The accepted schemes under which this build can send.

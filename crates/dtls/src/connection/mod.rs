@@ -63,7 +63,9 @@ pub use liveness::Watch;
 pub use saved::{Marks, OpenSets, RestoreError, SaveError, SavedAssociation};
 pub(crate) use transmit::write_plaintext;
 
-use crate::config::{ClientConfig, CookiePolicy, ProtocolVersion, ServerConfig, Settings};
+use crate::config::{
+    AggregationPolicy, ClientConfig, CookiePolicy, ProtocolVersion, ServerConfig, Settings,
+};
 #[cfg(feature = "exporter")]
 use crate::crypto::ExportError;
 use crate::error::CloseReason;
@@ -625,7 +627,7 @@ impl Connection {
                 Event::PeerMoved { from, to }
             }
             Step::Notice(Notice::AggregationChanged { send, receive })
-                if parts::SharedSending::IS_INCLUDED || parts::SharedReceiving::IS_INCLUDED =>
+                if AggregationPolicy::IS_INCLUDED =>
             {
                 Event::AggregationChanged { send, receive }
             }

@@ -385,20 +385,29 @@ fn write_retry(suite: CipherSuiteId, group: Option<NamedGroup>, cookie: &[u8]) -
 
 /// The body of a ServerHello or HelloRetryRequest of DTLS 1.3, for which `room` bytes are enough.
 /// `extensions` writes those beside the version.
-#[inline(never)]
 pub(super) fn server_hello(
     room: usize,
     random: &[u8; 32],
     suite: CipherSuiteId,
     extensions: &dyn Fn(&mut Writer<'_>) -> Result<(), BufferFull>,
 ) -> Vec<u8> {
+    bounded_body(room, &|w| {
+        write_server_hello(w, random, &[], suite, |w| {
+            write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.u16(DTLS_1_3))?;
+            extensions(w)
+        })
+    })
+}
+
+/// The body of a message of a DTLS 1.3 server, for which `room` bytes are enough: all that the server
+/// has to say has a bounded length.
+pub(super) fn bounded_body(
+    room: usize,
+    write: &dyn Fn(&mut Writer<'_>) -> Result<(), BufferFull>,
+) -> Vec<u8> {
     let mut body = alloc::vec![0; room];
     let mut w = Writer::new(&mut body);
-    write_server_hello(&mut w, random, &[], suite, |w| {
-        write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.u16(DTLS_1_3))?;
-        extensions(w)
-    })
-    .expect("there is room for extensions of bounded length");
+    write(&mut w).expect("there is room for it");
     let len = w.len();
     body.truncate(len);
     body

@@ -4,26 +4,26 @@ pub(crate) mod certificates;
 
 use super::certificates::choice::{ChosenCertificate, offered_name};
 use super::early::{self, EarlyKeys};
-use super::hello_decision::{AcceptedHello, server_hello};
+use super::hello_decision::{AcceptedHello, bounded_body, server_hello};
 use super::keys::HandshakeKeys;
 use super::negotiated_extensions::AcceptedExtensions;
-use super::psk::{self, HandshakePsk, PskKind};
+use super::psk::{self, PskKind};
 use super::reassembly::Message;
 use super::resumption::{Agreed, OpenedTicket, Resumption, TicketIssuer, Tickets};
 use super::session::PskOwner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, Unaccepted, absorb,
-    expect_epoch, keep_exporter, log_secret, message_body,
+    expect_epoch, keep_exporter, log_secret,
 };
 use crate::codepoints::{ExtensionType, HandshakeType};
 use crate::config::session::Owner;
-use crate::config::{Lookup, ProtocolVersion, ServerConfig, Settings};
+use crate::config::{AggregationPolicy, Lookup, ProtocolVersion, ServerConfig, Settings};
 use crate::credential::PeerKey;
 use crate::crypto::{ApplicationSecrets, CipherSuite, EarlySecret, HashValue, KeptSecret};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::parameters::Parameters;
 use crate::messages::aggregation as aggregation_extension;
-use crate::messages::extensions::{KeyShareEntry, write_extension};
+use crate::messages::extensions::{KeyShareEntry, OfferedPsks, write_extension};
 use crate::parts::{self, OfPart, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
@@ -58,12 +58,11 @@ pub(crate) fn accept(
     let hash = accepted.suite.hash;
     let mut early_data = None;
     let (credential, secret, share) = match choose_psk(config, &accepted, &answer)? {
-        Some(ChosenPsk { index, psk, owner, early_data: accepted_early }) => {
-            check_binder(&accepted, &psk, index)?;
+        Some(ChosenPsk { index, kind, early, owner, early_data: accepted_early }) => {
             early_data = accepted_early;
             let share = accepted.share.filter(|_| !accepted.psk_alone);
-            let resumed = matches!(psk.kind, PskKind::Resumption(_));
-            (ServerCredential::Psk { index, owner, resumed }, psk.early, share)
+            let resumed = matches!(kind, PskKind::Resumption(_));
+            (ServerCredential::Psk { index, owner, resumed }, early, share)
         }
         None => {
             let chosen = choose_certificate(config, &accepted)?;
@@ -120,11 +119,9 @@ pub(crate) fn accept(
     channel.install(HANDSHAKE_EPOCH, suite, server, client);
 
     let (send, receive) = (accepted.send, accepted.receive);
-    let schemes = offer.get(settings.aggregation_extension).unwrap_or_default();
-    let offered = aggregation_extension::Offer::new(schemes);
-    let extensions = message_body(512, |w| {
+    let extensions = bounded_body(512, &|w| {
         w.vec16(|w| {
-            if accepted.answer_aggregation {
+            if AggregationPolicy::IS_INCLUDED && accepted.answer_aggregation {
                 write_extension(w, settings.aggregation_extension, |w| {
                     aggregation_extension::write_answer(send, receive, w)
                 })?;
@@ -138,7 +135,7 @@ pub(crate) fn accept(
             }
             answer.write_limits(settings, w)
         })
-    })?;
+    });
     absorb(&mut keys.transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
     channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::ENCRYPTED_EXTENSIONS, extensions);
 
@@ -149,6 +146,11 @@ pub(crate) fn accept(
             (false, Owner::of_server(*part, None, chosen.server_name.clone()))
         }
     };
+    let offered = match AggregationPolicy::IS_INCLUDED {
+        true => offer.get(settings.aggregation_extension),
+        false => None,
+    };
+    let offered = aggregation_extension::Offer::new(offered.unwrap_or_default());
     let flight = Box::new(ServerFlight {
         client_random,
         suite,
@@ -327,18 +329,20 @@ impl SentFlight {
     }
 }
 
-/// The PSK of a client that the server uses.
+/// The PSK of a client that the server uses. Its binder is correct.
 struct ChosenPsk {
     /// Its place among the offered ones.
     index: u16,
-    psk: HandshakePsk,
+    kind: PskKind,
+    early: EarlySecret,
     owner: Owner,
     /// The number of bytes of early data that the server accepts.
     early_data: Option<(parts::EarlyData, u32)>,
 }
 
 /// Finds the ticket that the server resumes, or else the first PSK of the client that the server
-/// has; `None` if there is neither. It waits for the answer about an earlier identity rather than take a later one.
+/// has, and verifies its binder; `None` if there is neither. It waits for the answer about an earlier
+/// identity rather than take a later one.
 #[inline(never)]
 fn choose_psk(
     config: &ServerConfig,
@@ -351,19 +355,22 @@ fn choose_psk(
         && may_resume(config, accepted, ticket)?
     {
         let OpenedTicket { part, index, content, .. } = ticket;
-        let psk = HandshakePsk::of_ticket(*part, &content.psk, hash);
+        let (kind, early) = (PskKind::Resumption(*part), EarlySecret::from_psk(hash, &content.psk));
+        let offered = psks.iter().nth((*index).into()).ok_or(Misbehaviour::WrongBinder)?;
+        check_binder(accepted, psks, kind, &early, offered.binder)?;
         let early_data = early::accepts(config, accepted, answer, ticket);
         let (index, owner) = (*index, content.agreed.owner.clone());
-        return Ok(Some(ChosenPsk { index, psk, owner, early_data }));
+        return Ok(Some(ChosenPsk { index, kind, early, owner, early_data }));
     }
     let len = hash.algorithm().output_len();
     let offered = (0..).zip(psks.iter());
     for (index, offered) in offered.filter(|(_, offered)| offered.binder.len() == len) {
         match psk::look_up(&*config.psks, offered.identity, hash) {
             Lookup::Found(psk) => {
+                let (kind, early) = psk::secret(&psk, hash).ok_or(Incompatibility::CipherSuite)?;
+                check_binder(accepted, psks, kind, &early, offered.binder)?;
                 let owner = Owner::of(&psk);
-                let psk = HandshakePsk::of(&psk, hash).ok_or(Incompatibility::CipherSuite)?;
-                return Ok(Some(ChosenPsk { index, psk, owner, early_data: None }));
+                return Ok(Some(ChosenPsk { index, kind, early, owner, early_data: None }));
             }
             Lookup::Unknown => {}
             Lookup::Later => return Err(Unaccepted::Waiting),
@@ -399,18 +406,18 @@ fn may_resume(
     }
 }
 
-/// Verifies the client's binder for the chosen PSK (RFC 8446, section 4.2.11.2).
+/// Verifies the client's binder for a PSK from which `early` follows (RFC 8446, section 4.2.11.2).
 #[inline(never)]
 fn check_binder(
     accepted: &AcceptedHello<'_>,
-    chosen: &HandshakePsk,
-    index: u16,
+    psks: &OfferedPsks<'_>,
+    kind: PskKind,
+    early: &EarlySecret,
+    binder: &[u8],
 ) -> Result<(), Fault> {
-    let psks = accepted.psks.as_ref().ok_or(Misbehaviour::WrongBinder)?;
-    let offered = psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
     let hash =
-        psk::truncated_hash(&accepted.transcript, accepted.body, psks.binders_len(), chosen.hash());
-    if chosen.verify_binder(&hash, offered.binder) {
+        psk::truncated_hash(&accepted.transcript, accepted.body, psks.binders_len(), early.hash());
+    if psk::binder_key(kind, early).verify(&hash, binder) {
         Ok(())
     } else {
         Err(Misbehaviour::WrongBinder.into())
