@@ -28,9 +28,7 @@ impl Connection {
         match (&self.stage, &self.role) {
             (Stage::Handshake(handshake), Role::Server(config)) if config.send_half_rtt_data => {
                 match &handshake.state {
-                    State::WaitClientFinished(part, state) if state.may_send() => {
-                        Some((*part, state.negotiated()?))
-                    }
+                    State::WaitClientFinished(part, state) => Some((*part, state.negotiated()?)),
                     _ => None,
                 }
             }

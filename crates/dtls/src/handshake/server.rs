@@ -38,8 +38,6 @@ pub(crate) struct WaitFinished {
     client_finished: HashValue,
     /// The keys of the early data that the server accepts, until the association takes them.
     early_keys: PartState<parts::EarlyData, EarlyKeys>,
-    /// Whether the server has keys for data already, before the client's Finished.
-    may_send: bool,
     /// The state after the client's Finished.
     established: Box<Established>,
 }
@@ -139,11 +137,12 @@ pub(crate) fn accept(
     absorb(&mut keys.transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
     channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::ENCRYPTED_EXTENSIONS, extensions);
 
-    let (resumed, owner) = match &credential {
-        ServerCredential::Psk { owner, resumed, .. } => (*resumed, owner.clone()),
+    let (resumed, owner, certified) = match credential {
+        ServerCredential::Psk { owner, resumed, .. } => (resumed, owner, None),
         ServerCredential::Certificate(certified) => {
-            let Certified { part, chosen } = &**certified;
-            (false, Owner::of_server(*part, None, chosen.server_name.clone()))
+            let Certified { part, chosen } = OfPart::into_inner(certified);
+            let owner = Owner::of_server(part, None, chosen.server_name.clone());
+            (false, owner, Some((part, chosen)))
         }
     };
     let offered = match AggregationPolicy::IS_INCLUDED {
@@ -175,20 +174,19 @@ pub(crate) fn accept(
             certificates: owner.authenticated(),
             protocol: answer.agreed.application_protocol(settings),
         },
-        issuer: accepted.tickets.issuer.take(),
+        issuer: core::mem::take(&mut accepted.tickets.issuer),
         owner,
     });
-    match credential {
-        ServerCredential::Psk { .. } => {
+    match certified {
+        None => {
             let sent = flight.finish(settings, channel);
-            let mut state = sent.wait_finished(config.part, settings, channel);
+            let mut state = sent.wait_finished(config.part, settings);
             if let State::WaitClientFinished(_, waiting) = &mut state {
                 waiting.early_keys = early_keys;
             }
             Ok(state)
         }
-        ServerCredential::Certificate(certified) => {
-            let Certified { part, chosen } = OfPart::into_inner(certified);
+        Some((part, chosen)) => {
             Ok(certificates::send(*chosen, (config.part, part), flight, settings, channel)?)
         }
     }
@@ -236,7 +234,7 @@ pub(super) struct ServerFlight {
     offered: OfferedSchemes,
     pub(super) negotiated: Negotiated,
     /// The tickets for the client.
-    issuer: Option<TicketIssuer>,
+    issuer: PartState<parts::Resumption, TicketIssuer>,
     owner: Owner,
 }
 
@@ -279,7 +277,7 @@ impl ServerFlight {
 pub(super) struct SentFlight {
     /// Its transcript ends at first with the server's Finished.
     pub(super) keys: Box<HandshakeKeys>,
-    issuer: Option<TicketIssuer>,
+    issuer: PartState<parts::Resumption, TicketIssuer>,
     owner: Owner,
     established: Box<Established>,
 }
@@ -297,35 +295,29 @@ impl SentFlight {
         mut self: Box<Self>,
         part: parts::Server,
         settings: &Settings,
-        channel: &mut Channel,
     ) -> State {
         let client_finished =
             self.keys.client.finished_key().verify_data(&self.keys.transcript.hash());
-        let negotiated = self.established.parameters.get();
-        let resumed = negotiated.is_some_and(|agreed| agreed.resumed);
-        let issuer = self.issuer.and_then(|issuer| issuer.limited(settings, &self.owner, resumed));
-        let alpn = negotiated.and_then(Negotiated::application_protocol);
-        let alpn = alpn.unwrap_or_default().to_vec();
-        if let (Some(issuer), Some(part), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
-            (issuer, parts::Resumption::INCLUDED, &mut self.established.keys)
+        if let Some(part) = parts::Resumption::INCLUDED
+            && let Some(issuer) = self.issuer.take()
         {
-            absorb(&mut self.keys.transcript, HandshakeType::FINISHED, &client_finished);
-            let agreed = Agreed { suite: suite.id, owner: self.owner, alpn };
-            let secret = self.keys.master.resumption(&self.keys.transcript.hash());
-            let tickets = Tickets::ToSend(issuer);
-            resumption.set(part, Resumption { part, secret, agreed, tickets });
+            let negotiated = self.established.parameters.get();
+            let resumed = negotiated.is_some_and(|agreed| agreed.resumed);
+            let alpn = negotiated.and_then(Negotiated::application_protocol);
+            let alpn = alpn.unwrap_or_default().to_vec();
+            if let (Some(issuer), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
+                (issuer.limited(settings, &self.owner, resumed), &mut self.established.keys)
+            {
+                absorb(&mut self.keys.transcript, HandshakeType::FINISHED, &client_finished);
+                let agreed = Agreed { suite: suite.id, owner: self.owner, alpn };
+                let secret = self.keys.master.resumption(&self.keys.transcript.hash());
+                let tickets = Tickets::ToSend(issuer);
+                resumption.set(part, Resumption { part, secret, agreed, tickets });
+            }
         }
-        let may_send = channel.send.get(APPLICATION_EPOCH).is_some();
-        let established = self.established;
-        State::WaitClientFinished(
-            part,
-            Box::new(WaitFinished {
-                client_finished,
-                early_keys: PartState::EMPTY,
-                may_send,
-                established,
-            }),
-        )
+        let (early_keys, established) = (PartState::EMPTY, self.established);
+        let waiting = WaitFinished { client_finished, early_keys, established };
+        State::WaitClientFinished(part, Box::new(waiting))
     }
 }
 
@@ -430,11 +422,6 @@ impl WaitFinished {
         self.early_keys.take()
     }
 
-    /// Whether the server may send data before the client's Finished.
-    pub(crate) const fn may_send(&self) -> bool {
-        self.may_send
-    }
-
     /// Whether the client has proved its key already: the PSK in its hello, or its certificate's.
     pub(crate) fn has_proved_key(&self) -> bool {
         self.negotiated().is_some_and(|agreed| {
@@ -462,20 +449,10 @@ impl WaitFinished {
         // Early data ends with the client's Finished.
         drop(channel.receive.take_before(HANDSHAKE_EPOCH));
         let established = self.established;
-        let (sends, receives) = established.schemes();
-        if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &established.keys {
-            if channel.send.get(APPLICATION_EPOCH).is_none() {
-                channel.install_sending(
-                    APPLICATION_EPOCH,
-                    suite,
-                    (&send.traffic(suite.hash), sends),
-                );
-            }
-            channel.install_receiving(
-                APPLICATION_EPOCH,
-                suite,
-                (&receive.traffic(suite.hash), receives),
-            );
+        let (_, receives) = established.schemes();
+        if let EstablishedKeys::Dtls13 { suite, receive, .. } = &established.keys {
+            let secret = receive.traffic(suite.hash);
+            channel.install_receiving(APPLICATION_EPOCH, suite, (&secret, receives));
         }
         Ok(established)
     }
