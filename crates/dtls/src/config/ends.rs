@@ -298,7 +298,8 @@ impl SessionSlots {
 /// An evicted session ends with close_notify and
 /// [`CloseReason::Evicted`](crate::CloseReason::Evicted), and only when the other client has
 /// completed its handshake: a client without a valid key evicts nobody. Handshakes of such clients
-/// proceed beside the sessions, at most as many as there are slots.
+/// proceed beside the sessions, at most as many as there are slots. A build without the feature `eviction`
+/// refuses all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenFull {
@@ -310,10 +311,36 @@ pub enum WhenFull {
     /// It ends the session that was accepted first. If the new client has sessions that it has not
     /// used since its handshake began, the oldest such session ends instead: a client that begins
     /// anew from another port costs no other client its session.
+    #[cfg(feature = "eviction")]
     EvictOldest,
     /// It ends the session of the peer that has been silent for the longest time, if that time is
     /// at least this long; otherwise it refuses the client.
+    #[cfg(feature = "eviction")]
     EvictIdle(Duration),
+}
+
+/// Which session a server ends in favour of a new client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Evicted {
+    /// The one that was accepted first.
+    Oldest(parts::Eviction),
+    /// The one whose peer has been silent for the longest time, if that time is at least this long.
+    Idle(parts::Eviction, Duration),
+}
+
+impl WhenFull {
+    /// Which session the server ends; `None` if it refuses the new client.
+    pub(crate) fn evicts(self) -> Option<Evicted> {
+        match self {
+            Self::Refuse => None,
+            #[cfg(feature = "eviction")]
+            Self::EvictOldest => parts::Eviction::INCLUDED.map(Evicted::Oldest),
+            #[cfg(feature = "eviction")]
+            Self::EvictIdle(least) => {
+                parts::Eviction::INCLUDED.map(|part| Evicted::Idle(part, least))
+            }
+        }
+    }
 }
 
 /// A server's configuration. It is valid, and does not change: another configuration is made from

@@ -24,6 +24,7 @@ pub use crate::credential::{
 };
 pub use crate::record::number::NumberMasks;
 pub use certificates::ClientAuthentication;
+pub(crate) use ends::Evicted;
 pub use ends::{ClientConfig, CookiePolicy, ServerConfig, SessionSlots, WhenFull};
 pub use session::Session;
 #[cfg(feature = "os")]
