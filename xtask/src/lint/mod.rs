@@ -205,7 +205,7 @@ const FEATURE_SETS: &[(&str, &[&str])] = &[
             "server,dtls12,r2d2-receiver,rustcrypto",
             "client,dtls12,liveness,rustcrypto,server",
             "client,many-associations,rustcrypto,server",
-            "eviction,hints,incoming,later-answers,rustcrypto,server",
+            "eviction,fragmented-hellos,hints,incoming,later-answers,rustcrypto,server",
             "client,exporter,rustcrypto",
             "client,parameters,rustcrypto",
             "client,key-exchange,key-log,rustcrypto",

@@ -3,6 +3,7 @@
 use crate::codepoints::{ContentType, HandshakeType};
 use crate::handshake::reassembly::Reassembly;
 use crate::messages::Fragment;
+use crate::parts::{self, InlineState};
 use crate::record::PlaintextHeader;
 use crate::tuning::{MAX_PARTIAL_HELLOS, MAX_PARTIAL_HELLOS_OF_NETWORK};
 use alloc::vec::Vec;
@@ -37,9 +38,9 @@ struct PartialHello {
 /// that is evicted is chosen at random: an attacker that does not know the generator's state cannot
 /// aim at a particular client. One network can hold only a part of the places, so that a flood from
 /// there does not affect clients of other networks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Hellos {
-    partial: Vec<PartialHello>,
+    partial: InlineState<parts::FragmentedHellos, Vec<PartialHello>>,
 }
 
 /// The network of an address: the IPv4 address itself, or the first 64 bits of an IPv6 address.
@@ -51,6 +52,10 @@ pub(super) fn network(peer: SocketAddr) -> u128 {
 }
 
 impl Hellos {
+    pub(super) fn new() -> Self {
+        Self { partial: InlineState::new(parts::FragmentedHellos::INCLUDED, |_| Vec::new()) }
+    }
+
     /// Processes a datagram that begins with a plaintext ClientHello. Returns the hello and its
     /// record number if it is complete.
     pub(super) fn take(
@@ -75,13 +80,14 @@ impl Hellos {
         if fragment.is_whole() {
             return Some(WholeHello { record, sequence, body: fragment.body.to_vec() });
         }
+        let partial = self.partial.get_mut()?;
         // Fragments of the first hello and of the second one are kept apart.
         let this = |partial: &PartialHello| partial.peer == from && partial.sequence == sequence;
-        let at = match self.partial.iter().position(this) {
+        let at = match partial.iter().position(this) {
             Some(at) => at,
-            None => self.begin(from, sequence, rng),
+            None => begin(partial, from, sequence, rng),
         };
-        let reassembly = &mut self.partial.get_mut(at)?.reassembly;
+        let reassembly = &mut partial.get_mut(at)?.reassembly;
         // Takes the fragments in all records of the datagram.
         let mut fragments = Reader::new(content);
         loop {
@@ -93,29 +99,34 @@ impl Hellos {
             fragments = Reader::new(content);
         }
         let message = reassembly.next_message()?;
-        self.partial.swap_remove(at);
+        partial.swap_remove(at);
         Some(WholeHello { record, sequence, body: message.body })
     }
+}
 
-    /// Makes a place for a new hello, for which another one may be evicted.
-    fn begin(&mut self, peer: SocketAddr, sequence: u16, rng: &mut Random) -> usize {
-        let of_network = network(peer);
-        let shares = |partial: &&PartialHello| network(partial.peer) == of_network;
-        let share = self.partial.iter().filter(shares).count();
-        let evicted = if share >= MAX_PARTIAL_HELLOS_OF_NETWORK {
-            let nth = rng.below(share as u64) as usize;
-            let mut places = self.partial.iter().enumerate().filter(|(_, p)| shares(p));
-            places.nth(nth).map(|(at, _)| at)
-        } else if self.partial.len() >= MAX_PARTIAL_HELLOS {
-            Some(rng.below(self.partial.len() as u64) as usize)
-        } else {
-            None
-        };
-        if let Some(at) = evicted {
-            self.partial.swap_remove(at);
-        }
-        let reassembly = Reassembly::starting_at(sequence);
-        self.partial.push(PartialHello { peer, sequence, reassembly });
-        self.partial.len() - 1
+/// Makes a place among `hellos` for a new one, for which another one may be evicted.
+fn begin(
+    hellos: &mut Vec<PartialHello>,
+    peer: SocketAddr,
+    sequence: u16,
+    rng: &mut Random,
+) -> usize {
+    let of_network = network(peer);
+    let shares = |partial: &&PartialHello| network(partial.peer) == of_network;
+    let share = hellos.iter().filter(shares).count();
+    let evicted = if share >= MAX_PARTIAL_HELLOS_OF_NETWORK {
+        let nth = rng.below(share as u64) as usize;
+        let mut places = hellos.iter().enumerate().filter(|(_, p)| shares(p));
+        places.nth(nth).map(|(at, _)| at)
+    } else if hellos.len() >= MAX_PARTIAL_HELLOS {
+        Some(rng.below(hellos.len() as u64) as usize)
+    } else {
+        None
+    };
+    if let Some(at) = evicted {
+        hellos.swap_remove(at);
     }
+    let reassembly = Reassembly::starting_at(sequence);
+    hellos.push(PartialHello { peer, sequence, reassembly });
+    hellos.len() - 1
 }
