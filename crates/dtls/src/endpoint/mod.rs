@@ -55,6 +55,7 @@ use incoming::Waiting;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lookups::Lookups;
 use output::Next;
+use replace::PastHellos;
 use slots::{ClientProof, SlotSource, Slots};
 use stats::EndpointCounters;
 pub use stats::EndpointStats;
@@ -146,10 +147,7 @@ pub struct Endpoint {
     /// Memory for a payload, which associations use by turns: few of them hold one for longer than it
     /// takes to hand it to the application. On small devices associations have none to give back.
     memory: Vec<u8>,
-    /// Fingerprints of the ClientHellos of complete associations, oldest first. While its cookie is
-    /// valid, a recorded hello must neither begin a handshake nor end one, even if its association
-    /// has ended. Only clients with a key complete handshakes, so nobody else can displace entries.
-    past: VecDeque<Fingerprint>,
+    past: PastHellos,
     stats: EndpointCounters,
     /// Counters of associations that have ended.
     ended: Totals,
@@ -185,7 +183,7 @@ impl Endpoint {
             renewals: InlineState::new(parts::Persistence::INCLUDED, |_| Renewals::default()),
             unsaved: InlineState::new(parts::Persistence::INCLUDED, |_| Unsaved::default()),
             memory: Vec::new(),
-            past: VecDeque::new(),
+            past: PastHellos::default(),
             stats: EndpointCounters::new(),
             ended: Totals::default(),
         }
