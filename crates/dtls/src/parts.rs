@@ -23,6 +23,12 @@ lightseal_core::parts! {
     Sha384 if feature = "sha384";
     /// Data in the client's first flight, in DTLS 1.3.
     EarlyData if feature = "early-data";
+    /// Clients that a server accepts without a cookie.
+    CookiePolicies if feature = "cookie-policies";
+    /// Clients that have not proved both key and address when a server accepts them.
+    Unproved if any(feature = "certificates", feature = "cookie-policies", feature = "dtls12");
+    /// Data of a server before the client's Finished, in DTLS 1.3.
+    HalfRttData if feature = "half-rtt-data";
     /// Keying material that is exported to the application.
     Exporter if feature = "exporter";
     /// Key exchange in DTLS 1.3.

@@ -264,11 +264,36 @@ pub enum CookiePolicy {
     /// certificates are longer than what it may send to an unproved address. Anybody can
     /// then make the server keep state, and send to a forged address at most three bytes for each
     /// byte received from there (RFC 9147, section 5.1). For closed networks.
+    #[cfg(feature = "cookie-policies")]
     WhenRetrying,
     /// As [`Self::WhenRetrying`], and the server sends as much as it has to send: the network below
     /// has proved the client's address already, as ICE does before a WebRTC handshake (RFC 8445,
     /// section 7), or brings datagrams of one peer only.
+    #[cfg(feature = "cookie-policies")]
     ProvedBelow,
+}
+
+impl CookiePolicy {
+    /// Whether the server may accept a client without a cookie.
+    pub(crate) fn accepts_unproved(self) -> Option<parts::CookiePolicies> {
+        match self {
+            Self::Always => None,
+            #[cfg(feature = "cookie-policies")]
+            Self::WhenRetrying | Self::ProvedBelow => parts::CookiePolicies::INCLUDED,
+        }
+    }
+
+    /// As [`accepts_unproved`](Self::accepts_unproved), of a server that sends such a client only as
+    /// much as an unproved address may get.
+    pub(crate) fn limits_unproved(self) -> Option<parts::CookiePolicies> {
+        match self {
+            Self::Always => None,
+            #[cfg(feature = "cookie-policies")]
+            Self::WhenRetrying => parts::CookiePolicies::INCLUDED,
+            #[cfg(feature = "cookie-policies")]
+            Self::ProvedBelow => None,
+        }
+    }
 }
 
 /// How many associations a server keeps at once, and what it does with a client beyond that number.
@@ -492,6 +517,7 @@ impl ServerConfig {
     /// cookies. A client that has not proved its address is sent at most three bytes for each byte
     /// that came from there (RFC 9147, section 5.1), including the server's flight and
     /// retransmissions; the rest waits.
+    #[cfg(feature = "half-rtt-data")]
     #[must_use]
     pub fn with_half_rtt_data(self) -> Self {
         Self { send_half_rtt_data: true, ..self }

@@ -63,9 +63,7 @@ pub use liveness::Watch;
 pub use saved::{Marks, OpenSets, RestoreError, SaveError, SavedAssociation};
 pub(crate) use transmit::write_plaintext;
 
-use crate::config::{
-    AggregationPolicy, ClientConfig, CookiePolicy, ProtocolVersion, ServerConfig, Settings,
-};
+use crate::config::{AggregationPolicy, ClientConfig, ProtocolVersion, ServerConfig, Settings};
 #[cfg(feature = "exporter")]
 use crate::crypto::ExportError;
 use crate::error::CloseReason;
@@ -111,7 +109,7 @@ use update::{KeyUpdateState, LossMeter};
 /// An event that the application has not taken yet.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    MaySend(parts::Server, Box<Negotiated>),
+    MaySend(parts::HalfRttData, Box<Negotiated>),
     EarlyData(parts::EarlyData, Box<[u8]>),
     /// Carries the negotiated parameters, because the association may have ended before the event
     /// is taken.
@@ -280,9 +278,7 @@ impl Connection {
         };
         // The shortest datagram that carries this hello; as fragments it took more bytes.
         let hello = PlaintextHeader::LEN + Fragment::HEADER + body.len();
-        let is_unproved =
-            admitted.cookie().is_none() && config.cookies != CookiePolicy::ProvedBelow;
-        let unproved = is_unproved.then_some(hello);
+        let unproved = config.cookies.limits_unproved().filter(|_| admitted.cookie().is_none());
         let mut channel = Channel::new(rng, &config.settings, sequence, record_number);
         let mut incoming = Reassembly::starting_at(sequence.wrapping_add(1));
         let mut state = match admitted {
@@ -303,7 +299,9 @@ impl Connection {
             connection.begin_early_receiving(keys);
         }
         connection.stage = Stage::handshake(state);
-        connection.path.limit(unproved);
+        if let Some(part) = unproved {
+            connection.path.limit(part, hello);
+        }
         connection.note_may_send();
         Ok(connection)
     }

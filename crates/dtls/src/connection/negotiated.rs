@@ -24,11 +24,12 @@ impl Connection {
 
     /// The negotiated parameters of a server that sends data before the handshake is complete; `None` if
     /// it may not, and when the handshake is complete.
-    pub(super) fn sending_early(&self) -> Option<(parts::Server, &Negotiated)> {
+    pub(super) fn sending_early(&self) -> Option<(parts::HalfRttData, &Negotiated)> {
+        let part = parts::HalfRttData::INCLUDED?;
         match (&self.stage, &self.role) {
             (Stage::Handshake(handshake), Role::Server(config)) if config.send_half_rtt_data => {
                 match &handshake.state {
-                    State::WaitClientFinished(part, state) => Some((*part, state.negotiated()?)),
+                    State::WaitClientFinished(_, state) => Some((part, state.negotiated()?)),
                     _ => None,
                 }
             }

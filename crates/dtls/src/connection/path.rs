@@ -29,7 +29,7 @@ pub(super) struct Path {
     to: Addresses,
     /// How many bytes may be sent to a client that has not proved its address; nothing if there is
     /// no limit (RFC 9147, section 5.1).
-    allowance: InlineState<parts::Server, usize>,
+    allowance: InlineState<parts::CookiePolicies, usize>,
     /// Messages that check paths, while there are any.
     check: PartState<parts::ConnectionIds, PathCheck>,
 }
@@ -177,12 +177,10 @@ impl Path {
     }
 
     /// Limits what may be sent to the peer until [`Self::proved`]. `hello` is the size in bytes of
-    /// its hello; `None` removes the limit.
-    pub(super) fn limit(&mut self, hello: Option<usize>) {
-        let allowance = hello.map(|hello| hello.saturating_mul(AMPLIFICATION));
-        let limited = parts::Server::INCLUDED.zip(allowance);
-        self.allowance = limited
-            .map_or(InlineState::EMPTY, |(part, bytes)| InlineState::new(Some(part), |_| bytes));
+    /// its hello.
+    pub(super) fn limit(&mut self, part: parts::CookiePolicies, hello: usize) {
+        let allowance = hello.saturating_mul(AMPLIFICATION);
+        self.allowance = InlineState::new(Some(part), |_| allowance);
     }
 
     /// Whether the peer has proved its address, and no other one is being checked.

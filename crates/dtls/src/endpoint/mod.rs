@@ -337,10 +337,8 @@ impl Endpoint {
         // no key. A hello of DTLS 1.3 with a cookie proves address and key: its binder is verified
         // below, before anything changes. With a certificate it proves no key.
         let cookie = admitted.cookie();
-        let proof = match &admitted {
-            AdmittedClient::Dtls13(_) if cookie.is_some() => ClientProof::Complete,
-            _ => ClientProof::Missing,
-        };
+        let is_13 = matches!(admitted, AdmittedClient::Dtls13(_));
+        let proof = ClientProof::known(is_13 && cookie.is_some());
         if self.has_newer_at(from, cookie) {
             self.stats.note(|stats| stats.ignored += 1);
             return None;
@@ -367,8 +365,10 @@ impl Endpoint {
                 }
                 // A client of a server with a certificate proves its key later, if at all.
                 let (proof, room) = match proof {
-                    ClientProof::Complete if !connection.has_proved_key() => {
-                        let proof = ClientProof::Missing;
+                    ClientProof::Complete
+                        if parts::Certificates::IS_INCLUDED && !connection.has_proved_key() =>
+                    {
+                        let proof = ClientProof::known(false);
                         (proof, if known { Some(room) } else { self.room(proof) })
                     }
                     proof => (proof, Some(room)),

@@ -159,10 +159,8 @@ impl Endpoint {
         if !entry.connection.is_open() || entry.connection.is_connected() {
             return;
         }
-        let proof = match entry.connection.awake().is_none_or(Connection::has_proved_key) {
-            true => ClientProof::Complete,
-            false => ClientProof::Missing,
-        };
+        let proof =
+            ClientProof::known(entry.connection.awake().is_none_or(Connection::has_proved_key));
         match self.room(proof) {
             Some(room) => self.enter(handle, room, proof),
             None => {

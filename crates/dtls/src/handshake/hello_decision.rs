@@ -9,7 +9,7 @@ use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, ExtensionType, HELLO_RETRY_REQUEST_RANDOM, HandshakeType,
     PskKeyExchangeMode,
 };
-use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig, Settings, preferable};
+use crate::config::{ProtocolVersion, ServerConfig, Settings, preferable};
 use crate::crypto::{CipherSuite, CipherSuiteId, Hash, NamedGroup, Sha256, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{
@@ -171,7 +171,7 @@ fn consider_13<'a>(
             return Ok(bake_retry(suite, Some(group), jar, rng, now, from, body));
         }
         (None, _)
-            if proof != AddressProof::Configured || config.cookies == CookiePolicy::Always =>
+            if proof != AddressProof::Configured || config.cookies.accepts_unproved().is_none() =>
         {
             return Ok(bake_retry(suite, None, jar, rng, now, from, body));
         }

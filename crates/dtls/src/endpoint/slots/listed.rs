@@ -70,7 +70,7 @@ impl Slots {
 
     fn all_unproved(&self) -> impl Iterator<Item = Handle> {
         let unproved =
-            |progress: &Progress| matches!(progress, Progress::Handshake(ClientProof::Missing));
+            |progress: &Progress| matches!(progress, Progress::Handshake(ClientProof::Missing(_)));
         self.0.iter().filter(move |(_, progress)| unproved(progress)).map(|(handle, _)| *handle)
     }
 
@@ -139,7 +139,7 @@ mod tests {
             let peer = NonZeroU64::new(rng.below(4));
             match rng.below(5) {
                 0 if !times.contains_key(&handle) => {
-                    let proof = [ClientProof::Complete, ClientProof::Missing][at as usize % 2];
+                    let proof = ClientProof::known(at % 2 == 0);
                     list.begin(handle, proof);
                     trees.begin(handle, proof);
                     times.insert(handle, None);

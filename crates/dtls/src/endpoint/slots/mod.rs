@@ -9,6 +9,7 @@ use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::codepoints::AlertDescription;
 use crate::config::{Evicted, SessionSlots};
 use crate::error::{CloseReason, Fault, Limit};
+use crate::parts;
 use crate::tuning::{MAX_UNPROVED, UNPROVED_TIMEOUTS};
 use core::num::NonZeroU64;
 use lightseal_core::Instant;
@@ -41,7 +42,17 @@ pub(super) enum ClientProof {
     /// Its key and its address, or this endpoint itself begins the handshake.
     Complete,
     /// Its key, its address or both are still to be proved.
-    Missing,
+    Missing(parts::Unproved),
+}
+
+impl ClientProof {
+    /// What a peer has proved of which this is known.
+    pub(super) fn known(is_complete: bool) -> Self {
+        match parts::Unproved::INCLUDED {
+            Some(part) if !is_complete => Self::Missing(part),
+            _ => Self::Complete,
+        }
+    }
 }
 
 impl Endpoint {
@@ -58,6 +69,7 @@ impl Endpoint {
         if fits(handshakes) {
             return Some(SlotSource::Free);
         }
+        let _part = parts::Unproved::INCLUDED?;
         let oldest = self.slots.first_unproved()?;
         let patience = self.config.settings.initial_timeout.saturating_mul(UNPROVED_TIMEOUTS);
         let since = self.entries.get(&oldest)?.heard;
@@ -105,7 +117,7 @@ impl Endpoint {
         if let SlotSource::Of(handshake) = room {
             self.dismiss(handshake, AlertDescription::INTERNAL_ERROR, CloseReason::Crowded);
         }
-        if proof == ClientProof::Missing
+        if let ClientProof::Missing(_) = proof
             && self.slots.unproved() >= MAX_UNPROVED
             && let Some(oldest) = self.slots.first_unproved()
             && let Some(entry) = self.entries.get_mut(&oldest)
