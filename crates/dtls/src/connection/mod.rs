@@ -68,10 +68,8 @@ use crate::config::{AggregationPolicy, ClientConfig, ProtocolVersion, ServerConf
 use crate::crypto::ExportError;
 use crate::error::CloseReason;
 use crate::handshake::client::WaitServerHello;
-use crate::handshake::dtls12::hello_decision::AcceptedHello12;
-use crate::handshake::hello_decision::AcceptedHello;
+use crate::handshake::hello_decision::AdmittedClient;
 use crate::handshake::reassembly::{ClearMessages, Reassembly};
-use crate::handshake::ticket_keys::TicketId;
 use crate::handshake::{Channel, Negotiated, State, Unaccepted, dtls12 as handshake12, server};
 use crate::messages::Fragment;
 use crate::parts::{self, LossReports, OfPart, Part, PartState};
@@ -152,34 +150,6 @@ pub(crate) enum Step {
     BufferTooSmall(usize),
     WakeAt(Instant),
     Idle,
-}
-
-/// A client that a server has accepted.
-#[derive(Debug)]
-pub(crate) enum AdmittedClient<'a> {
-    Dtls13(Box<AcceptedHello<'a>>),
-    Dtls12(parts::Dtls12, Box<AcceptedHello12<'a>>),
-}
-
-impl AdmittedClient<'_> {
-    /// The time when the cookie in the client's hello was made, if it has one: the client has then
-    /// proved its address.
-    pub(crate) fn cookie(&self) -> Option<Instant> {
-        match self {
-            Self::Dtls13(accepted) => accepted.cookie,
-            Self::Dtls12(_, accepted) => accepted.cookie,
-        }
-    }
-}
-
-impl AdmittedClient<'_> {
-    /// The ticket of DTLS 1.3 that the client may resume.
-    pub(crate) fn ticket(&self) -> Option<TicketId> {
-        match self {
-            Self::Dtls13(accepted) => accepted.tickets.opened.get().map(|ticket| ticket.id),
-            Self::Dtls12(..) => None,
-        }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -270,11 +240,11 @@ impl Connection {
         // answer.
         let sequence = match &admitted {
             AdmittedClient::Dtls13(accepted) => u16::from(accepted.cookie.is_some()),
-            AdmittedClient::Dtls12(_, accepted) => accepted.sequence,
+            AdmittedClient::Dtls12(accepted) => accepted.sequence,
         };
         let body = match &admitted {
             AdmittedClient::Dtls13(accepted) => accepted.body,
-            AdmittedClient::Dtls12(_, accepted) => accepted.body,
+            AdmittedClient::Dtls12(accepted) => accepted.body,
         };
         // The shortest datagram that carries this hello; as fragments it took more bytes.
         let hello = PlaintextHeader::LEN + Fragment::HEADER + body.len();
@@ -285,8 +255,9 @@ impl Connection {
             AdmittedClient::Dtls13(accepted) => {
                 server::accept(&config, &mut channel, accepted, cid)?
             }
-            AdmittedClient::Dtls12(_, accepted) => {
+            AdmittedClient::Dtls12(accepted) => {
                 incoming.accept_clear(ClearMessages::AnyOrder);
+                let accepted = OfPart::into_inner(accepted);
                 handshake12::server::accept(&config, &mut channel, now, *accepted, cid)?
             }
         };

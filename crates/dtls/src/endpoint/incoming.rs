@@ -4,9 +4,8 @@ use super::hello::{MAX_HELLO_SEQUENCE, WholeHello};
 use super::{Admission, Endpoint, Handle};
 use crate::codepoints::{AlertDescription, ContentType, ExtensionType};
 use crate::config::ProtocolVersion;
-use crate::connection::AdmittedClient;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
-use crate::handshake::hello_decision::{self, Fingerprint, HelloDecision};
+use crate::handshake::hello_decision::{self, AdmittedClient, Fingerprint, HelloDecision};
 use crate::messages::extensions::OfferedPsks;
 use crate::messages::{Alert, ClientHello};
 use crate::parts::{self, InlineState};
@@ -130,7 +129,7 @@ impl Endpoint {
     ) {
         let version = match admitted {
             AdmittedClient::Dtls13(_) => ProtocolVersion::Dtls13,
-            AdmittedClient::Dtls12(..) => ProtocolVersion::Dtls12,
+            AdmittedClient::Dtls12(_) => ProtocolVersion::Dtls12,
         };
         let from = AddressPair { peer: from, local: self.local };
         let proved = admitted.cookie().is_some();
@@ -188,8 +187,10 @@ impl Endpoint {
         };
         let WholeHello { record, sequence, body } = &*incoming.hello;
         match hello_decision::consider(reception, *sequence, body) {
-            Ok(HelloDecision::Accept(_) | HelloDecision::Accept12(_)) => return Err(incoming),
-            Ok(request) => self.request_hello(incoming.from.peer, *record, *sequence, &request),
+            Ok(HelloDecision::Accept(_)) => return Err(incoming),
+            Ok(HelloDecision::Ask(request)) => {
+                self.request_hello(incoming.from.peer, *record, *sequence, &request)
+            }
             Err(fault) => self.refuse_hello(incoming.from.peer, *record, fault),
         }
         Ok(())

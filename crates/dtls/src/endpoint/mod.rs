@@ -24,12 +24,14 @@ mod unsaved;
 
 use crate::codepoints::ContentType;
 use crate::config::ServerConfig;
-use crate::connection::{AdmittedClient, Connection, Event, Step};
+use crate::connection::{Connection, Event, Step};
 use crate::error::{CloseReason, ConnectionIdLengthChanged, Fault, Limit};
 use crate::handshake::Unaccepted;
 use crate::handshake::cookie::CookieJar;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
-use crate::handshake::hello_decision::{self, Fingerprint, HelloDecision, fingerprint};
+use crate::handshake::hello_decision::{
+    self, AdmittedClient, Fingerprint, HelloDecision, fingerprint,
+};
 use crate::handshake::session::Sessions;
 use crate::parts::{self, InlineState, Part};
 use crate::record::{ConnectionId, cid};
@@ -320,11 +322,8 @@ impl Endpoint {
         };
         let record = hello.record;
         let admitted = match hello_decision::consider(reception, hello.sequence, &hello.body) {
-            Ok(HelloDecision::Accept(accepted)) => AdmittedClient::Dtls13(accepted),
-            Ok(HelloDecision::Accept12(accepted)) => {
-                AdmittedClient::Dtls12(accepted.suite.part, accepted)
-            }
-            Ok(request) => {
+            Ok(HelloDecision::Accept(admitted)) => admitted,
+            Ok(HelloDecision::Ask(request)) => {
                 self.request_hello(from, record, hello.sequence, &request);
                 return None;
             }

@@ -5,6 +5,7 @@ use super::dtls12;
 use super::dtls12::hello_decision::{AcceptedHello12, HelloDecision12};
 use super::hello_context::{AddressProof, HelloContext};
 use super::resumption::HelloTickets;
+use super::ticket_keys::TicketId;
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, ExtensionType, HELLO_RETRY_REQUEST_RANDOM, HandshakeType,
     PskKeyExchangeMode,
@@ -18,7 +19,7 @@ use crate::messages::extensions::{
 };
 use crate::messages::hello::write_server_hello;
 use crate::messages::{ClientHello, aggregation as aggregation_extension};
-use crate::parts;
+use crate::parts::{self, OfPart};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -71,14 +72,43 @@ pub(crate) struct AcceptedHello<'a> {
 /// What to do with a ClientHello.
 #[derive(Debug)]
 pub(crate) enum HelloDecision<'a> {
-    /// Send this HelloRetryRequest and keep no state.
-    Retry(Vec<u8>),
-    /// Send this HelloVerifyRequest and keep no state.
-    Verify(Vec<u8>),
-    /// Continue with DTLS 1.3.
-    Accept(Box<AcceptedHello<'a>>),
-    /// Continue with DTLS 1.2.
-    Accept12(Box<AcceptedHello12<'a>>),
+    /// Ask for another one and keep no state.
+    Ask(HelloRequest),
+    /// Begin the handshake.
+    Accept(AdmittedClient<'a>),
+}
+
+/// A HelloRetryRequest or HelloVerifyRequest.
+#[derive(Debug)]
+pub(crate) struct HelloRequest {
+    pub(crate) kind: HandshakeType,
+    pub(crate) body: Vec<u8>,
+}
+
+/// A client that a server has accepted, in the version that was chosen.
+#[derive(Debug)]
+pub(crate) enum AdmittedClient<'a> {
+    Dtls13(Box<AcceptedHello<'a>>),
+    Dtls12(OfPart<parts::Dtls12, Box<AcceptedHello12<'a>>>),
+}
+
+impl AdmittedClient<'_> {
+    /// The time when the cookie in the client's hello was made, if it has one: the client has then
+    /// proved its address.
+    pub(crate) fn cookie(&self) -> Option<Instant> {
+        match self {
+            Self::Dtls13(accepted) => accepted.cookie,
+            Self::Dtls12(accepted) => accepted.cookie,
+        }
+    }
+
+    /// The ticket of DTLS 1.3 that the client may resume.
+    pub(crate) fn ticket(&self) -> Option<TicketId> {
+        match self {
+            Self::Dtls13(accepted) => accepted.tickets.opened.get().map(|ticket| ticket.id),
+            Self::Dtls12(_) => None,
+        }
+    }
 }
 
 /// Selects the version to use with a client: 1.2 only if the client speaks no newer one that this
@@ -113,8 +143,14 @@ pub(crate) fn consider<'a>(
     match choose_version(&reception.config.settings, &hello)? {
         ProtocolVersion::Dtls12 => {
             Ok(match dtls12::hello_decision::consider(&mut reception, sequence, hello, body)? {
-                HelloDecision12::Verify(request) => HelloDecision::Verify(request),
-                HelloDecision12::Accept(accepted) => HelloDecision::Accept12(accepted),
+                HelloDecision12::Verify(body) => {
+                    let kind = HandshakeType::HELLO_VERIFY_REQUEST;
+                    HelloDecision::Ask(HelloRequest { kind, body })
+                }
+                HelloDecision12::Accept(accepted) => {
+                    let part = accepted.suite.part;
+                    HelloDecision::Accept(AdmittedClient::Dtls12(OfPart::new(part, accepted)))
+                }
             })
         }
         ProtocolVersion::Dtls13 => consider_13(&mut reception, hello, body),
@@ -213,7 +249,7 @@ fn consider_13<'a>(
     let tickets = config.certificates.get().map_or(0, |_| settings.tickets);
     let count = settings.psk_tickets.max(tickets);
     let tickets = HelloTickets::new(settings, sessions, rng, now, count, &hello, psks.as_ref())?;
-    Ok(HelloDecision::Accept(Box::new(AcceptedHello {
+    let accepted = Box::new(AcceptedHello {
         hello,
         body,
         suite,
@@ -228,7 +264,8 @@ fn consider_13<'a>(
         cookie,
         tickets,
         offers_early_data,
-    })))
+    });
+    Ok(HelloDecision::Accept(AdmittedClient::Dtls13(accepted)))
 }
 
 /// Schemes from client to server and from server to client.
@@ -369,7 +406,8 @@ fn bake_retry<'a>(
     absorb(&mut transcript, HandshakeType::CLIENT_HELLO, body);
     let retry = Retry { suite: suite.id, group, hello_hash: transcript.hash() };
     let cookie = jar.bake(now, rng, from, &retry);
-    HelloDecision::Retry(write_retry(suite.id, group, &cookie))
+    let body = write_retry(suite.id, group, &cookie);
+    HelloDecision::Ask(HelloRequest { kind: HandshakeType::SERVER_HELLO, body })
 }
 
 /// Writes the HelloRetryRequest for a cookie. The bytes must be equal when it is sent and when it is
