@@ -6,6 +6,7 @@ use crate::messages::Fragment;
 use crate::parts::{self, InlineState};
 use crate::record::PlaintextHeader;
 use crate::tuning::{MAX_PARTIAL_HELLOS, MAX_PARTIAL_HELLOS_OF_NETWORK};
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use lightseal_core::{Decode, Random, Reader};
@@ -14,14 +15,22 @@ use lightseal_core::{Decode, Random, Reader};
 /// more than once.
 pub(super) const MAX_HELLO_SEQUENCE: u16 = 3;
 
-/// A ClientHello, reassembled.
-#[derive(Clone, Debug)]
-pub(super) struct WholeHello {
+/// A ClientHello, in its datagram or reassembled.
+#[derive(Debug)]
+pub(super) struct WholeHello<'a> {
     /// The number of the record that contained it.
     pub(super) record: u64,
     /// Its message number.
     pub(super) sequence: u16,
-    pub(super) body: Vec<u8>,
+    pub(super) body: Cow<'a, [u8]>,
+}
+
+impl WholeHello<'_> {
+    /// The hello, to be kept when its datagram is gone.
+    pub(super) fn to_kept(&self) -> WholeHello<'static> {
+        let Self { record, sequence, .. } = *self;
+        WholeHello { record, sequence, body: Cow::Owned(self.body.to_vec()) }
+    }
 }
 
 /// A ClientHello of which some fragments have arrived.
@@ -58,12 +67,12 @@ impl Hellos {
 
     /// Processes a datagram that begins with a plaintext ClientHello. Returns the hello and its
     /// record number if it is complete.
-    pub(super) fn take(
+    pub(super) fn take<'a>(
         &mut self,
         from: SocketAddr,
-        datagram: &[u8],
+        datagram: &'a [u8],
         rng: &mut Random,
-    ) -> Option<WholeHello> {
+    ) -> Option<WholeHello<'a>> {
         let mut r = Reader::new(datagram);
         let first = PlaintextHeader::read(&mut r).ok()?;
         if first.kind != ContentType::HANDSHAKE {
@@ -78,7 +87,7 @@ impl Hellos {
         }
         let (record, sequence) = (first.number, fragment.sequence);
         if fragment.is_whole() {
-            return Some(WholeHello { record, sequence, body: fragment.body.to_vec() });
+            return Some(WholeHello { record, sequence, body: Cow::Borrowed(fragment.body) });
         }
         let partial = self.partial.get_mut()?;
         // Fragments of the first hello and of the second one are kept apart.
@@ -100,7 +109,7 @@ impl Hellos {
         }
         let message = reassembly.next_message()?;
         partial.swap_remove(at);
-        Some(WholeHello { record, sequence, body: message.body })
+        Some(WholeHello { record, sequence, body: Cow::Owned(message.body) })
     }
 }
 

@@ -28,7 +28,7 @@ use lightseal_core::{AddressPair, Decode, Encode, Instant};
 #[must_use = "a client that is neither accepted nor refused is ignored"]
 pub struct Incoming {
     from: AddressPair,
-    hello: Box<WholeHello>,
+    hello: Box<WholeHello<'static>>,
     fingerprint: Fingerprint,
     version: ProtocolVersion,
     proved: bool,
@@ -123,7 +123,7 @@ impl Endpoint {
     pub(super) fn ask_about(
         &mut self,
         from: SocketAddr,
-        hello: &WholeHello,
+        hello: &WholeHello<'_>,
         fingerprint: Fingerprint,
         admitted: &AdmittedClient<'_>,
     ) {
@@ -135,7 +135,7 @@ impl Endpoint {
         let proved = admitted.cookie().is_some();
         self.incoming.push(Incoming {
             from,
-            hello: Box::new(hello.clone()),
+            hello: Box::new(hello.to_kept()),
             fingerprint,
             version,
             proved,

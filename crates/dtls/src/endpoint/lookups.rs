@@ -16,7 +16,7 @@ struct Waiting {
     from: SocketAddr,
     /// The local address at which the hello arrived.
     local: Option<IpAddr>,
-    hello: WholeHello,
+    hello: WholeHello<'static>,
     fingerprint: Fingerprint,
 }
 
@@ -37,14 +37,14 @@ impl Lookups {
         &mut self,
         from: SocketAddr,
         local: Option<IpAddr>,
-        hello: &WholeHello,
+        hello: &WholeHello<'_>,
         fingerprint: Fingerprint,
     ) {
         self.hellos.retain(|waiting| waiting.from != from);
         if self.hellos.len() == MAX_WAITING_HELLOS {
             self.displace(from);
         }
-        self.hellos.push_back(Waiting { from, local, hello: hello.clone(), fingerprint });
+        self.hellos.push_back(Waiting { from, local, hello: hello.to_kept(), fingerprint });
     }
 
     /// Makes a place for a hello from `newest`, which counts among those of its network.

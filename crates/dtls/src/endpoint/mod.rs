@@ -298,7 +298,7 @@ impl Endpoint {
     fn greet(
         &mut self,
         from: SocketAddr,
-        hello: &WholeHello,
+        hello: &WholeHello<'_>,
         fingerprint: Fingerprint,
         gate: Admission,
     ) -> Option<Handle> {
