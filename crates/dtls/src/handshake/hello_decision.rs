@@ -14,8 +14,8 @@ use crate::config::{ProtocolVersion, ServerConfig, Settings, preferable};
 use crate::crypto::{CipherSuite, CipherSuiteId, Hash, NamedGroup, Sha256, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{
-    KeyShareEntry, OfferedPsks, cipher_suites, client_shares, groups, psk_modes, versions,
-    write_extension,
+    KeyShareEntry, OfferedPsks, cipher_suites, client_shares, groups, psk_modes, sole_vec16,
+    versions, write_extension,
 };
 use crate::messages::hello::write_server_hello;
 use crate::messages::{ClientHello, aggregation as aggregation_extension};
@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Decode, DecodeError, Instant, Random, Reader, Writer};
+use lightseal_core::{Decode, DecodeError, Instant, Random, Writer};
 
 use super::absorb;
 
@@ -193,9 +193,7 @@ fn consider_13<'a>(
 
     let opened = match extension(ExtensionType::COOKIE) {
         Some(content) => {
-            let mut r = Reader::new(content);
-            let cookie = r.vec16()?;
-            r.finish()?;
+            let cookie = sole_vec16(content)?;
             let (retry, made) =
                 jar.open(now, rng, from, cookie).ok_or(Misbehaviour::IllegalParameter("cookie"))?;
             Some((retry, made, cookie))
