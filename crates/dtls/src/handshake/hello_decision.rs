@@ -280,29 +280,30 @@ fn choose_suite(
     hello: &ClientHello<'_>,
 ) -> Result<(&'static CipherSuite, Option<Schemes>), Fault> {
     let offered = cipher_suites(hello.cipher_suites)?;
-    let common = settings
+    let mut common = settings
         .ordered_suites()
         .filter(|suite| offered.clone().any(|number| number == suite.id.0));
-    let with_psk = |suite: &CipherSuite| psks.is_some_and(|psks| fits(psks, suite));
-    let any_with_psk = common.clone().any(with_psk);
-    if psks.is_some() && !any_with_psk && !certified {
+    let with_psk = |suite: &&CipherSuite| psks.is_some_and(|psks| fits(psks, suite));
+    let fitting = common.clone().find(with_psk);
+    if psks.is_some() && fitting.is_none() && !certified {
         return Err(Incompatibility::CipherSuite.into());
     }
-    let mut common = common.filter(|suite| !any_with_psk || with_psk(suite));
-    let offer = hello.extensions.get(settings.aggregation_extension);
     let policy = &settings.aggregation;
-    if let Some(content) = offer.filter(|_| policy.is_wanted()) {
+    if policy.is_wanted()
+        && let Some(content) = hello.extensions.get(settings.aggregation_extension)
+    {
         let (send, receive) = aggregation_extension::Offer::new(content).select(
             |offered| policy.to_send().any(|scheme| scheme == offered),
             |offered| policy.to_receive().any(|scheme| scheme == offered),
         );
         let wanted = (send, receive) != (Scheme::Plain, Scheme::Plain);
+        let mut usable = common.clone().filter(|suite| fitting.is_none() || with_psk(suite));
         let mut preferable = preferable();
-        if let Some(suite) = common.clone().find(|suite| wanted && preferable(suite)) {
+        if let Some(suite) = usable.find(|suite| wanted && preferable(suite)) {
             return Ok((suite, Some((receive, send))));
         }
     }
-    let suite = common.next().ok_or(Incompatibility::CipherSuite)?;
+    let suite = fitting.or_else(|| common.next()).ok_or(Incompatibility::CipherSuite)?;
     Ok((suite, None))
 }
 
