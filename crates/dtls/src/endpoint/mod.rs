@@ -337,7 +337,7 @@ impl Endpoint {
         // below, before anything changes. With a certificate it proves no key.
         let cookie = admitted.cookie();
         let is_13 = matches!(admitted, AdmittedClient::Dtls13(_));
-        let proof = ClientProof::known(is_13 && cookie.is_some());
+        let proof = ClientProof::known(|| is_13 && cookie.is_some());
         if self.has_newer_at(from, cookie) {
             self.stats.note(|stats| stats.ignored += 1);
             return None;
@@ -367,7 +367,7 @@ impl Endpoint {
                     ClientProof::Complete
                         if parts::Certificates::IS_INCLUDED && !connection.has_proved_key() =>
                     {
-                        let proof = ClientProof::known(false);
+                        let proof = ClientProof::known(|| false);
                         (proof, if known { Some(room) } else { self.room(proof) })
                     }
                     proof => (proof, Some(room)),

@@ -160,7 +160,7 @@ impl Endpoint {
             return;
         }
         let proof =
-            ClientProof::known(entry.connection.awake().is_none_or(Connection::has_proved_key));
+            ClientProof::known(|| entry.connection.awake().is_none_or(Connection::has_proved_key));
         match self.room(proof) {
             Some(room) => self.enter(handle, room, proof),
             None => {

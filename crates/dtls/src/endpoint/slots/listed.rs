@@ -139,7 +139,7 @@ mod tests {
             let peer = NonZeroU64::new(rng.below(4));
             match rng.below(5) {
                 0 if !times.contains_key(&handle) => {
-                    let proof = ClientProof::known(at % 2 == 0);
+                    let proof = ClientProof::known(|| at % 2 == 0);
                     list.begin(handle, proof);
                     trees.begin(handle, proof);
                     times.insert(handle, None);

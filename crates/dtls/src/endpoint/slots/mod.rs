@@ -46,10 +46,10 @@ pub(super) enum ClientProof {
 }
 
 impl ClientProof {
-    /// What a peer has proved of which this is known.
-    pub(super) fn known(is_complete: bool) -> Self {
+    /// What a peer has proved; `is_complete` tells whether that is its key and its address.
+    pub(super) fn known(is_complete: impl FnOnce() -> bool) -> Self {
         match parts::Unproved::INCLUDED {
-            Some(part) if !is_complete => Self::Missing(part),
+            Some(part) if !is_complete() => Self::Missing(part),
             _ => Self::Complete,
         }
     }
