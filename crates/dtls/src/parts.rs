@@ -78,7 +78,7 @@ lightseal_core::parts! {
     /// Associations that are saved and restored.
     Persistence if feature = "persistence";
     /// The negotiated parameters, as long as an association lives.
-    Parameters if feature = "parameters";
+    Parameters if any(feature = "parameters", all(feature = "dtls12", feature = "server"));
     /// Random numbers after the first flight.
     Randomness if any(
         feature = "connection-ids",
