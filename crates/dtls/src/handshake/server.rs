@@ -28,7 +28,6 @@ use crate::parts::{self, OfPart, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
 use subtle::ConstantTimeEq;
 
@@ -68,15 +67,15 @@ pub(crate) fn accept(
         }
     };
 
-    let (group, share, shared) = match &share {
-        None => (None, Vec::new(), None),
-        Some((_, entry)) => {
+    let (own_share, shared) = match (&share, parts::KeyExchange::INCLUDED) {
+        (Some((_, entry)), Some(_)) => {
             let group = settings.provider.group(entry.group).ok_or(Incompatibility::Group)?;
             let (public, shared) = group
                 .answer(&mut channel.rng, entry.key)
                 .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
-            (Some(entry.group), public, Some(shared))
+            (Some((entry.group, public)), Some(shared))
         }
+        _ => (None, None),
     };
 
     let suite = accepted.suite;
@@ -90,9 +89,10 @@ pub(crate) fn accept(
     }
 
     let random = channel.rng.array();
-    let hello = server_hello(256 + share.len(), &random, suite.id, &|w| {
-        if let Some(group) = group {
-            let entry = KeyShareEntry { group, key: &share };
+    let key_len = own_share.as_ref().map_or(0, |(_, key)| key.len());
+    let hello = server_hello(256 + key_len, &random, suite.id, &|w| {
+        if let Some((group, key)) = &own_share {
+            let entry = KeyShareEntry { group: *group, key };
             write_extension(w, ExtensionType::KEY_SHARE, |w| w.put(&entry))?;
         }
         match &credential {
@@ -116,7 +116,10 @@ pub(crate) fn accept(
     let (client, server) = ((&keys.client, Scheme::Plain), (&keys.server, Scheme::Plain));
     channel.install(HANDSHAKE_EPOCH, suite, server, client);
 
-    let (send, receive) = (accepted.send, accepted.receive);
+    let (send, receive) = match AggregationPolicy::IS_INCLUDED {
+        true => (accepted.send, accepted.receive),
+        false => (Scheme::Plain, Scheme::Plain),
+    };
     let extensions = bounded_body(512, &|w| {
         w.vec16(|w| {
             if AggregationPolicy::IS_INCLUDED && accepted.answer_aggregation {
@@ -159,7 +162,7 @@ pub(crate) fn accept(
             version: ProtocolVersion::Dtls13,
             suite: suite.id,
             suite_name: suite.name,
-            group,
+            group: own_share.as_ref().map(|(group, _)| *group),
             psk_identity: owner.psk_identity().to_vec(),
             key_check: owner.key_check(),
             send,
