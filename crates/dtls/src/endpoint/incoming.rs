@@ -151,7 +151,8 @@ impl Endpoint {
         self.now = self.now.max(now);
         let Incoming { from: AddressPair { peer, local }, hello, fingerprint, .. } = incoming;
         self.local = local;
-        let known = self.at(peer.into()).and_then(|handle| self.entries.get(&handle));
+        let there = self.at(peer.into());
+        let known = there.and_then(|handle| self.entries.get(&handle));
         if known.is_some_and(|entry| entry.hello == fingerprint)
             || self.is_of_older(known, &fingerprint)
             || self.past.contains(&fingerprint)
@@ -159,7 +160,7 @@ impl Endpoint {
             self.stats.note(|stats| stats.ignored += 1);
             return None;
         }
-        self.greet(peer, &hello, fingerprint, Admission::Open)
+        self.greet(peer, there, &hello, fingerprint, Admission::Open)
     }
 
     /// Asks a client for a cookie (once more), without keeping anything. The client comes again

@@ -293,22 +293,23 @@ impl Endpoint {
         }
     }
 
-    /// Answers a hello; returns the association that it has begun.
+    /// Answers a hello; returns the association that it has begun. `known` is found at the address from
+    /// which the hello came.
     #[inline(never)]
     fn greet(
         &mut self,
         from: SocketAddr,
+        known: Option<Handle>,
         hello: &WholeHello<'_>,
         fingerprint: Fingerprint,
         gate: Admission,
     ) -> Option<Handle> {
-        let there = self.at(from.into()).and_then(|handle| self.entries.get(&handle));
+        let there = known.and_then(|handle| self.entries.get(&handle));
         if there.is_some_and(|entry| entry.part != AssociationRole::Server) {
             // The peer is a server for this endpoint.
             self.stats.note(|stats| stats.ignored += 1);
             return None;
         }
-        let known = there.is_some();
         let config = Arc::clone(&self.config);
         let reception = HelloContext {
             config: &config,
@@ -318,7 +319,7 @@ impl Endpoint {
             now: self.now,
             from,
             // A client that replaces an association must prove its address.
-            proof: if known { AddressProof::Required } else { AddressProof::Configured },
+            proof: if known.is_some() { AddressProof::Required } else { AddressProof::Configured },
         };
         let record = hello.record;
         let admitted = match hello_decision::consider(reception, hello.sequence, &hello.body) {
@@ -338,7 +339,7 @@ impl Endpoint {
         let cookie = admitted.cookie();
         let is_13 = matches!(admitted, AdmittedClient::Dtls13(_));
         let proof = ClientProof::known(|| is_13 && cookie.is_some());
-        if self.has_newer_at(from, cookie) {
+        if self.has_newer(known, cookie) {
             self.stats.note(|stats| stats.ignored += 1);
             return None;
         }
@@ -348,7 +349,7 @@ impl Endpoint {
         }
         // When the handshake of a known client completes, it takes over the slot of the client's old
         // association, or none is free for it.
-        let room = if known { Some(SlotSource::Free) } else { self.room(proof) };
+        let room = if known.is_some() { Some(SlotSource::Free) } else { self.room(proof) };
         let Some(room) = room.filter(|_| self.has_handles()) else {
             self.stats.note(|stats| stats.full += 1);
             self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
@@ -368,13 +369,13 @@ impl Endpoint {
                         if parts::Certificates::IS_INCLUDED && !connection.has_proved_key() =>
                     {
                         let proof = ClientProof::known(|| false);
-                        (proof, if known { Some(room) } else { self.room(proof) })
+                        (proof, if known.is_some() { Some(room) } else { self.room(proof) })
                     }
                     proof => (proof, Some(room)),
                 };
                 if let Some(room) = room {
                     let hello = (fingerprint, cookie.unwrap_or(Instant::ZERO));
-                    return Some(self.insert(from, connection, hello, room, proof));
+                    return Some(self.insert((from, known), connection, hello, room, proof));
                 }
                 self.stats.note(|stats| stats.full += 1);
                 self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
@@ -443,7 +444,7 @@ impl Endpoint {
     #[inline(never)]
     fn insert(
         &mut self,
-        from: SocketAddr,
+        (from, known): (SocketAddr, Option<Handle>),
         mut connection: Box<Connection>,
         (hello, cookie): (Fingerprint, Instant),
         room: SlotSource,
@@ -451,8 +452,7 @@ impl Endpoint {
     ) -> Handle {
         connection.set_local(self.local);
         self.stats.note(|stats| stats.accepted += 1);
-        let old = self.at(from.into());
-        let replaces = old.and_then(|old| self.superseded_by_hello(old));
+        let replaces = known.and_then(|old| self.superseded_by_hello(old));
         let handle = self.next_handle();
         // A handshake that is to replace a connected association needs no slot of its own: it takes
         // over the slot of that association when it completes.
@@ -565,7 +565,7 @@ impl Engine for Endpoint {
                     return;
                 }
                 _ => {
-                    self.greet(from, &hello, print, Admission::Ask);
+                    self.greet(from, known, &hello, print, Admission::Ask);
                     return;
                 }
             }

@@ -49,10 +49,10 @@ impl PastHellos {
 
 impl Endpoint {
     /// Whether a hello, whose cookie was made at this time, is older than the hello of the
-    /// association at its address, whose client has proved its key. It is then a recording, or was
-    /// delayed.
-    pub(super) fn has_newer_at(&self, from: SocketAddr, cookie: Option<Instant>) -> bool {
-        let entry = self.at(from.into()).and_then(|handle| self.entries.get(&handle));
+    /// association `known` at its address, whose client has proved its key. It is then a recording, or
+    /// was delayed.
+    pub(super) fn has_newer(&self, known: Option<Handle>, cookie: Option<Instant>) -> bool {
+        let entry = known.and_then(|handle| self.entries.get(&handle));
         entry.is_some_and(|entry| {
             entry.connection.awake().is_none_or(Connection::has_proved_key)
                 && entry.connection.is_open()
