@@ -604,7 +604,7 @@ impl Connection {
             Step::Notice(Notice::Silence(_, false)) => Event::PeerHeard,
             Step::Notice(Notice::Save(_, saved)) => Event::Save(saved),
             Step::Notice(Notice::Closed(reason)) => Event::Closed(reason),
-            // Of what a build lacks, nothing is reported.
+            // Nothing is reported of parts that the build lacks.
             _ => return None,
         })
     }

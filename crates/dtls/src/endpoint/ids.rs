@@ -30,11 +30,13 @@ pub(super) type HandleNumber = u32;
 impl Handle {
     /// The number of the association, which counts up from the one that the endpoint was given
     /// ([`Endpoint::count_from`]).
+    #[allow(clippy::unnecessary_cast, reason = "the word is shorter on small devices")]
     pub const fn number(self) -> u64 {
         self.0.get() as u64 - 1
     }
 
     /// The handle with this number. It is not valid if no association has it.
+    #[allow(clippy::unnecessary_cast, reason = "the word is shorter on small devices")]
     pub const fn from_number(number: u64) -> Self {
         // No association has the last number.
         let number = if number < LAST as u64 { number as HandleNumber } else { LAST };

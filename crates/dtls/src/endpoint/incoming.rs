@@ -190,7 +190,7 @@ impl Endpoint {
         match hello_decision::consider(reception, *sequence, body) {
             Ok(HelloDecision::Accept(_)) => return Err(incoming),
             Ok(HelloDecision::Ask(request)) => {
-                self.request_hello(incoming.from.peer, *record, *sequence, &request)
+                self.request_hello(incoming.from.peer, *record, *sequence, &request);
             }
             Err(fault) => self.refuse_hello(incoming.from.peer, *record, fault),
         }
