@@ -1,7 +1,7 @@
 //! Randomness as engines see it: a generator whose whole state is supplied by the host.
 
-use chacha20::ChaCha20Legacy;
-use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
+use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherCore};
+use chacha20::{ChaCha20Legacy, ChaCha20LegacyCore};
 use core::convert::Infallible;
 use core::fmt;
 use core::num::NonZeroU64;
@@ -12,6 +12,8 @@ use zeroize::Zeroizing;
 const SEED: usize = 32;
 /// Output is taken in words of this many bytes, as the crate `rand_chacha` does it.
 const WORD: usize = 4;
+/// The number of words in a block of the key stream.
+const BLOCK: usize = 16;
 
 /// The random generator of one engine, seeded once by its host.
 ///
@@ -70,11 +72,19 @@ impl Random {
 
     /// Fills `out` with random bytes.
     pub fn fill(&mut self, out: &mut [u8]) {
-        let mut stream = ChaCha20Legacy::new((&*self.seed).into(), &[0; 8].into());
-        stream.seek((self.next.get() - 1) * WORD as u64);
-        out.fill(0);
-        stream.apply_keystream(out);
-        self.next = self.next.saturating_add(out.len().div_ceil(WORD) as u64);
+        let mut stream = ChaCha20LegacyCore::new((&*self.seed).into(), &[0; 8].into());
+        let mut block = Zeroizing::new([0; BLOCK * WORD]);
+        let (mut place, mut rest) = (self.next.get() - 1, out);
+        while !rest.is_empty() {
+            stream.set_block_pos(place / BLOCK as u64);
+            stream.write_keystream_block((&mut *block).into());
+            let bytes = &block[(place % BLOCK as u64) as usize * WORD..];
+            let (now, later) = rest.split_at_mut(rest.len().min(bytes.len()));
+            now.copy_from_slice(&bytes[..now.len()]);
+            place += now.len().div_ceil(WORD) as u64;
+            rest = later;
+        }
+        self.next = NonZeroU64::MIN.saturating_add(place);
     }
 
     /// `N` random bytes.

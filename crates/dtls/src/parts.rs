@@ -23,6 +23,12 @@ lightseal_core::parts! {
     Sha384 if feature = "sha384";
     /// Data in the client's first flight, in DTLS 1.3.
     EarlyData if feature = "early-data";
+    /// Clients that a server accepts without a cookie.
+    CookiePolicies if feature = "cookie-policies";
+    /// Clients that have not proved both key and address when a server accepts them.
+    Unproved if any(feature = "certificates", feature = "cookie-policies", feature = "dtls12");
+    /// Data of a server before the client's Finished, in DTLS 1.3.
+    HalfRttData if feature = "half-rtt-data";
     /// Keying material that is exported to the application.
     Exporter if feature = "exporter";
     /// Key exchange in DTLS 1.3.
@@ -49,6 +55,10 @@ lightseal_core::parts! {
     Sleep if feature = "sleep";
     /// Hints to peers whose associations an endpoint does not know.
     Hints if feature = "hints";
+    /// ClientHellos that arrive in several fragments, at a server.
+    FragmentedHellos if feature = "fragmented-hellos";
+    /// Sessions that a server ends in favour of new clients.
+    Eviction if feature = "eviction";
     /// Clients about which the application decides before an endpoint keeps state for them.
     Incoming if feature = "incoming";
     /// Stores and keys that answer later.
@@ -68,7 +78,7 @@ lightseal_core::parts! {
     /// Associations that are saved and restored.
     Persistence if feature = "persistence";
     /// The negotiated parameters, as long as an association lives.
-    Parameters if feature = "parameters";
+    Parameters if any(feature = "parameters", all(feature = "dtls12", feature = "server"));
     /// Random numbers after the first flight.
     Randomness if any(
         feature = "connection-ids",

@@ -264,11 +264,36 @@ pub enum CookiePolicy {
     /// certificates are longer than what it may send to an unproved address. Anybody can
     /// then make the server keep state, and send to a forged address at most three bytes for each
     /// byte received from there (RFC 9147, section 5.1). For closed networks.
+    #[cfg(feature = "cookie-policies")]
     WhenRetrying,
     /// As [`Self::WhenRetrying`], and the server sends as much as it has to send: the network below
     /// has proved the client's address already, as ICE does before a WebRTC handshake (RFC 8445,
     /// section 7), or brings datagrams of one peer only.
+    #[cfg(feature = "cookie-policies")]
     ProvedBelow,
+}
+
+impl CookiePolicy {
+    /// Whether the server may accept a client without a cookie.
+    pub(crate) fn accepts_unproved(self) -> Option<parts::CookiePolicies> {
+        match self {
+            Self::Always => None,
+            #[cfg(feature = "cookie-policies")]
+            Self::WhenRetrying | Self::ProvedBelow => parts::CookiePolicies::INCLUDED,
+        }
+    }
+
+    /// As [`accepts_unproved`](Self::accepts_unproved), of a server that sends such a client only as
+    /// much as an unproved address may get.
+    pub(crate) fn limits_unproved(self) -> Option<parts::CookiePolicies> {
+        match self {
+            Self::Always => None,
+            #[cfg(feature = "cookie-policies")]
+            Self::WhenRetrying => parts::CookiePolicies::INCLUDED,
+            #[cfg(feature = "cookie-policies")]
+            Self::ProvedBelow => None,
+        }
+    }
 }
 
 /// How many associations a server keeps at once, and what it does with a client beyond that number.
@@ -298,7 +323,8 @@ impl SessionSlots {
 /// An evicted session ends with close_notify and
 /// [`CloseReason::Evicted`](crate::CloseReason::Evicted), and only when the other client has
 /// completed its handshake: a client without a valid key evicts nobody. Handshakes of such clients
-/// proceed beside the sessions, at most as many as there are slots.
+/// proceed beside the sessions, at most as many as there are slots. A build without the feature `eviction`
+/// refuses all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenFull {
@@ -310,10 +336,36 @@ pub enum WhenFull {
     /// It ends the session that was accepted first. If the new client has sessions that it has not
     /// used since its handshake began, the oldest such session ends instead: a client that begins
     /// anew from another port costs no other client its session.
+    #[cfg(feature = "eviction")]
     EvictOldest,
     /// It ends the session of the peer that has been silent for the longest time, if that time is
     /// at least this long; otherwise it refuses the client.
+    #[cfg(feature = "eviction")]
     EvictIdle(Duration),
+}
+
+/// Which session a server ends in favour of a new client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Evicted {
+    /// The one that was accepted first.
+    Oldest(parts::Eviction),
+    /// The one whose peer has been silent for the longest time, if that time is at least this long.
+    Idle(parts::Eviction, Duration),
+}
+
+impl WhenFull {
+    /// Which session the server ends; `None` if it refuses the new client.
+    pub(crate) fn evicts(self) -> Option<Evicted> {
+        match self {
+            Self::Refuse => None,
+            #[cfg(feature = "eviction")]
+            Self::EvictOldest => parts::Eviction::INCLUDED.map(Evicted::Oldest),
+            #[cfg(feature = "eviction")]
+            Self::EvictIdle(least) => {
+                parts::Eviction::INCLUDED.map(|part| Evicted::Idle(part, least))
+            }
+        }
+    }
 }
 
 /// A server's configuration. It is valid, and does not change: another configuration is made from
@@ -465,6 +517,7 @@ impl ServerConfig {
     /// cookies. A client that has not proved its address is sent at most three bytes for each byte
     /// that came from there (RFC 9147, section 5.1), including the server's flight and
     /// retransmissions; the rest waits.
+    #[cfg(feature = "half-rtt-data")]
     #[must_use]
     pub fn with_half_rtt_data(self) -> Self {
         Self { send_half_rtt_data: true, ..self }

@@ -24,6 +24,7 @@ pub use crate::credential::{
 };
 pub use crate::record::number::NumberMasks;
 pub use certificates::ClientAuthentication;
+pub(crate) use ends::Evicted;
 pub use ends::{ClientConfig, CookiePolicy, ServerConfig, SessionSlots, WhenFull};
 pub use session::Session;
 #[cfg(feature = "os")]
@@ -75,10 +76,13 @@ impl AggregationPolicy {
         Self { send: schemes.clone(), receive: schemes }
     }
 
+    /// Whether the build has schemes other than plain tags.
+    pub(crate) const IS_INCLUDED: bool =
+        parts::SharedSending::IS_INCLUDED || parts::SharedReceiving::IS_INCLUDED;
+
     /// Whether any scheme other than plain tags is accepted in either direction.
     pub fn is_wanted(&self) -> bool {
-        (parts::SharedSending::IS_INCLUDED || parts::SharedReceiving::IS_INCLUDED)
-            && self.to_send().chain(self.to_receive()).any(Scheme::aggregates)
+        Self::IS_INCLUDED && self.to_send().chain(self.to_receive()).any(Scheme::aggregates)
     }
 
     /// Whether plain tags or an accepted scheme were chosen for what this end sends, and for what it

@@ -221,7 +221,10 @@ impl Connection {
             }
             _ => return Err(Misbehaviour::UnexpectedMessage.into()),
         }
-        let Some(early) = self.early_data.get_mut() else { return Ok(()) };
+        let (Some(part), Some(early)) = (parts::EarlyData::INCLUDED, self.early_data.get_mut())
+        else {
+            return Ok(());
+        };
         let EarlyDirection::Receiving(payloads) = &mut early.direction else { return Ok(()) };
         // RFC 8446, section 4.2.10: a client that sends more than it may is told.
         let left = (early.left as usize).checked_sub(content.len());
@@ -233,7 +236,7 @@ impl Connection {
         *payloads += 1;
         early.left = left as u32;
         outcomes.deliver(content.len());
-        self.notices.push(Notice::EarlyData(content.into()));
+        self.notices.push(Notice::EarlyData(part, content.into()));
         Ok(())
     }
 

@@ -55,7 +55,7 @@ impl Connection {
     /// event reports that it was connected.
     pub(crate) fn turn_away(&mut self, fault: Fault) {
         self.held = Seldom::new(|| ReceiveBuffer::new(0));
-        self.notices.retain(|notice| !matches!(notice, Notice::Connected(_) | Notice::MaySend(_)));
+        self.notices.retain(|notice| !matches!(notice, Notice::Connected(_) | Notice::MaySend(..)));
         self.fail(fault);
     }
 

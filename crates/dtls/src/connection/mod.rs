@@ -63,18 +63,16 @@ pub use liveness::Watch;
 pub use saved::{Marks, OpenSets, RestoreError, SaveError, SavedAssociation};
 pub(crate) use transmit::write_plaintext;
 
-use crate::config::{ClientConfig, CookiePolicy, ProtocolVersion, ServerConfig, Settings};
+use crate::config::{AggregationPolicy, ClientConfig, ProtocolVersion, ServerConfig, Settings};
 #[cfg(feature = "exporter")]
 use crate::crypto::ExportError;
 use crate::error::CloseReason;
 use crate::handshake::client::WaitServerHello;
-use crate::handshake::dtls12::hello_decision::AcceptedHello12;
-use crate::handshake::hello_decision::AcceptedHello;
+use crate::handshake::hello_decision::AdmittedClient;
 use crate::handshake::reassembly::{ClearMessages, Reassembly};
-use crate::handshake::ticket_keys::TicketId;
 use crate::handshake::{Channel, Negotiated, State, Unaccepted, dtls12 as handshake12, server};
 use crate::messages::Fragment;
-use crate::parts::{self, LossReports, OfPart, PartState};
+use crate::parts::{self, LossReports, OfPart, Part, PartState};
 use crate::record::receive_buffer::{Received, Slot};
 use crate::record::seal::{HeaderFormat, NumberLength};
 use crate::record::{
@@ -109,15 +107,12 @@ use update::{KeyUpdateState, LossMeter};
 /// An event that the application has not taken yet.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    MaySend(Box<Negotiated>),
-    EarlyData(Box<[u8]>),
+    MaySend(parts::HalfRttData, Box<Negotiated>),
+    EarlyData(parts::EarlyData, Box<[u8]>),
     /// Carries the negotiated parameters, because the association may have ended before the event
     /// is taken.
     Connected(Box<Negotiated>),
-    PeerMoved {
-        from: SocketAddr,
-        to: SocketAddr,
-    },
+    PeerMoved(OfPart<parts::ConnectionIds, Move>),
     AggregationChanged {
         send: Scheme,
         receive: Scheme,
@@ -128,10 +123,17 @@ pub(crate) enum Notice {
     Closed(CloseReason),
 }
 
+/// A change of the peer's address.
+#[derive(Debug)]
+pub(crate) struct Move {
+    from: SocketAddr,
+    to: SocketAddr,
+}
+
 impl Notice {
     /// Whether the event comes before the data that follows it.
     fn precedes_data(&self) -> bool {
-        matches!(self, Self::Connected(_) | Self::MaySend(_) | Self::EarlyData(_))
+        matches!(self, Self::Connected(_) | Self::MaySend(..) | Self::EarlyData(..))
     }
 }
 
@@ -148,34 +150,6 @@ pub(crate) enum Step {
     BufferTooSmall(usize),
     WakeAt(Instant),
     Idle,
-}
-
-/// A client that a server has accepted.
-#[derive(Debug)]
-pub(crate) enum AdmittedClient<'a> {
-    Dtls13(Box<AcceptedHello<'a>>),
-    Dtls12(parts::Dtls12, Box<AcceptedHello12<'a>>),
-}
-
-impl AdmittedClient<'_> {
-    /// The time when the cookie in the client's hello was made, if it has one: the client has then
-    /// proved its address.
-    pub(crate) fn cookie(&self) -> Option<Instant> {
-        match self {
-            Self::Dtls13(accepted) => accepted.cookie,
-            Self::Dtls12(_, accepted) => accepted.cookie,
-        }
-    }
-}
-
-impl AdmittedClient<'_> {
-    /// The ticket of DTLS 1.3 that the client may resume.
-    pub(crate) fn ticket(&self) -> Option<TicketId> {
-        match self {
-            Self::Dtls13(accepted) => accepted.tickets.opened.get().map(|ticket| ticket.id),
-            Self::Dtls12(..) => None,
-        }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -266,25 +240,24 @@ impl Connection {
         // answer.
         let sequence = match &admitted {
             AdmittedClient::Dtls13(accepted) => u16::from(accepted.cookie.is_some()),
-            AdmittedClient::Dtls12(_, accepted) => accepted.sequence,
+            AdmittedClient::Dtls12(accepted) => accepted.sequence,
         };
         let body = match &admitted {
             AdmittedClient::Dtls13(accepted) => accepted.body,
-            AdmittedClient::Dtls12(_, accepted) => accepted.body,
+            AdmittedClient::Dtls12(accepted) => accepted.body,
         };
         // The shortest datagram that carries this hello; as fragments it took more bytes.
         let hello = PlaintextHeader::LEN + Fragment::HEADER + body.len();
-        let is_unproved =
-            admitted.cookie().is_none() && config.cookies != CookiePolicy::ProvedBelow;
-        let unproved = is_unproved.then_some(hello);
+        let unproved = config.cookies.limits_unproved().filter(|_| admitted.cookie().is_none());
         let mut channel = Channel::new(rng, &config.settings, sequence, record_number);
         let mut incoming = Reassembly::starting_at(sequence.wrapping_add(1));
         let mut state = match admitted {
             AdmittedClient::Dtls13(accepted) => {
                 server::accept(&config, &mut channel, accepted, cid)?
             }
-            AdmittedClient::Dtls12(_, accepted) => {
+            AdmittedClient::Dtls12(accepted) => {
                 incoming.accept_clear(ClearMessages::AnyOrder);
+                let accepted = OfPart::into_inner(accepted);
                 handshake12::server::accept(&config, &mut channel, now, *accepted, cid)?
             }
         };
@@ -297,15 +270,18 @@ impl Connection {
             connection.begin_early_receiving(keys);
         }
         connection.stage = Stage::handshake(state);
-        connection.path.limit(unproved);
+        if let Some(part) = unproved {
+            connection.path.limit(part, hello);
+        }
         connection.note_may_send();
         Ok(connection)
     }
 
     /// Reports that a server may send data before the handshake is complete.
     fn note_may_send(&mut self) {
-        if let Some(agreed) = self.sending_early().cloned() {
-            self.notices.push(Notice::MaySend(Box::new(agreed)));
+        if let Some((part, agreed)) = self.sending_early() {
+            let agreed = Box::new(agreed.clone());
+            self.notices.push(Notice::MaySend(part, agreed));
         }
     }
 
@@ -600,27 +576,37 @@ impl Connection {
 
     /// Converts a step into an event; `None` for a datagram, a deadline or an idle step.
     pub(crate) fn event(&self, step: Step) -> Option<Event<'_>> {
-        match step {
-            Step::Received(Received::Data(slot)) => Some(Event::Data(self.payload(slot))),
-            Step::Received(Received::Provisional { slot, record, bits }) => {
-                Some(Event::Provisional { record, bits, data: self.payload(slot) })
+        Some(match step {
+            Step::Received(Received::Data(slot)) => Event::Data(self.payload(slot)),
+            Step::Received(Received::Provisional { slot, record, bits })
+                if parts::EarlyDelivery::IS_INCLUDED =>
+            {
+                Event::Provisional { record, bits, data: self.payload(slot) }
             }
-            Step::Received(Received::Resolved(record, resolution)) => {
-                Some(Event::Resolved(record, resolution))
+            Step::Received(Received::Resolved(record, resolution))
+                if parts::EarlyDelivery::IS_INCLUDED =>
+            {
+                Event::Resolved(record, resolution)
             }
-            Step::Notice(Notice::MaySend(agreed)) => Some(Event::MaySend(agreed)),
-            Step::Notice(Notice::EarlyData(data)) => Some(Event::EarlyData(data)),
-            Step::Notice(Notice::Connected(agreed)) => Some(Event::Connected(agreed)),
-            Step::Notice(Notice::PeerMoved { from, to }) => Some(Event::PeerMoved { from, to }),
-            Step::Notice(Notice::AggregationChanged { send, receive }) => {
-                Some(Event::AggregationChanged { send, receive })
+            Step::Notice(Notice::MaySend(_, agreed)) => Event::MaySend(agreed),
+            Step::Notice(Notice::EarlyData(_, data)) => Event::EarlyData(data),
+            Step::Notice(Notice::Connected(agreed)) => Event::Connected(agreed),
+            Step::Notice(Notice::PeerMoved(moved)) => {
+                let Move { from, to } = *moved;
+                Event::PeerMoved { from, to }
             }
-            Step::Notice(Notice::Silence(_, true)) => Some(Event::PeerSilent),
-            Step::Notice(Notice::Silence(_, false)) => Some(Event::PeerHeard),
-            Step::Notice(Notice::Save(_, saved)) => Some(Event::Save(saved)),
-            Step::Notice(Notice::Closed(reason)) => Some(Event::Closed(reason)),
-            Step::Datagram { .. } | Step::BufferTooSmall(_) | Step::WakeAt(_) | Step::Idle => None,
-        }
+            Step::Notice(Notice::AggregationChanged { send, receive })
+                if AggregationPolicy::IS_INCLUDED =>
+            {
+                Event::AggregationChanged { send, receive }
+            }
+            Step::Notice(Notice::Silence(_, true)) => Event::PeerSilent,
+            Step::Notice(Notice::Silence(_, false)) => Event::PeerHeard,
+            Step::Notice(Notice::Save(_, saved)) => Event::Save(saved),
+            Step::Notice(Notice::Closed(reason)) => Event::Closed(reason),
+            // Nothing is reported of parts that the build lacks.
+            _ => return None,
+        })
     }
 
     fn count_sent(&mut self, len: usize) {

@@ -2,6 +2,7 @@
 
 use super::{Connection, Role, Stage};
 use crate::handshake::{Negotiated, State};
+use crate::parts;
 use lightseal_aggregation::Scheme;
 
 impl Connection {
@@ -23,11 +24,12 @@ impl Connection {
 
     /// The negotiated parameters of a server that sends data before the handshake is complete; `None` if
     /// it may not, and when the handshake is complete.
-    pub(super) fn sending_early(&self) -> Option<&Negotiated> {
+    pub(super) fn sending_early(&self) -> Option<(parts::HalfRttData, &Negotiated)> {
+        let part = parts::HalfRttData::INCLUDED?;
         match (&self.stage, &self.role) {
             (Stage::Handshake(handshake), Role::Server(config)) if config.send_half_rtt_data => {
                 match &handshake.state {
-                    State::WaitClientFinished(_, state) if state.may_send() => state.negotiated(),
+                    State::WaitClientFinished(_, state) => Some((part, state.negotiated()?)),
                     _ => None,
                 }
             }
@@ -39,7 +41,7 @@ impl Connection {
     pub(super) fn data_shares_tags(&self) -> bool {
         match &self.stage {
             Stage::Established(established) => established.schemes().0.aggregates(),
-            _ => self.sending_early().is_some_and(|agreed| agreed.send.aggregates()),
+            _ => self.sending_early().is_some_and(|(_, agreed)| agreed.send.aggregates()),
         }
     }
 

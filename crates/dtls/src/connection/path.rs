@@ -2,11 +2,11 @@
 //! ID, and after a return routability check (RFC 9146, section 6; RFC 9147, section 9; RFC 9853,
 //! section 5.1).
 
-use super::{Connection, Ending, Notice};
+use super::{Connection, Ending, Move, Notice};
 use crate::codepoints::ContentType;
 use crate::error::{CloseReason, Fault, Misbehaviour};
 use crate::messages::return_routability::{self, PathMessage, PathMessageKind};
-use crate::parts::{self, Part, PartState};
+use crate::parts::{self, OfPart, Part, PartState};
 use crate::record::{ConnectionId, RecordId, cid};
 use crate::timer::Timer;
 use crate::tuning::{
@@ -27,7 +27,7 @@ pub(super) struct Path {
     to: Addresses,
     /// How many bytes may be sent to a client that has not proved its address; nothing if there is
     /// no limit (RFC 9147, section 5.1).
-    allowance: InlineState<parts::Server, usize>,
+    allowance: InlineState<parts::CookiePolicies, usize>,
     /// Messages that check paths, while there are any.
     check: PartState<parts::ConnectionIds, PathCheck>,
 }
@@ -191,12 +191,10 @@ impl Path {
     }
 
     /// Limits what may be sent to the peer until [`Self::proved`]. `hello` is the size in bytes of
-    /// its hello; `None` removes the limit.
-    pub(super) fn limit(&mut self, hello: Option<usize>) {
-        let allowance = hello.map(|hello| hello.saturating_mul(AMPLIFICATION));
-        let limited = parts::Server::INCLUDED.zip(allowance);
-        self.allowance = limited
-            .map_or(InlineState::EMPTY, |(part, bytes)| InlineState::new(Some(part), |_| bytes));
+    /// its hello.
+    pub(super) fn limit(&mut self, part: parts::CookiePolicies, hello: usize) {
+        let allowance = hello.saturating_mul(AMPLIFICATION);
+        self.allowance = InlineState::new(Some(part), |_| allowance);
     }
 
     /// Whether the peer has proved its address, and no other one is being checked.
@@ -370,7 +368,7 @@ impl Connection {
         } else if self.settings().unchecked_address_change
             && !self.held.get().is_some_and(|held| held.has_newer_from(self.path.peer(), record))
         {
-            self.move_peer(*way);
+            self.move_peer(part, *way);
         }
     }
 
@@ -404,7 +402,7 @@ impl Connection {
         true
     }
 
-    fn move_peer(&mut self, way: AddressPair) {
+    fn move_peer(&mut self, part: parts::ConnectionIds, way: AddressPair) {
         self.end_question();
         let to = way.peer;
         let from = self.path.peer();
@@ -413,8 +411,8 @@ impl Connection {
         self.stats.received(|received| received.moves += 1);
         // An event that the application has not taken yet is updated in place.
         match self.notices.last_mut() {
-            Some(Notice::PeerMoved { to: last, .. }) => *last = to,
-            _ => self.notices.push(Notice::PeerMoved { from, to }),
+            Some(Notice::PeerMoved(last)) => last.to = to,
+            _ => self.notices.push(Notice::PeerMoved(OfPart::new(part, Move { from, to }))),
         }
         // Observers of both paths must not learn that it is the same peer (RFC 9147, section 9).
         self.use_spare_id();
@@ -462,7 +460,7 @@ impl Connection {
                         if candidate.way.peer == from.peer
                             && candidate.challenges.are_answered_by(&message.cookie) =>
                     {
-                        self.move_peer(from);
+                        self.move_peer(part, from);
                     }
                     Some(Asked::WhetherKept(challenges))
                         if known && challenges.are_answered_by(&message.cookie) =>

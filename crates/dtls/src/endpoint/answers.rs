@@ -4,7 +4,7 @@ use super::Endpoint;
 use crate::codepoints::{ContentType, HandshakeType};
 use crate::connection::write_plaintext;
 use crate::error::Fault;
-use crate::handshake::hello_decision::HelloDecision;
+use crate::handshake::hello_decision::HelloRequest;
 use crate::messages::{Alert, Fragment};
 use crate::record::PlaintextHeader;
 use crate::tuning::MAX_STATELESS_ANSWERS;
@@ -14,35 +14,22 @@ use lightseal_core::wire::BufferFull;
 use lightseal_core::{AddressPair, Encode, Writer};
 
 impl Endpoint {
-    /// Requests another hello with a cookie.
+    /// Requests another hello with a cookie, in as many fragments as necessary.
     pub(super) fn request_hello(
         &mut self,
         to: SocketAddr,
         record: u64,
         sequence: u16,
-        request: &HelloDecision<'_>,
+        request: &HelloRequest,
     ) {
-        let (sequence, kind, body) = match request {
-            HelloDecision::Retry(body) => (0, HandshakeType::SERVER_HELLO, body),
-            HelloDecision::Verify(body) => (sequence, HandshakeType::HELLO_VERIFY_REQUEST, body),
-            HelloDecision::Accept(_) | HelloDecision::Accept12(_) => return,
-        };
         self.stats.note(|stats| stats.retries += 1);
-        self.answer_retry(to, record, sequence, kind, body);
-    }
-
-    /// Requests another hello, in as many fragments as necessary.
-    fn answer_retry(
-        &mut self,
-        to: SocketAddr,
-        record_number: u64,
-        sequence: u16,
-        kind: HandshakeType,
-        request: &[u8],
-    ) {
+        let HelloRequest { kind, body: request } = request;
+        let kind = *kind;
+        // A HelloRetryRequest is the first message of the server's handshake.
+        let sequence = if kind == HandshakeType::SERVER_HELLO { 0 } else { sequence };
         let room = self.config.settings.datagram_bytes - PlaintextHeader::LEN - Fragment::HEADER;
         let mut offset = 0;
-        for (number, body) in (record_number..).zip(request.chunks(room)) {
+        for (number, body) in (record..).zip(request.chunks(room)) {
             let fragment = Fragment { kind, length: request.len() as u32, sequence, offset, body };
             self.answer(to, ContentType::HANDSHAKE, number, &|w| fragment.write(w));
             offset += body.len() as u32;

@@ -4,7 +4,6 @@
 //! carry none, so that only the address, and the socket, tell to which association they belong: at each place
 //! there is at most one handshake at a time, and at most one association without connection IDs.
 
-use super::association::Association;
 use super::hello::Hellos;
 use super::slots::ClientProof;
 use super::tables::{Map, Place};
@@ -12,7 +11,6 @@ use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::config::{ClientConfig, ServerConfig, Settings};
 use crate::connection::Connection;
 use crate::error::{CloseReason, ConfigError, ConnectError, Fault, Limit};
-use crate::handshake::hello_decision::Fingerprint;
 use crate::parts::{self, InlineState};
 use crate::tuning::MAX_ID_DRAWS;
 use alloc::boxed::Box;
@@ -150,28 +148,16 @@ impl Endpoint {
         }
         let part = config.part;
         let connection = Box::new(self.client_connection(config, peer)?);
-        let room = self.room(ClientProof::Complete).ok_or(ConnectError::Full)?;
-        let handle = Handle::from_number(self.next_handle);
-        self.next_handle += 1;
+        let room = self.room(ClientProof::Complete).filter(|_| self.has_handles());
+        let room = room.ok_or(ConnectError::Full)?;
+        let handle = self.next_handle();
         self.enter(handle, room, ClientProof::Complete);
         let id = connection.offered_id();
         if !id.is_empty() {
             self.by_id.insert(id, handle);
         }
-        let entry = Entry {
-            connection: Association::Awake(connection),
-            part: AssociationRole::Waiting(part),
-            hello: Fingerprint::default(),
-            cookie: Instant::ZERO,
-            replaces: None,
-            began: self.now,
-            heard: self.now,
-            used: self.now,
-            look: Instant::MAX,
-            deadline: Instant::MAX,
-            ready: false,
-            socket,
-        };
+        let part_of_entry = AssociationRole::Waiting(part);
+        let entry = Entry { socket, ..Entry::new(connection, part_of_entry, self.now) };
         self.entries.insert(handle, entry);
         self.queues.push(part, place, handle);
         self.begin_next(place);
@@ -242,7 +228,8 @@ impl Endpoint {
                 continue;
             }
             entry.part = AssociationRole::Client(part);
-            (entry.began, entry.heard, entry.used) = (now, now, now);
+            (entry.began, entry.heard) = (now, now);
+            entry.note_use(now);
             entry.connection.wake().begin_handshake(now);
             self.by_peer.insert(place, handle);
             self.touch(handle);

@@ -3,8 +3,9 @@
 use super::Handle;
 use super::association::Association;
 use super::tables::{ByHandle, Place};
+use crate::connection::Connection;
 use crate::handshake::hello_decision::Fingerprint;
-use crate::parts;
+use crate::parts::{self, Part};
 use alloc::boxed::Box;
 use core::fmt;
 use core::num::NonZeroU64;
@@ -19,6 +20,19 @@ pub(super) enum AssociationRole {
     Client(parts::Client),
     /// It is to begin the association when the handshake before it at its address has ended.
     Waiting(parts::Client),
+}
+
+/// How many associations rest in a build: each one, or none without the feature `sleep`.
+const RESTS: usize = parts::Sleep::IS_INCLUDED as usize;
+
+/// How long an association has not been used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rest {
+    /// When a datagram last came or went, or the application last used the association.
+    pub(super) used: Instant,
+    /// When the endpoint next looks whether the association may sleep; [`Instant::MAX`] if nobody has
+    /// used it since it looked last.
+    pub(super) look: Instant,
 }
 
 #[derive(Debug)]
@@ -38,11 +52,8 @@ pub(super) struct Entry {
     pub(super) began: Instant,
     /// When the client was accepted, or when authenticated records came from it last.
     pub(super) heard: Instant,
-    /// When a datagram last came or went, or the application last used the association.
-    pub(super) used: Instant,
-    /// When the endpoint next looks whether the association may sleep; [`Instant::MAX`] if nobody has
-    /// used it since it looked last.
-    pub(super) look: Instant,
+    /// One item, if the association may sleep.
+    pub(super) rest: [Rest; RESTS],
     /// When the endpoint sees to the association next; [`Instant::MAX`] for never.
     pub(super) deadline: Instant,
     pub(super) ready: bool,
@@ -51,6 +62,30 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// An association that begins now, without an address that it shares with another one.
+    pub(super) fn new(connection: Box<Connection>, part: AssociationRole, now: Instant) -> Self {
+        Self {
+            connection: Association::Awake(connection),
+            part,
+            hello: Fingerprint::default(),
+            cookie: Instant::ZERO,
+            replaces: None,
+            began: now,
+            heard: now,
+            rest: [Rest { used: now, look: Instant::MAX }; RESTS],
+            deadline: Instant::MAX,
+            ready: false,
+            socket: 0,
+        }
+    }
+
+    /// Notes that the association is used now.
+    pub(super) fn note_use(&mut self, now: Instant) {
+        if let Some(rest) = self.rest.first_mut() {
+            rest.used = now;
+        }
+    }
+
     /// Where the association is.
     pub(super) fn place(&self) -> Place {
         Place { peer: self.connection.view().peer(), socket: self.socket }

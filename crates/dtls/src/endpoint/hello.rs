@@ -3,8 +3,10 @@
 use crate::codepoints::{ContentType, HandshakeType};
 use crate::handshake::reassembly::Reassembly;
 use crate::messages::Fragment;
+use crate::parts::{self, InlineState};
 use crate::record::PlaintextHeader;
 use crate::tuning::{MAX_PARTIAL_HELLOS, MAX_PARTIAL_HELLOS_OF_NETWORK};
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use lightseal_core::{Decode, Random, Reader};
@@ -13,14 +15,22 @@ use lightseal_core::{Decode, Random, Reader};
 /// more than once.
 pub(super) const MAX_HELLO_SEQUENCE: u16 = 3;
 
-/// A ClientHello, reassembled.
-#[derive(Clone, Debug)]
-pub(super) struct WholeHello {
+/// A ClientHello, in its datagram or reassembled.
+#[derive(Debug)]
+pub(super) struct WholeHello<'a> {
     /// The number of the record that contained it.
     pub(super) record: u64,
     /// Its message number.
     pub(super) sequence: u16,
-    pub(super) body: Vec<u8>,
+    pub(super) body: Cow<'a, [u8]>,
+}
+
+impl WholeHello<'_> {
+    /// The hello, to be kept when its datagram is gone.
+    pub(super) fn to_kept(&self) -> WholeHello<'static> {
+        let Self { record, sequence, .. } = *self;
+        WholeHello { record, sequence, body: Cow::Owned(self.body.to_vec()) }
+    }
 }
 
 /// A ClientHello of which some fragments have arrived.
@@ -37,9 +47,9 @@ struct PartialHello {
 /// that is evicted is chosen at random: an attacker that does not know the generator's state cannot
 /// aim at a particular client. One network can hold only a part of the places, so that a flood from
 /// there does not affect clients of other networks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Hellos {
-    partial: Vec<PartialHello>,
+    partial: InlineState<parts::FragmentedHellos, Vec<PartialHello>>,
 }
 
 /// The network of an address: the IPv4 address itself, or the first 64 bits of an IPv6 address.
@@ -51,14 +61,18 @@ pub(super) fn network(peer: SocketAddr) -> u128 {
 }
 
 impl Hellos {
+    pub(super) fn new() -> Self {
+        Self { partial: InlineState::new(parts::FragmentedHellos::INCLUDED, |_| Vec::new()) }
+    }
+
     /// Processes a datagram that begins with a plaintext ClientHello. Returns the hello and its
     /// record number if it is complete.
-    pub(super) fn take(
+    pub(super) fn take<'a>(
         &mut self,
         from: SocketAddr,
-        datagram: &[u8],
+        datagram: &'a [u8],
         rng: &mut Random,
-    ) -> Option<WholeHello> {
+    ) -> Option<WholeHello<'a>> {
         let mut r = Reader::new(datagram);
         let first = PlaintextHeader::read(&mut r).ok()?;
         if first.kind != ContentType::HANDSHAKE {
@@ -73,15 +87,16 @@ impl Hellos {
         }
         let (record, sequence) = (first.number, fragment.sequence);
         if fragment.is_whole() {
-            return Some(WholeHello { record, sequence, body: fragment.body.to_vec() });
+            return Some(WholeHello { record, sequence, body: Cow::Borrowed(fragment.body) });
         }
+        let partial = self.partial.get_mut()?;
         // Fragments of the first hello and of the second one are kept apart.
         let this = |partial: &PartialHello| partial.peer == from && partial.sequence == sequence;
-        let at = match self.partial.iter().position(this) {
+        let at = match partial.iter().position(this) {
             Some(at) => at,
-            None => self.begin(from, sequence, rng),
+            None => begin(partial, from, sequence, rng),
         };
-        let reassembly = &mut self.partial.get_mut(at)?.reassembly;
+        let reassembly = &mut partial.get_mut(at)?.reassembly;
         // Takes the fragments in all records of the datagram.
         let mut fragments = Reader::new(content);
         loop {
@@ -93,29 +108,34 @@ impl Hellos {
             fragments = Reader::new(content);
         }
         let message = reassembly.next_message()?;
-        self.partial.swap_remove(at);
-        Some(WholeHello { record, sequence, body: message.body })
+        partial.swap_remove(at);
+        Some(WholeHello { record, sequence, body: Cow::Owned(message.body) })
     }
+}
 
-    /// Makes a place for a new hello, for which another one may be evicted.
-    fn begin(&mut self, peer: SocketAddr, sequence: u16, rng: &mut Random) -> usize {
-        let of_network = network(peer);
-        let shares = |partial: &&PartialHello| network(partial.peer) == of_network;
-        let share = self.partial.iter().filter(shares).count();
-        let evicted = if share >= MAX_PARTIAL_HELLOS_OF_NETWORK {
-            let nth = rng.below(share as u64) as usize;
-            let mut places = self.partial.iter().enumerate().filter(|(_, p)| shares(p));
-            places.nth(nth).map(|(at, _)| at)
-        } else if self.partial.len() >= MAX_PARTIAL_HELLOS {
-            Some(rng.below(self.partial.len() as u64) as usize)
-        } else {
-            None
-        };
-        if let Some(at) = evicted {
-            self.partial.swap_remove(at);
-        }
-        let reassembly = Reassembly::starting_at(sequence);
-        self.partial.push(PartialHello { peer, sequence, reassembly });
-        self.partial.len() - 1
+/// Makes a place among `hellos` for a new one, for which another one may be evicted.
+fn begin(
+    hellos: &mut Vec<PartialHello>,
+    peer: SocketAddr,
+    sequence: u16,
+    rng: &mut Random,
+) -> usize {
+    let of_network = network(peer);
+    let shares = |partial: &&PartialHello| network(partial.peer) == of_network;
+    let share = hellos.iter().filter(shares).count();
+    let evicted = if share >= MAX_PARTIAL_HELLOS_OF_NETWORK {
+        let nth = rng.below(share as u64) as usize;
+        let mut places = hellos.iter().enumerate().filter(|(_, p)| shares(p));
+        places.nth(nth).map(|(at, _)| at)
+    } else if hellos.len() >= MAX_PARTIAL_HELLOS {
+        Some(rng.below(hellos.len() as u64) as usize)
+    } else {
+        None
+    };
+    if let Some(at) = evicted {
+        hellos.swap_remove(at);
     }
+    let reassembly = Reassembly::starting_at(sequence);
+    hellos.push(PartialHello { peer, sequence, reassembly });
+    hellos.len() - 1
 }

@@ -9,7 +9,7 @@ use crate::tuning::MAX_ID_DRAWS;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::num::NonZeroU64;
+use core::num::NonZero;
 use lightseal_core::{Instant, Random};
 
 /// Draws the connection IDs of an endpoint, so that whoever sees a datagram can tell which of several
@@ -21,24 +21,50 @@ pub trait ConnectionIdGenerator: fmt::Debug + Send + Sync {
     fn generate(&self, rng: &mut Random, former: Option<&[u8]>, id: &mut [u8]);
 }
 
+/// In which word associations are counted. A small device compares numbers of 32 bits in much less code.
+#[cfg(feature = "aggregation")]
+pub(super) type HandleNumber = u64;
+#[cfg(not(feature = "aggregation"))]
+pub(super) type HandleNumber = u32;
+
 impl Handle {
     /// The number of the association, which counts up from the one that the endpoint was given
     /// ([`Endpoint::count_from`]).
+    #[allow(clippy::unnecessary_cast, reason = "the word is shorter on small devices")]
     pub const fn number(self) -> u64 {
-        self.0.get() - 1
+        self.0.get() as u64 - 1
     }
 
     /// The handle with this number. It is not valid if no association has it.
+    #[allow(clippy::unnecessary_cast, reason = "the word is shorter on small devices")]
     pub const fn from_number(number: u64) -> Self {
-        Self(NonZeroU64::MIN.saturating_add(number))
+        // No association has the last number.
+        let number = if number < LAST as u64 { number as HandleNumber } else { LAST };
+        Self(NonZero::<HandleNumber>::MIN.saturating_add(number))
     }
 }
+
+/// The number at which the numbers of an endpoint's associations end.
+const LAST: HandleNumber = HandleNumber::MAX - 1;
 
 impl Endpoint {
     /// Has the handles of future associations count up from `number`, so that several endpoints of one
     /// program never use the same one. Numbers that were used are not used again.
     pub fn count_from(&mut self, number: u64) {
-        self.next_handle = self.next_handle.max(number);
+        self.next_handle = self.next_handle.max(HandleNumber::try_from(number).unwrap_or(LAST));
+    }
+
+    /// Whether there is a number for another association. An endpoint on a small device, which counts with
+    /// 32 bits, accepts and begins no more associations when it has had 4 thousand million.
+    pub(super) const fn has_handles(&self) -> bool {
+        self.next_handle < LAST
+    }
+
+    /// The handle of an association that begins now.
+    pub(super) const fn next_handle(&mut self) -> Handle {
+        let number = self.next_handle;
+        self.next_handle = number.saturating_add(1);
+        Handle(NonZero::<HandleNumber>::MIN.saturating_add(number))
     }
 
     /// Draws the connection IDs that peers are given with `generator` from now on. Without one they are

@@ -4,9 +4,8 @@ use super::hello::{MAX_HELLO_SEQUENCE, WholeHello};
 use super::{Admission, Endpoint, Handle};
 use crate::codepoints::{AlertDescription, ContentType, ExtensionType};
 use crate::config::ProtocolVersion;
-use crate::connection::AdmittedClient;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
-use crate::handshake::hello_decision::{self, Fingerprint, HelloDecision};
+use crate::handshake::hello_decision::{self, AdmittedClient, Fingerprint, HelloDecision};
 use crate::messages::extensions::OfferedPsks;
 use crate::messages::{Alert, ClientHello};
 use crate::parts::{self, InlineState};
@@ -29,7 +28,7 @@ use lightseal_core::{AddressPair, Decode, Encode, Instant};
 #[must_use = "a client that is neither accepted nor refused is ignored"]
 pub struct Incoming {
     from: AddressPair,
-    hello: Box<WholeHello>,
+    hello: Box<WholeHello<'static>>,
     fingerprint: Fingerprint,
     version: ProtocolVersion,
     proved: bool,
@@ -124,19 +123,19 @@ impl Endpoint {
     pub(super) fn ask_about(
         &mut self,
         from: SocketAddr,
-        hello: &WholeHello,
+        hello: &WholeHello<'_>,
         fingerprint: Fingerprint,
         admitted: &AdmittedClient<'_>,
     ) {
         let version = match admitted {
             AdmittedClient::Dtls13(_) => ProtocolVersion::Dtls13,
-            AdmittedClient::Dtls12(..) => ProtocolVersion::Dtls12,
+            AdmittedClient::Dtls12(_) => ProtocolVersion::Dtls12,
         };
         let from = AddressPair { peer: from, local: self.local };
         let proved = admitted.cookie().is_some();
         self.incoming.push(Incoming {
             from,
-            hello: Box::new(hello.clone()),
+            hello: Box::new(hello.to_kept()),
             fingerprint,
             version,
             proved,
@@ -152,7 +151,8 @@ impl Endpoint {
         self.now = self.now.max(now);
         let Incoming { from: AddressPair { peer, local }, hello, fingerprint, .. } = incoming;
         self.local = local;
-        let known = self.at(peer.into()).and_then(|handle| self.entries.get(&handle));
+        let there = self.at(peer.into());
+        let known = there.and_then(|handle| self.entries.get(&handle));
         if known.is_some_and(|entry| entry.hello == fingerprint)
             || self.is_of_older(known, &fingerprint)
             || self.past.contains(&fingerprint)
@@ -160,7 +160,7 @@ impl Endpoint {
             self.stats.note(|stats| stats.ignored += 1);
             return None;
         }
-        self.greet(peer, &hello, fingerprint, Admission::Open)
+        self.greet(peer, there, &hello, fingerprint, Admission::Open)
     }
 
     /// Asks a client for a cookie (once more), without keeping anything. The client comes again
@@ -188,8 +188,10 @@ impl Endpoint {
         };
         let WholeHello { record, sequence, body } = &*incoming.hello;
         match hello_decision::consider(reception, *sequence, body) {
-            Ok(HelloDecision::Accept(_) | HelloDecision::Accept12(_)) => return Err(incoming),
-            Ok(request) => self.request_hello(incoming.from.peer, *record, *sequence, &request),
+            Ok(HelloDecision::Accept(_)) => return Err(incoming),
+            Ok(HelloDecision::Ask(request)) => {
+                self.request_hello(incoming.from.peer, *record, *sequence, &request);
+            }
             Err(fault) => self.refuse_hello(incoming.from.peer, *record, fault),
         }
         Ok(())

@@ -16,7 +16,7 @@ struct Waiting {
     from: SocketAddr,
     /// The local address at which the hello arrived.
     local: Option<IpAddr>,
-    hello: WholeHello,
+    hello: WholeHello<'static>,
     fingerprint: Fingerprint,
 }
 
@@ -37,14 +37,14 @@ impl Lookups {
         &mut self,
         from: SocketAddr,
         local: Option<IpAddr>,
-        hello: &WholeHello,
+        hello: &WholeHello<'_>,
         fingerprint: Fingerprint,
     ) {
         self.hellos.retain(|waiting| waiting.from != from);
         if self.hellos.len() == MAX_WAITING_HELLOS {
             self.displace(from);
         }
-        self.hellos.push_back(Waiting { from, local, hello: hello.clone(), fingerprint });
+        self.hellos.push_back(Waiting { from, local, hello: hello.to_kept(), fingerprint });
     }
 
     /// Makes a place for a hello from `newest`, which counts among those of its network.
@@ -82,7 +82,8 @@ impl Endpoint {
         let Some(lookups) = self.lookups.get_mut() else { return };
         let Lookups { hellos, associations } = core::mem::take(lookups);
         for Waiting { from, local, hello, fingerprint } in hellos {
-            let known = self.at(from.into()).and_then(|handle| self.entries.get(&handle));
+            let there = self.at(from.into());
+            let known = there.and_then(|handle| self.entries.get(&handle));
             // The store may have answered the client's retransmission of the hello already.
             if known.is_some_and(|entry| entry.hello == fingerprint)
                 || self.is_of_older(known, &fingerprint)
@@ -92,7 +93,7 @@ impl Endpoint {
             }
             self.local = local;
             asks_for(from);
-            self.greet(from, &hello, fingerprint, Admission::Open);
+            self.greet(from, there, &hello, fingerprint, Admission::Open);
         }
         for handle in associations {
             let Some(entry) = self.entries.get_mut(&handle) else { continue };

@@ -24,36 +24,40 @@ mod unsaved;
 
 use crate::codepoints::ContentType;
 use crate::config::ServerConfig;
-use crate::connection::{AdmittedClient, Connection, Event, Step};
+use crate::connection::{Connection, Event, Step};
 use crate::error::{CloseReason, ConnectionIdLengthChanged, Fault, Limit};
 use crate::handshake::Unaccepted;
 use crate::handshake::cookie::CookieJar;
 use crate::handshake::hello_context::{AddressProof, HelloContext};
-use crate::handshake::hello_decision::{self, Fingerprint, HelloDecision, fingerprint};
+use crate::handshake::hello_decision::{
+    self, AdmittedClient, Fingerprint, HelloDecision, fingerprint,
+};
 use crate::handshake::session::Sessions;
 use crate::parts::{self, InlineState, Part};
 use crate::record::{ConnectionId, cid};
 use crate::stats::{Stats, Totals};
+use crate::tuning::IS_FOR_HOSTS;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use association::Association;
 pub use association::ConnectionRef;
 use connect::Queues;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
-use core::num::NonZeroU64;
+use core::num::NonZero;
 use entries::{AssociationRole, Entries, Entry};
 pub use guard::ConnectionMut;
 use hello::{Hellos, WholeHello};
 use hints::Hints;
+use ids::HandleNumber;
 pub use ids::{ConnectionIdGenerator, ProcessOutOfRange, TicketSecrets};
 pub use incoming::Incoming;
 use incoming::Waiting;
 use lightseal_core::{AddressPair, Engine, Instant, Output, Random};
 use lookups::Lookups;
 use output::Next;
+use replace::PastHellos;
 use slots::{ClientProof, SlotSource, Slots};
 use stats::EndpointCounters;
 pub use stats::EndpointStats;
@@ -64,7 +68,7 @@ use unsaved::{Renewals, Unsaved};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(
     /// One more than its number, so that an optional handle takes no more memory.
-    NonZeroU64,
+    NonZero<HandleNumber>,
 );
 
 impl fmt::Display for Handle {
@@ -116,7 +120,8 @@ pub struct Endpoint {
     /// Draws connection IDs; `None` for random ones.
     id_generator: Option<Arc<dyn ConnectionIdGenerator>>,
     sessions: Sessions,
-    next_handle: u64,
+    /// The number of the next association.
+    next_handle: HandleNumber,
     entries: Entries,
     by_peer: Index<Place>,
     by_id: Index<ConnectionId>,
@@ -142,12 +147,9 @@ pub struct Endpoint {
     renewals: InlineState<parts::Persistence, Renewals>,
     unsaved: InlineState<parts::Persistence, Unsaved>,
     /// Memory for a payload, which associations use by turns: few of them hold one for longer than it
-    /// takes to hand it to the application.
+    /// takes to hand it to the application. On small devices associations have none to give back.
     memory: Vec<u8>,
-    /// Fingerprints of the ClientHellos of complete associations, oldest first. While its cookie is
-    /// valid, a recorded hello must neither begin a handshake nor end one, even if its association
-    /// has ended. Only clients with a key complete handshakes, so nobody else can displace entries.
-    past: VecDeque<Fingerprint>,
+    past: PastHellos,
     stats: EndpointCounters,
     /// Counters of associations that have ended.
     ended: Totals,
@@ -175,7 +177,7 @@ impl Endpoint {
             local: None,
             sends_through: 0,
             answers: VecDeque::new(),
-            hellos: Some(Hellos::default()),
+            hellos: Some(Hellos::new()),
             hints: InlineState::new(parts::Hints::INCLUDED, |_| Hints::default()),
             incoming: Waiting::default(),
             queues: Queues::default(),
@@ -183,7 +185,7 @@ impl Endpoint {
             renewals: InlineState::new(parts::Persistence::INCLUDED, |_| Renewals::default()),
             unsaved: InlineState::new(parts::Persistence::INCLUDED, |_| Unsaved::default()),
             memory: Vec::new(),
-            past: VecDeque::new(),
+            past: PastHellos::default(),
             stats: EndpointCounters::new(),
             ended: Totals::default(),
         }
@@ -215,7 +217,7 @@ impl Endpoint {
     pub fn connection_mut(&mut self, handle: Handle) -> Option<ConnectionMut<'_>> {
         let entry = self.entries.get_mut(&handle)?;
         entry.connection.wake();
-        entry.used = self.now;
+        entry.note_use(self.now);
         Some(ConnectionMut { endpoint: self, handle })
     }
 
@@ -291,22 +293,23 @@ impl Endpoint {
         }
     }
 
-    /// Answers a hello; returns the association that it has begun.
+    /// Answers a hello; returns the association that it has begun. `known` is found at the address from
+    /// which the hello came.
     #[inline(never)]
     fn greet(
         &mut self,
         from: SocketAddr,
-        hello: &WholeHello,
+        known: Option<Handle>,
+        hello: &WholeHello<'_>,
         fingerprint: Fingerprint,
         gate: Admission,
     ) -> Option<Handle> {
-        let there = self.at(from.into()).and_then(|handle| self.entries.get(&handle));
+        let there = known.and_then(|handle| self.entries.get(&handle));
         if there.is_some_and(|entry| entry.part != AssociationRole::Server) {
             // The peer is a server for this endpoint.
             self.stats.note(|stats| stats.ignored += 1);
             return None;
         }
-        let known = there.is_some();
         let config = Arc::clone(&self.config);
         let reception = HelloContext {
             config: &config,
@@ -316,15 +319,12 @@ impl Endpoint {
             now: self.now,
             from,
             // A client that replaces an association must prove its address.
-            proof: if known { AddressProof::Required } else { AddressProof::Configured },
+            proof: if known.is_some() { AddressProof::Required } else { AddressProof::Configured },
         };
         let record = hello.record;
         let admitted = match hello_decision::consider(reception, hello.sequence, &hello.body) {
-            Ok(HelloDecision::Accept(accepted)) => AdmittedClient::Dtls13(accepted),
-            Ok(HelloDecision::Accept12(accepted)) => {
-                AdmittedClient::Dtls12(accepted.suite.part, accepted)
-            }
-            Ok(request) => {
+            Ok(HelloDecision::Accept(admitted)) => admitted,
+            Ok(HelloDecision::Ask(request)) => {
                 self.request_hello(from, record, hello.sequence, &request);
                 return None;
             }
@@ -337,11 +337,9 @@ impl Endpoint {
         // no key. A hello of DTLS 1.3 with a cookie proves address and key: its binder is verified
         // below, before anything changes. With a certificate it proves no key.
         let cookie = admitted.cookie();
-        let proof = match &admitted {
-            AdmittedClient::Dtls13(_) if cookie.is_some() => ClientProof::Complete,
-            _ => ClientProof::Missing,
-        };
-        if self.has_newer_at(from, cookie) {
+        let is_13 = matches!(admitted, AdmittedClient::Dtls13(_));
+        let proof = ClientProof::known(|| is_13 && cookie.is_some());
+        if self.has_newer(known, cookie) {
             self.stats.note(|stats| stats.ignored += 1);
             return None;
         }
@@ -351,8 +349,8 @@ impl Endpoint {
         }
         // When the handshake of a known client completes, it takes over the slot of the client's old
         // association, or none is free for it.
-        let room = if known { Some(SlotSource::Free) } else { self.room(proof) };
-        let Some(room) = room else {
+        let room = if known.is_some() { Some(SlotSource::Free) } else { self.room(proof) };
+        let Some(room) = room.filter(|_| self.has_handles()) else {
             self.stats.note(|stats| stats.full += 1);
             self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
             return None;
@@ -367,15 +365,17 @@ impl Endpoint {
                 }
                 // A client of a server with a certificate proves its key later, if at all.
                 let (proof, room) = match proof {
-                    ClientProof::Complete if !connection.has_proved_key() => {
-                        let proof = ClientProof::Missing;
-                        (proof, if known { Some(room) } else { self.room(proof) })
+                    ClientProof::Complete
+                        if parts::Certificates::IS_INCLUDED && !connection.has_proved_key() =>
+                    {
+                        let proof = ClientProof::known(|| false);
+                        (proof, if known.is_some() { Some(room) } else { self.room(proof) })
                     }
                     proof => (proof, Some(room)),
                 };
                 if let Some(room) = room {
                     let hello = (fingerprint, cookie.unwrap_or(Instant::ZERO));
-                    return Some(self.insert(from, connection, hello, room, proof));
+                    return Some(self.insert((from, known), connection, hello, room, proof));
                 }
                 self.stats.note(|stats| stats.full += 1);
                 self.refuse_hello(from, record, Fault::Limit(Limit::SessionSlots));
@@ -394,12 +394,12 @@ impl Endpoint {
     /// record was authenticated.
     fn deliver(&mut self, handle: Handle, from: SocketAddr, datagram: &mut [u8]) -> bool {
         let Some(entry) = self.entries.get_mut(&handle) else { return false };
-        entry.used = self.now;
+        entry.note_use(self.now);
         let connection = entry.connection.wake();
         let (old, socket) = (connection.peer(), entry.socket);
         let was_connected = connection.is_established();
         let way = AddressPair { peer: from, local: self.local };
-        if self.memory.capacity() > 0 {
+        if IS_FOR_HOSTS && self.memory.capacity() > 0 {
             connection.exchange_memory(&mut self.memory);
         }
         let authentic = connection.receive_from(self.now, &way, datagram);
@@ -444,7 +444,7 @@ impl Endpoint {
     #[inline(never)]
     fn insert(
         &mut self,
-        from: SocketAddr,
+        (from, known): (SocketAddr, Option<Handle>),
         mut connection: Box<Connection>,
         (hello, cookie): (Fingerprint, Instant),
         room: SlotSource,
@@ -452,32 +452,19 @@ impl Endpoint {
     ) -> Handle {
         connection.set_local(self.local);
         self.stats.note(|stats| stats.accepted += 1);
-        let old = self.at(from.into());
-        let replaces = old.and_then(|old| self.superseded_by_hello(old));
-        let handle = Handle::from_number(self.next_handle);
-        self.next_handle += 1;
+        let replaces = known.and_then(|old| self.superseded_by_hello(old));
+        let handle = self.next_handle();
         // A handshake that is to replace a connected association needs no slot of its own: it takes
         // over the slot of that association when it completes.
         if replaces.is_none() {
             self.enter(handle, room, proof);
         }
         connection.own_ids().for_each(|cid| self.by_id.insert(cid, handle));
-        let (connection, part) = (Association::Awake(connection), AssociationRole::Server);
-        let (now, deadline, ready) = (self.now, Instant::MAX, false);
-        let (began, heard, used, look) = (now, now, now, Instant::MAX);
         let entry = Entry {
-            connection,
-            part,
             hello,
             cookie,
             replaces,
-            began,
-            heard,
-            used,
-            look,
-            deadline,
-            ready,
-            socket: 0,
+            ..Entry::new(connection, AssociationRole::Server, self.now)
         };
         self.entries.insert(handle, entry);
         self.by_peer.insert(from.into(), handle);
@@ -508,7 +495,7 @@ impl Endpoint {
         }
         // The ID that a server was offered may not be among them.
         let offered = connection.offered_id();
-        if self.by_id.get(&offered) == Some(handle) {
+        if !offered.is_empty() && self.by_id.get(&offered) == Some(handle) {
             self.by_id.remove(&offered);
         }
         let place = entry.place();
@@ -578,7 +565,7 @@ impl Engine for Endpoint {
                     return;
                 }
                 _ => {
-                    self.greet(from, &hello, print, Admission::Ask);
+                    self.greet(from, known, &hello, print, Admission::Ask);
                     return;
                 }
             }
@@ -641,9 +628,10 @@ impl Engine for Endpoint {
             return (Output::Datagram { to: to.peer, payload }, to.local);
         }
         let output = match self.step(buf) {
-            None => {
-                self.first_deadline().map_or(Output::Idle, |(deadline, _)| Output::WakeAt(deadline))
-            }
+            None => match self.first_deadline() {
+                Some((deadline, _)) => Output::WakeAt(deadline),
+                None => Output::Idle,
+            },
             Some((handle, next)) => {
                 let Some(entry) = self.entries.get(&handle) else { return (Output::Idle, None) };
                 let Some(connection) = entry.connection.awake() else {
@@ -661,9 +649,10 @@ impl Engine for Endpoint {
                         return (Output::Datagram { to: to.peer, payload }, to.local);
                     }
                     Next::Step(Step::BufferTooSmall(needed)) => Output::BufferTooSmall { needed },
-                    Next::Step(step) => connection.event(step).map_or(Output::Idle, |event| {
-                        Output::Event(EndpointEvent { handle, peer, event })
-                    }),
+                    Next::Step(step) => match connection.event(step) {
+                        Some(event) => Output::Event(EndpointEvent { handle, peer, event }),
+                        None => Output::Idle,
+                    },
                 }
             }
         };

@@ -5,6 +5,7 @@ use super::tables::Deadlines;
 use super::{Endpoint, Handle};
 use crate::connection::{Connection, Step};
 use crate::record::receive_buffer::Slot;
+use crate::tuning::IS_FOR_HOSTS;
 use alloc::vec::Vec;
 use lightseal_core::Instant;
 
@@ -12,21 +13,22 @@ impl Entry {
     /// Lets an association that has nothing to do before `deadline` sleep, if nobody has used it for
     /// long. Returns when the endpoint has to see to it next.
     fn rest(&mut self, now: Instant, deadline: Instant) -> Instant {
-        if self.look > now && self.look != Instant::MAX {
-            return deadline.min(self.look);
+        let Some(rest) = self.rest.first_mut() else { return deadline };
+        if rest.look > now && rest.look != Instant::MAX {
+            return deadline.min(rest.look);
         }
         let Some(after) = self.connection.awake().and_then(Connection::sleep_after) else {
             return deadline;
         };
-        let at = self.used + after;
+        let at = rest.used + after;
         if now >= at {
-            self.look = Instant::MAX;
+            rest.look = Instant::MAX;
             self.connection.sleep();
             return deadline;
         }
         // A look that is due earlier than necessary comes once in a while; another deadline for each
         // datagram would cost more.
-        self.look = at;
+        rest.look = at;
         deadline.min(at)
     }
 
@@ -61,7 +63,7 @@ impl Endpoint {
             };
             let connection = entry.connection.wake();
             if let Some(slot) = connection.next_payload() {
-                entry.used = self.now;
+                entry.note_use(self.now);
                 return Some((handle, Next::Payload(slot)));
             }
             connection.switch_if_closed();
@@ -79,16 +81,18 @@ impl Endpoint {
                 Step::WakeAt(at) => at,
                 Step::Idle => Instant::MAX,
                 step => {
-                    entry.used = self.now;
+                    entry.note_use(self.now);
                     return Some((handle, Next::Step(step)));
                 }
             };
             entry.ready = false;
             self.ready.pop_front();
-            let mut memory = Vec::new();
-            connection.exchange_memory(&mut memory);
-            if memory.capacity() > self.memory.capacity() {
-                self.memory = memory;
+            if IS_FOR_HOSTS {
+                let mut memory = Vec::new();
+                connection.exchange_memory(&mut memory);
+                if memory.capacity() > self.memory.capacity() {
+                    self.memory = memory;
+                }
             }
             if let Some(unsaved) = self.unsaved.get_mut() {
                 unsaved.bound(handle, connection);

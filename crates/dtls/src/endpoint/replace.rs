@@ -11,6 +11,7 @@ use crate::error::CloseReason;
 use crate::handshake::hello_decision::Fingerprint;
 use crate::record::Header12;
 use crate::tuning::MAX_PAST_HELLOS;
+use alloc::vec::Vec;
 use core::net::SocketAddr;
 use lightseal_core::Instant;
 
@@ -20,12 +21,38 @@ fn begins_in_clear(datagram: &[u8]) -> bool {
         .is_ok_and(|header| header.epoch == 0 && header.kind != ContentType::TLS12_CID)
 }
 
+/// Fingerprints of the ClientHellos of complete associations. While its cookie is valid, a recorded
+/// hello must neither begin a handshake nor end one, even if its association has ended. Only clients
+/// with a key complete handshakes, so nobody else can displace entries.
+#[derive(Debug, Default)]
+pub(super) struct PastHellos {
+    hellos: Vec<Fingerprint>,
+    /// The place of the oldest one, once there are [`MAX_PAST_HELLOS`].
+    oldest: usize,
+}
+
+impl PastHellos {
+    /// Remembers a hello, in place of the oldest one if there are many.
+    fn note(&mut self, hello: Fingerprint) {
+        if self.hellos.len() < MAX_PAST_HELLOS {
+            self.hellos.push(hello);
+        } else if let Some(oldest) = self.hellos.get_mut(self.oldest) {
+            *oldest = hello;
+            self.oldest = (self.oldest + 1) % MAX_PAST_HELLOS;
+        }
+    }
+
+    pub(super) fn contains(&self, hello: &Fingerprint) -> bool {
+        self.hellos.contains(hello)
+    }
+}
+
 impl Endpoint {
     /// Whether a hello, whose cookie was made at this time, is older than the hello of the
-    /// association at its address, whose client has proved its key. It is then a recording, or was
-    /// delayed.
-    pub(super) fn has_newer_at(&self, from: SocketAddr, cookie: Option<Instant>) -> bool {
-        let entry = self.at(from.into()).and_then(|handle| self.entries.get(&handle));
+    /// association `known` at its address, whose client has proved its key. It is then a recording, or
+    /// was delayed.
+    pub(super) fn has_newer(&self, known: Option<Handle>, cookie: Option<Instant>) -> bool {
+        let entry = known.and_then(|handle| self.entries.get(&handle));
         entry.is_some_and(|entry| {
             entry.connection.awake().is_none_or(Connection::has_proved_key)
                 && entry.connection.is_open()
@@ -50,10 +77,7 @@ impl Endpoint {
     /// The handshake is complete: recordings of its hello are ignored from now on.
     pub(super) fn remember_hello(&mut self, handle: Handle) {
         let Some(entry) = self.entries.get(&handle) else { return };
-        if self.past.len() == MAX_PAST_HELLOS {
-            self.past.pop_front();
-        }
-        self.past.push_back(entry.hello);
+        self.past.note(entry.hello);
     }
 
     /// Whether this is the hello of the association that `known` may replace.
@@ -135,10 +159,8 @@ impl Endpoint {
         if !entry.connection.is_open() || entry.connection.is_connected() {
             return;
         }
-        let proof = match entry.connection.awake().is_none_or(Connection::has_proved_key) {
-            true => ClientProof::Complete,
-            false => ClientProof::Missing,
-        };
+        let proof =
+            ClientProof::known(|| entry.connection.awake().is_none_or(Connection::has_proved_key));
         match self.room(proof) {
             Some(room) => self.enter(handle, room, proof),
             None => {

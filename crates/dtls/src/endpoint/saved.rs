@@ -1,11 +1,9 @@
 //! Associations of an endpoint that are saved and restored.
 
-use super::association::Association;
 use super::slots::ClientProof;
 use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::config::ClientConfig;
 use crate::connection::{Connection, RestoreError, SaveError, SavedAssociation};
-use crate::handshake::hello_decision::Fingerprint;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -69,25 +67,11 @@ impl Endpoint {
         if taken || ids.is_empty() && self.at(peer.into()).is_some() {
             return Err(RestoreError::InUse);
         }
-        let room = self.room_for_restored().ok_or(RestoreError::Full)?;
-        let handle = Handle::from_number(self.next_handle);
-        self.next_handle += 1;
+        let room = self.room_for_restored().filter(|_| self.has_handles());
+        let room = room.ok_or(RestoreError::Full)?;
+        let handle = self.next_handle();
         self.enter(handle, room, ClientProof::Complete);
-        let (now, connection) = (self.now, Association::Awake(Box::new(connection)));
-        let entry = Entry {
-            connection,
-            part,
-            hello: Fingerprint::default(),
-            cookie: Instant::ZERO,
-            replaces: None,
-            began: now,
-            heard: now,
-            used: now,
-            look: Instant::MAX,
-            deadline: Instant::MAX,
-            ready: false,
-            socket: 0,
-        };
+        let entry = Entry::new(Box::new(connection), part, self.now);
         self.entries.insert(handle, entry);
         if !self.take_slot(handle) {
             self.forget(handle);

@@ -99,7 +99,7 @@ impl CookieJar {
     fn rotate(&mut self, now: Instant, rng: &mut Random) {
         let Some(due) = self.rotate_at.filter(|due| now >= *due) else { return };
         // After a long pause both secrets are too old.
-        let stale = now.saturating_since(due) > COOKIE_ROTATION;
+        let stale = now > due + COOKIE_ROTATION;
         for _ in 0..if stale { 2 } else { 1 } {
             self.generation = (self.generation + 1) % 2;
             let bytes = Zeroizing::new(rng.array());

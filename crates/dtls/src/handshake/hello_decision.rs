@@ -5,26 +5,27 @@ use super::dtls12;
 use super::dtls12::hello_decision::{AcceptedHello12, HelloDecision12};
 use super::hello_context::{AddressProof, HelloContext};
 use super::resumption::HelloTickets;
+use super::ticket_keys::TicketId;
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, ExtensionType, HELLO_RETRY_REQUEST_RANDOM, HandshakeType,
     PskKeyExchangeMode,
 };
-use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig, Settings, preferable};
+use crate::config::{ProtocolVersion, ServerConfig, Settings, preferable};
 use crate::crypto::{CipherSuite, CipherSuiteId, Hash, NamedGroup, Sha256, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{
-    KeyShareEntry, OfferedPsks, cipher_suites, client_shares, groups, psk_modes, versions,
-    write_extension,
+    KeyShareEntry, OfferedPsks, cipher_suites, client_shares, groups, psk_modes, sole_vec16,
+    versions, write_extension,
 };
 use crate::messages::hello::write_server_hello;
 use crate::messages::{ClientHello, aggregation as aggregation_extension};
-use crate::parts;
+use crate::parts::{self, OfPart};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{Decode, DecodeError, Instant, Random, Reader, Writer};
+use lightseal_core::{Decode, DecodeError, Instant, Random, Writer};
 
 use super::absorb;
 
@@ -71,14 +72,43 @@ pub(crate) struct AcceptedHello<'a> {
 /// What to do with a ClientHello.
 #[derive(Debug)]
 pub(crate) enum HelloDecision<'a> {
-    /// Send this HelloRetryRequest and keep no state.
-    Retry(Vec<u8>),
-    /// Send this HelloVerifyRequest and keep no state.
-    Verify(Vec<u8>),
-    /// Continue with DTLS 1.3.
-    Accept(Box<AcceptedHello<'a>>),
-    /// Continue with DTLS 1.2.
-    Accept12(Box<AcceptedHello12<'a>>),
+    /// Ask for another one and keep no state.
+    Ask(HelloRequest),
+    /// Begin the handshake.
+    Accept(AdmittedClient<'a>),
+}
+
+/// A HelloRetryRequest or HelloVerifyRequest.
+#[derive(Debug)]
+pub(crate) struct HelloRequest {
+    pub(crate) kind: HandshakeType,
+    pub(crate) body: Vec<u8>,
+}
+
+/// A client that a server has accepted, in the version that was chosen.
+#[derive(Debug)]
+pub(crate) enum AdmittedClient<'a> {
+    Dtls13(Box<AcceptedHello<'a>>),
+    Dtls12(OfPart<parts::Dtls12, Box<AcceptedHello12<'a>>>),
+}
+
+impl AdmittedClient<'_> {
+    /// The time when the cookie in the client's hello was made, if it has one: the client has then
+    /// proved its address.
+    pub(crate) fn cookie(&self) -> Option<Instant> {
+        match self {
+            Self::Dtls13(accepted) => accepted.cookie,
+            Self::Dtls12(accepted) => accepted.cookie,
+        }
+    }
+
+    /// The ticket of DTLS 1.3 that the client may resume.
+    pub(crate) fn ticket(&self) -> Option<TicketId> {
+        match self {
+            Self::Dtls13(accepted) => accepted.tickets.opened.get().map(|ticket| ticket.id),
+            Self::Dtls12(_) => None,
+        }
+    }
 }
 
 /// Selects the version to use with a client: 1.2 only if the client speaks no newer one that this
@@ -113,8 +143,14 @@ pub(crate) fn consider<'a>(
     match choose_version(&reception.config.settings, &hello)? {
         ProtocolVersion::Dtls12 => {
             Ok(match dtls12::hello_decision::consider(&mut reception, sequence, hello, body)? {
-                HelloDecision12::Verify(request) => HelloDecision::Verify(request),
-                HelloDecision12::Accept(accepted) => HelloDecision::Accept12(accepted),
+                HelloDecision12::Verify(body) => {
+                    let kind = HandshakeType::HELLO_VERIFY_REQUEST;
+                    HelloDecision::Ask(HelloRequest { kind, body })
+                }
+                HelloDecision12::Accept(accepted) => {
+                    let part = accepted.suite.part;
+                    HelloDecision::Accept(AdmittedClient::Dtls12(OfPart::new(part, accepted)))
+                }
             })
         }
         ProtocolVersion::Dtls13 => consider_13(&mut reception, hello, body),
@@ -157,24 +193,21 @@ fn consider_13<'a>(
 
     let opened = match extension(ExtensionType::COOKIE) {
         Some(content) => {
-            let mut r = Reader::new(content);
-            let cookie = r.vec16()?;
-            r.finish()?;
-            let opened = jar.open(now, rng, from, cookie);
-            Some(opened.ok_or(Misbehaviour::illegal("cookie"))?)
+            let cookie = sole_vec16(content)?;
+            let (retry, made) =
+                jar.open(now, rng, from, cookie).ok_or(Misbehaviour::illegal("cookie"))?;
+            Some((retry, made, cookie))
         }
         None => None,
     };
-    let (retry, cookie) = opened.unzip();
-    let mut transcript = Box::new(Transcript::new(suite.hash));
-    let share = match (&retry, exchange) {
+    let share = match (&opened, exchange) {
         (None, Exchange::Retry(_, group)) => {
-            return bake_retry(suite, Some(group), jar, rng, now, from, body);
+            return Ok(bake_retry(suite, Some(group), jar, rng, now, from, body));
         }
         (None, _)
-            if proof != AddressProof::Configured || config.cookies == CookiePolicy::Always =>
+            if proof != AddressProof::Configured || config.cookies.accepts_unproved().is_none() =>
         {
-            return bake_retry(suite, None, jar, rng, now, from, body);
+            return Ok(bake_retry(suite, None, jar, rng, now, from, body));
         }
         (Some(_), Exchange::Retry(..)) => {
             return Err(Misbehaviour::illegal("key share").into());
@@ -182,7 +215,11 @@ fn consider_13<'a>(
         (_, Exchange::Psk) => None,
         (_, Exchange::KeyShare(part, share)) => Some((part, share)),
     };
-    if let Some(retry) = &retry {
+    let mut transcript = Box::new(match &opened {
+        None => Transcript::new(suite.hash),
+        Some((retry, ..)) => Transcript::of_message_hash(suite.hash, &retry.hello_hash),
+    });
+    if let Some((retry, _, cookie)) = &opened {
         // The second hello must lead to the suite and group in the retry request (RFC 8446, section
         // 4.1.4).
         let same_group = match (retry.group, share) {
@@ -193,11 +230,10 @@ fn consider_13<'a>(
         if retry.suite != suite.id || !same_group {
             return Err(Misbehaviour::illegal("second ClientHello").into());
         }
-        let cookie = extension(ExtensionType::COOKIE).unwrap_or_default();
-        let request = write_retry(retry.suite, retry.group, cookie)?;
-        *transcript = Transcript::of_message_hash(suite.hash, &retry.hello_hash);
+        let request = write_retry(retry.suite, retry.group, cookie);
         absorb(&mut transcript, HandshakeType::SERVER_HELLO, &request);
     }
+    let cookie = opened.map(|(_, made, _)| made);
     let (receive, send) = schemes.unwrap_or((Scheme::Plain, Scheme::Plain));
     let offers_early_data = match extension(ExtensionType::EARLY_DATA) {
         Some([]) => true,
@@ -211,7 +247,7 @@ fn consider_13<'a>(
     let tickets = config.certificates.get().map_or(0, |_| settings.tickets);
     let count = settings.psk_tickets.max(tickets);
     let tickets = HelloTickets::new(settings, sessions, rng, now, count, &hello, psks.as_ref())?;
-    Ok(HelloDecision::Accept(Box::new(AcceptedHello {
+    let accepted = Box::new(AcceptedHello {
         hello,
         body,
         suite,
@@ -226,7 +262,8 @@ fn consider_13<'a>(
         cookie,
         tickets,
         offers_early_data,
-    })))
+    });
+    Ok(HelloDecision::Accept(AdmittedClient::Dtls13(accepted)))
 }
 
 /// Schemes from client to server and from server to client.
@@ -243,29 +280,30 @@ fn choose_suite(
     hello: &ClientHello<'_>,
 ) -> Result<(&'static CipherSuite, Option<Schemes>), Fault> {
     let offered = cipher_suites(hello.cipher_suites)?;
-    let common = settings
+    let mut common = settings
         .ordered_suites()
         .filter(|suite| offered.clone().any(|number| number == suite.id.0));
-    let with_psk = |suite: &CipherSuite| psks.is_some_and(|psks| fits(psks, suite));
-    let any_with_psk = common.clone().any(with_psk);
-    if psks.is_some() && !any_with_psk && !certified {
+    let with_psk = |suite: &&CipherSuite| psks.is_some_and(|psks| fits(psks, suite));
+    let fitting = common.clone().find(with_psk);
+    if psks.is_some() && fitting.is_none() && !certified {
         return Err(Incompatibility::CipherSuite.into());
     }
-    let mut common = common.filter(|suite| !any_with_psk || with_psk(suite));
-    let offer = hello.extensions.get(settings.aggregation_extension);
     let policy = &settings.aggregation;
-    if let Some(content) = offer.filter(|_| policy.is_wanted()) {
+    if policy.is_wanted()
+        && let Some(content) = hello.extensions.get(settings.aggregation_extension)
+    {
         let (send, receive) = aggregation_extension::Offer::new(content).select(
             |offered| policy.to_send().any(|scheme| scheme == offered),
             |offered| policy.to_receive().any(|scheme| scheme == offered),
         );
         let wanted = (send, receive) != (Scheme::Plain, Scheme::Plain);
+        let mut usable = common.clone().filter(|suite| fitting.is_none() || with_psk(suite));
         let mut preferable = preferable();
-        if let Some(suite) = common.clone().find(|suite| wanted && preferable(suite)) {
+        if let Some(suite) = usable.find(|suite| wanted && preferable(suite)) {
             return Ok((suite, Some((receive, send))));
         }
     }
-    let suite = common.next().ok_or(Incompatibility::CipherSuite)?;
+    let suite = fitting.or_else(|| common.next()).ok_or(Incompatibility::CipherSuite)?;
     Ok((suite, None))
 }
 
@@ -330,10 +368,10 @@ fn choose_psk_exchange<'a>(
     let extension = |kind| hello.extensions.get(kind);
     let content = extension(ExtensionType::PSK_KEY_EXCHANGE_MODES)
         .ok_or(Misbehaviour::missing("psk_key_exchange_modes"))?;
-    let offered_modes: Vec<_> = psk_modes(content)?.collect();
+    let offered = psk_modes(content)?;
     let mut failure = Fault::from(Incompatibility::PskMode);
     for mode in &settings.psk_modes {
-        if !offered_modes.contains(mode) {
+        if !offered.clone().any(|offered| offered == *mode) {
             continue;
         }
         match *mode {
@@ -360,36 +398,54 @@ fn bake_retry<'a>(
     now: Instant,
     from: SocketAddr,
     body: &[u8],
-) -> Result<HelloDecision<'a>, Fault> {
+) -> HelloDecision<'a> {
     let mut transcript = Transcript::new(suite.hash);
     absorb(&mut transcript, HandshakeType::CLIENT_HELLO, body);
     let retry = Retry { suite: suite.id, group, hello_hash: transcript.hash() };
     let cookie = jar.bake(now, rng, from, &retry);
-    let [a, b] = (cookie.len() as u16).to_be_bytes();
-    let content: Vec<u8> = [a, b].iter().chain(&cookie).copied().collect();
-    Ok(HelloDecision::Retry(write_retry(suite.id, group, &content)?))
+    let body = write_retry(suite.id, group, &cookie);
+    HelloDecision::Ask(HelloRequest { kind: HandshakeType::SERVER_HELLO, body })
 }
 
-/// Writes the HelloRetryRequest for a cookie extension's content. The bytes must be equal when it
-/// is sent and when it is reconstructed for the transcript.
-fn write_retry(
-    suite: CipherSuiteId,
-    group: Option<NamedGroup>,
-    cookie: &[u8],
-) -> Result<Vec<u8>, Fault> {
-    let mut body = alloc::vec![0; 128 + cookie.len()];
-    let mut w = Writer::new(&mut body);
-    write_server_hello(&mut w, &HELLO_RETRY_REQUEST_RANDOM, &[], suite, |w| {
-        write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.u16(DTLS_1_3))?;
+/// Writes the HelloRetryRequest for a cookie. The bytes must be equal when it is sent and when it is
+/// reconstructed for the transcript.
+fn write_retry(suite: CipherSuiteId, group: Option<NamedGroup>, cookie: &[u8]) -> Vec<u8> {
+    server_hello(128 + cookie.len(), &HELLO_RETRY_REQUEST_RANDOM, suite, &|w| {
         if let Some(group) = group {
             write_extension(w, ExtensionType::KEY_SHARE, |w| w.u16(group.0))?;
         }
-        write_extension(w, ExtensionType::COOKIE, |w| w.bytes(cookie))
+        write_extension(w, ExtensionType::COOKIE, |w| w.vec16(|w| w.bytes(cookie)))
     })
-    .map_err(|BufferFull| Fault::internal("HelloRetryRequest too long"))?;
+}
+
+/// The body of a ServerHello or HelloRetryRequest of DTLS 1.3, for which `room` bytes are enough.
+/// `extensions` writes those beside the version.
+pub(super) fn server_hello(
+    room: usize,
+    random: &[u8; 32],
+    suite: CipherSuiteId,
+    extensions: &dyn Fn(&mut Writer<'_>) -> Result<(), BufferFull>,
+) -> Vec<u8> {
+    bounded_body(room, &|w| {
+        write_server_hello(w, random, &[], suite, |w| {
+            write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.u16(DTLS_1_3))?;
+            extensions(w)
+        })
+    })
+}
+
+/// The body of a message of a DTLS 1.3 server, for which `room` bytes are enough: all that the server
+/// has to say has a bounded length.
+pub(super) fn bounded_body(
+    room: usize,
+    write: &dyn Fn(&mut Writer<'_>) -> Result<(), BufferFull>,
+) -> Vec<u8> {
+    let mut body = alloc::vec![0; room];
+    let mut w = Writer::new(&mut body);
+    write(&mut w).expect("there is room for it");
     let len = w.len();
     body.truncate(len);
-    Ok(body)
+    body
 }
 
 /// The first bytes of the SHA-256 of a ClientHello's body, to tell a retransmission from a new attempt.

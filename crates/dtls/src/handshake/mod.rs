@@ -614,7 +614,7 @@ impl State {
                 HandshakeType::CERTIFICATE | HandshakeType::COMPRESSED_CERTIFICATE,
             ) => state.certificate(settings, channel, message),
             (Self::WaitClientCertificateVerify(_, state), HandshakeType::CERTIFICATE_VERIFY) => {
-                state.verify(settings, channel, message)
+                state.verify(settings, message)
             }
             (Self::WaitClientFinished(_, state), HandshakeType::FINISHED) => {
                 return state.finished(channel, message).map(Progress::Complete);

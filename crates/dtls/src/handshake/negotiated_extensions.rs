@@ -15,7 +15,7 @@ use crate::messages::extensions::{
     Extensions, MaxFragmentLength, read_connection_id, read_point_formats, read_record_size_limit,
     write_connection_id, write_extension,
 };
-use crate::parts::{self, PartState};
+use crate::parts::{self, Part, PartState};
 use crate::record::ConnectionId;
 use alloc::vec::Vec;
 use lightseal_core::wire::BufferFull;
@@ -116,16 +116,19 @@ impl AcceptedExtensions {
         let mut agreed = NegotiatedExtensions::NONE;
         let mut answer =
             Self { agreed, max_fragment_length: None, record_size_limit: None, cid: None };
-        let peer_cid =
-            offer.get(ExtensionType::CONNECTION_ID).map(read_connection_id).transpose()?;
-        // If the client's ID is too long, none is negotiated.
-        let usable = |cid: &&[u8]| cid.len() <= settings.longest_peer_id();
-        let theirs = peer_cid.filter(usable).and_then(ConnectionId::new);
-        if let (Some(own), Some(theirs)) = (cid, theirs) {
-            (agreed.receive_cid, agreed.send_cid) = (own, theirs);
-            agreed.return_routability = settings.return_routability
-                && offer.get(ExtensionType::RETURN_ROUTABILITY_CHECK).is_some();
-            answer.cid = Some(own);
+        if parts::ConnectionIds::IS_INCLUDED
+            && let Some(content) = offer.get(ExtensionType::CONNECTION_ID)
+        {
+            let theirs = read_connection_id(content)?;
+            // If the client's ID is too long, none is negotiated.
+            let theirs = ConnectionId::new(theirs)
+                .filter(|theirs| theirs.len() <= settings.longest_peer_id());
+            if let (Some(own), Some(theirs)) = (cid, theirs) {
+                (agreed.receive_cid, agreed.send_cid) = (own, theirs);
+                agreed.return_routability = settings.return_routability
+                    && offer.get(ExtensionType::RETURN_ROUTABILITY_CHECK).is_some();
+                answer.cid = Some(own);
+            }
         }
         if let Some(content) = offer.get(ExtensionType::RECORD_SIZE_LIMIT) {
             agreed.record_limit = content_limit(content, version, &agreed)?;
@@ -141,8 +144,9 @@ impl AcceptedExtensions {
             agreed.record_limit = limit.bytes();
             answer.max_fragment_length = Some(limit);
         }
-        let protocols = offer.get(ExtensionType::APPLICATION_LAYER_PROTOCOL_NEGOTIATION);
-        if let Some(content) = protocols.filter(|_| !settings.protocols().is_empty()) {
+        if !settings.protocols().is_empty()
+            && let Some(content) = offer.get(ExtensionType::APPLICATION_LAYER_PROTOCOL_NEGOTIATION)
+        {
             let theirs = read_protocols(content)?;
             let mut ours = (0..).zip(settings.protocols());
             let common = ours.find(|(_, name)| theirs.contains(&name.as_slice()));
@@ -164,7 +168,9 @@ impl AcceptedExtensions {
                 write_protocols(core::slice::from_ref(name), w)
             })?;
         }
-        if let Some(limit) = self.max_fragment_length {
+        if parts::Dtls12::IS_INCLUDED
+            && let Some(limit) = self.max_fragment_length
+        {
             write_extension(w, ExtensionType::MAX_FRAGMENT_LENGTH, |w| w.u8(limit.0))?;
         }
         if let Some(limit) = self.record_size_limit {
@@ -175,7 +181,9 @@ impl AcceptedExtensions {
 
     /// Writes the answer about connection IDs.
     pub(crate) fn write_cid(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        if let Some(cid) = self.cid {
+        if parts::ConnectionIds::IS_INCLUDED
+            && let Some(cid) = self.cid
+        {
             write_extension(w, ExtensionType::CONNECTION_ID, |w| write_connection_id(&cid, w))?;
             if self.agreed.return_routability {
                 write_extension(w, ExtensionType::RETURN_ROUTABILITY_CHECK, |_| Ok(()))?;

@@ -32,7 +32,11 @@ impl Parameters {
         };
         match parts::Parameters::INCLUDED {
             Some(part) => parameters.kept = InlineState::new(Some(part), |_| negotiated),
-            None => parameters.untold.fill_with(|| Some(Box::new(negotiated.clone()))),
+            None => {
+                if let Some(untold) = parameters.untold.first_mut() {
+                    *untold = Some(Box::new(negotiated));
+                }
+            }
         }
         parameters
     }
@@ -51,8 +55,10 @@ impl Parameters {
 
     /// The client of this server has authenticated itself with this key.
     pub(crate) fn authenticated(&mut self, key: PeerKey) {
-        let certificates = self.kept.get_mut().and_then(|kept| kept.certificates.get_mut());
-        if let Some(peer) = certificates {
+        let untold = self.untold.first_mut().and_then(Option::as_deref_mut);
+        if let Some(negotiated) = self.kept.get_mut().or(untold)
+            && let Some(peer) = negotiated.certificates.get_mut()
+        {
             peer.key = Some(key);
         }
     }

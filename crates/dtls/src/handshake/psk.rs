@@ -35,19 +35,14 @@ impl HandshakePsk {
     /// A configured PSK, in the one form in which it is used with this hash; `None` if it cannot be
     /// used with it.
     pub(crate) fn of(psk: &Psk, hash: &'static dyn Hash) -> Option<Self> {
-        let algorithm = hash.algorithm();
-        if let (Some(context), Some(part)) = (psk.context(), parts::Importer::INCLUDED) {
-            let imported = ImportedIdentity::new(psk.identity(), context, algorithm);
-            let early = EarlySecret::from_psk(hash, &imported.import(psk.key(), algorithm));
-            let identity = imported.to_bytes();
-            return Some(Self { identity, age: 0, kind: PskKind::Imported(part), early });
-        }
-        (algorithm == HashAlgorithm::Sha256).then(|| Self {
-            identity: psk.identity().to_vec(),
-            age: 0,
-            kind: PskKind::External,
-            early: EarlySecret::from_psk(hash, psk.key()),
-        })
+        let (kind, early) = secret(psk, hash)?;
+        let identity = match (kind, psk.context()) {
+            (PskKind::Imported(_), Some(context)) => {
+                ImportedIdentity::new(psk.identity(), context, hash.algorithm()).to_bytes()
+            }
+            _ => psk.identity().to_vec(),
+        };
+        Some(Self { identity, age: 0, kind, early })
     }
 
     /// The PSK of a ticket.
@@ -61,14 +56,6 @@ impl HandshakePsk {
         self.early.hash()
     }
 
-    fn binder_key(&self) -> BinderKey {
-        match self.kind {
-            PskKind::External => self.early.external_binder(),
-            PskKind::Imported(_) => self.early.imported_binder(),
-            PskKind::Resumption(_) => self.early.resumption_binder(),
-        }
-    }
-
     /// The length of the binder in bytes.
     pub(crate) fn binder_len(&self) -> usize {
         self.early.output_len()
@@ -76,12 +63,29 @@ impl HandshakePsk {
 
     /// The binder over `hash`, the [hash of a truncated hello](truncated_hash).
     pub(crate) fn binder(&self, hash: &HashValue) -> HashValue {
-        self.binder_key().verify_data(hash)
+        binder_key(self.kind, &self.early).verify_data(hash)
     }
+}
 
-    /// Whether a client's binder is correct, in constant time.
-    pub(crate) fn verify_binder(&self, hash: &HashValue, binder: &[u8]) -> bool {
-        self.binder_key().verify(hash, binder)
+/// The secret that follows from a configured PSK in the one form in which it is used with this hash;
+/// `None` if it cannot be used with it.
+pub(crate) fn secret(psk: &Psk, hash: &'static dyn Hash) -> Option<(PskKind, EarlySecret)> {
+    let algorithm = hash.algorithm();
+    if let (Some(context), Some(part)) = (psk.context(), parts::Importer::INCLUDED) {
+        let imported = ImportedIdentity::new(psk.identity(), context, algorithm);
+        let early = EarlySecret::from_psk(hash, &imported.import(psk.key(), algorithm));
+        return Some((PskKind::Imported(part), early));
+    }
+    (algorithm == HashAlgorithm::Sha256)
+        .then(|| (PskKind::External, EarlySecret::from_psk(hash, psk.key())))
+}
+
+/// The key of the binder of a PSK from which `early` follows.
+pub(crate) fn binder_key(kind: PskKind, early: &EarlySecret) -> BinderKey {
+    match kind {
+        PskKind::External => early.external_binder(),
+        PskKind::Imported(_) => early.imported_binder(),
+        PskKind::Resumption(_) => early.resumption_binder(),
     }
 }
 
@@ -93,14 +97,13 @@ pub(crate) fn look_up(psks: &dyn PskStore, identity: &[u8], hash: &'static dyn H
         Lookup::Unknown => {}
         answer => return answer,
     }
-    let imported = ImportedIdentity::decode(identity).ok();
-    let imported = imported.filter(|imported| imported.is_for(hash.algorithm()));
-    match (imported, parts::Importer::INCLUDED) {
-        (Some(imported), Some(_)) => {
-            psks.look_up_imported(imported.external_identity, imported.context)
-        }
-        _ => Lookup::Unknown,
+    if parts::Importer::INCLUDED.is_some()
+        && let Ok(imported) = ImportedIdentity::decode(identity)
+        && imported.is_for(hash.algorithm())
+    {
+        return psks.look_up_imported(imported.external_identity, imported.context);
     }
+    Lookup::Unknown
 }
 
 /// The hash that binders cover: the transcript before the ClientHello, and the hello's body without

@@ -4,32 +4,30 @@ pub(crate) mod certificates;
 
 use super::certificates::choice::{ChosenCertificate, offered_name};
 use super::early::{self, EarlyKeys};
-use super::hello_decision::AcceptedHello;
+use super::hello_decision::{AcceptedHello, bounded_body, server_hello};
 use super::keys::HandshakeKeys;
 use super::negotiated_extensions::AcceptedExtensions;
-use super::psk::{self, HandshakePsk, PskKind};
+use super::psk::{self, PskKind};
 use super::reassembly::Message;
 use super::resumption::{Agreed, OpenedTicket, Resumption, TicketIssuer, Tickets};
 use super::session::PskOwner;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, Unaccepted, absorb,
-    expect_epoch, keep_exporter, log_secret, message_body,
+    expect_epoch, keep_exporter, log_secret,
 };
-use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
+use crate::codepoints::{ExtensionType, HandshakeType};
 use crate::config::session::Owner;
-use crate::config::{Lookup, ProtocolVersion, ServerConfig, Settings};
+use crate::config::{AggregationPolicy, Lookup, ProtocolVersion, ServerConfig, Settings};
 use crate::credential::PeerKey;
 use crate::crypto::{ApplicationSecrets, CipherSuite, EarlySecret, HashValue, KeptSecret};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::parameters::Parameters;
 use crate::messages::aggregation as aggregation_extension;
-use crate::messages::extensions::{KeyShareEntry, write_extension};
-use crate::messages::hello::write_server_hello;
-use crate::parts::{self, PartState};
+use crate::messages::extensions::{KeyShareEntry, OfferedPsks, write_extension};
+use crate::parts::{self, OfPart, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
 use subtle::ConstantTimeEq;
 
@@ -39,8 +37,6 @@ pub(crate) struct WaitFinished {
     client_finished: HashValue,
     /// The keys of the early data that the server accepts, until the association takes them.
     early_keys: PartState<parts::EarlyData, EarlyKeys>,
-    /// Whether the server has keys for data already, before the client's Finished.
-    may_send: bool,
     /// The state after the client's Finished.
     established: Box<Established>,
 }
@@ -59,28 +55,27 @@ pub(crate) fn accept(
     let hash = accepted.suite.hash;
     let mut early_data = None;
     let (credential, secret, share) = match choose_psk(config, &accepted, &answer)? {
-        Some(ChosenPsk { index, psk, owner, early_data: accepted_early }) => {
-            check_binder(&accepted, &psk, index)?;
+        Some(ChosenPsk { index, kind, early, owner, early_data: accepted_early }) => {
             early_data = accepted_early;
             let share = accepted.share.filter(|_| !accepted.psk_alone);
-            let resumed = matches!(psk.kind, PskKind::Resumption(_));
-            (ServerCredential::Psk { index, owner, resumed }, psk.early, share)
+            let resumed = matches!(kind, PskKind::Resumption(_));
+            (ServerCredential::Psk { index, owner, resumed }, early, share)
         }
         None => {
             let chosen = choose_certificate(config, &accepted)?;
-            (chosen, EarlySecret::without_psk(hash), accepted.share)
+            (ServerCredential::Certificate(chosen), EarlySecret::without_psk(hash), accepted.share)
         }
     };
 
-    let (group, share, shared) = match &share {
-        None => (None, Vec::new(), None),
-        Some((_, entry)) => {
+    let (own_share, shared) = match (&share, parts::KeyExchange::INCLUDED) {
+        (Some((_, entry)), Some(_)) => {
             let group = settings.provider.group(entry.group).ok_or(Incompatibility::Group)?;
             let (public, shared) = group
                 .answer(&mut channel.rng, entry.key)
                 .map_err(|_| Misbehaviour::illegal("key share"))?;
-            (Some(entry.group), public, Some(shared))
+            (Some((entry.group, public)), Some(shared))
         }
+        _ => (None, None),
     };
 
     let suite = accepted.suite;
@@ -94,22 +89,20 @@ pub(crate) fn accept(
     }
 
     let random = channel.rng.array();
-    let hello = message_body(256 + share.len(), |w| {
-        write_server_hello(w, &random, &[], suite.id, |w| {
-            write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.u16(DTLS_1_3))?;
-            if let Some(group) = group {
-                let entry = KeyShareEntry { group, key: &share };
-                write_extension(w, ExtensionType::KEY_SHARE, |w| w.put(&entry))?;
+    let key_len = own_share.as_ref().map_or(0, |(_, key)| key.len());
+    let hello = server_hello(256 + key_len, &random, suite.id, &|w| {
+        if let Some((group, key)) = &own_share {
+            let entry = KeyShareEntry { group: *group, key };
+            write_extension(w, ExtensionType::KEY_SHARE, |w| w.put(&entry))?;
+        }
+        match &credential {
+            ServerCredential::Psk { index, .. } => {
+                write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(*index))?;
             }
-            match &credential {
-                ServerCredential::Psk { index, .. } => {
-                    write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(*index))?;
-                }
-                ServerCredential::Certificate(..) => {}
-            }
-            answer.write_cid(w)
-        })
-    })?;
+            ServerCredential::Certificate(_) => {}
+        }
+        answer.write_cid(w)
+    });
     absorb(&mut transcript, HandshakeType::SERVER_HELLO, &hello);
     channel.flight.push(0, HandshakeType::SERVER_HELLO, hello);
 
@@ -123,12 +116,13 @@ pub(crate) fn accept(
     let (client, server) = ((&keys.client, Scheme::Plain), (&keys.server, Scheme::Plain));
     channel.install(HANDSHAKE_EPOCH, suite, server, client);
 
-    let (send, receive) = (accepted.send, accepted.receive);
-    let schemes = offer.get(settings.aggregation_extension).unwrap_or_default();
-    let offered = aggregation_extension::Offer::new(schemes);
-    let extensions = message_body(512, |w| {
+    let (send, receive) = match AggregationPolicy::IS_INCLUDED {
+        true => (accepted.send, accepted.receive),
+        false => (Scheme::Plain, Scheme::Plain),
+    };
+    let extensions = bounded_body(512, &|w| {
         w.vec16(|w| {
-            if accepted.answer_aggregation {
+            if AggregationPolicy::IS_INCLUDED && accepted.answer_aggregation {
                 write_extension(w, settings.aggregation_extension, |w| {
                     aggregation_extension::write_answer(send, receive, w)
                 })?;
@@ -137,21 +131,28 @@ pub(crate) fn accept(
                 write_extension(w, ExtensionType::EARLY_DATA, |_| Ok(()))?;
             }
             // The name is not confirmed when a session is resumed (RFC 6066, section 3).
-            if let ServerCredential::Certificate(_, chosen) = &credential {
-                chosen.write_answer(w)?;
+            if let ServerCredential::Certificate(certified) = &credential {
+                certified.chosen.write_answer(w)?;
             }
             answer.write_limits(settings, w)
         })
-    })?;
+    });
     absorb(&mut keys.transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
     channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::ENCRYPTED_EXTENSIONS, extensions);
 
-    let (resumed, owner) = match &credential {
-        ServerCredential::Psk { owner, resumed, .. } => (*resumed, owner.clone()),
-        ServerCredential::Certificate(part, chosen) => {
-            (false, Owner::of_server(*part, None, chosen.server_name.clone()))
+    let (resumed, owner, certified) = match credential {
+        ServerCredential::Psk { owner, resumed, .. } => (resumed, owner, None),
+        ServerCredential::Certificate(certified) => {
+            let Certified { part, chosen } = OfPart::into_inner(certified);
+            let owner = Owner::of_server(part, None, chosen.server_name.clone());
+            (false, owner, Some((part, chosen)))
         }
     };
+    let offered = match AggregationPolicy::IS_INCLUDED {
+        true => offer.get(settings.aggregation_extension),
+        false => None,
+    };
+    let offered = aggregation_extension::Offer::new(offered.unwrap_or_default());
     let flight = Box::new(ServerFlight {
         client_random,
         suite,
@@ -161,7 +162,7 @@ pub(crate) fn accept(
             version: ProtocolVersion::Dtls13,
             suite: suite.id,
             suite_name: suite.name,
-            group,
+            group: own_share.as_ref().map(|(group, _)| *group),
             psk_identity: owner.psk_identity().to_vec(),
             key_check: owner.key_check(),
             send,
@@ -176,19 +177,19 @@ pub(crate) fn accept(
             certificates: owner.authenticated(),
             protocol: answer.agreed.application_protocol(settings),
         },
-        issuer: accepted.tickets.issuer.take(),
+        issuer: core::mem::take(&mut accepted.tickets.issuer),
         owner,
     });
-    match credential {
-        ServerCredential::Psk { .. } => {
+    match certified {
+        None => {
             let sent = flight.finish(settings, channel);
-            let mut state = sent.wait_finished(config.part, settings, channel);
+            let mut state = sent.wait_finished(config.part, settings);
             if let State::WaitClientFinished(_, waiting) = &mut state {
                 waiting.early_keys = early_keys;
             }
             Ok(state)
         }
-        ServerCredential::Certificate(part, chosen) => {
+        Some((part, chosen)) => {
             Ok(certificates::send(*chosen, (config.part, part), flight, settings, channel)?)
         }
     }
@@ -202,7 +203,13 @@ enum ServerCredential {
         owner: Owner,
         resumed: bool,
     },
-    Certificate(parts::Certificates, Box<ChosenCertificate>),
+    Certificate(OfPart<parts::Certificates, Certified>),
+}
+
+/// The certificate or raw public key with which the server authenticates itself.
+struct Certified {
+    part: parts::Certificates,
+    chosen: Box<ChosenCertificate>,
 }
 
 /// Chooses a certificate for a client of which the server knows no PSK.
@@ -210,11 +217,12 @@ enum ServerCredential {
 fn choose_certificate(
     config: &ServerConfig,
     accepted: &AcceptedHello<'_>,
-) -> Result<ServerCredential, Fault> {
+) -> Result<OfPart<parts::Certificates, Certified>, Fault> {
     match config.certificates.get().filter(|_| accepted.takes_certificates) {
         Some(certificates) => {
             let chosen = ChosenCertificate::new(certificates, accepted.hello.extensions)?;
-            Ok(ServerCredential::Certificate(certificates.part, Box::new(chosen)))
+            let part = certificates.part;
+            Ok(OfPart::new(part, Certified { part, chosen: Box::new(chosen) }))
         }
         None => Err(Incompatibility::UnknownIdentity.into()),
     }
@@ -229,7 +237,7 @@ pub(super) struct ServerFlight {
     offered: OfferedSchemes,
     pub(super) negotiated: Negotiated,
     /// The tickets for the client.
-    issuer: Option<TicketIssuer>,
+    issuer: PartState<parts::Resumption, TicketIssuer>,
     owner: Owner,
 }
 
@@ -272,7 +280,7 @@ impl ServerFlight {
 pub(super) struct SentFlight {
     /// Its transcript ends at first with the server's Finished.
     pub(super) keys: Box<HandshakeKeys>,
-    issuer: Option<TicketIssuer>,
+    issuer: PartState<parts::Resumption, TicketIssuer>,
     owner: Owner,
     established: Box<Established>,
 }
@@ -290,50 +298,46 @@ impl SentFlight {
         mut self: Box<Self>,
         part: parts::Server,
         settings: &Settings,
-        channel: &mut Channel,
     ) -> State {
         let client_finished =
             self.keys.client.finished_key().verify_data(&self.keys.transcript.hash());
-        let negotiated = self.established.parameters.get();
-        let resumed = negotiated.is_some_and(|agreed| agreed.resumed);
-        let issuer = self.issuer.and_then(|issuer| issuer.limited(settings, &self.owner, resumed));
-        let alpn = negotiated.and_then(Negotiated::application_protocol);
-        let alpn = alpn.unwrap_or_default().to_vec();
-        if let (Some(issuer), Some(part), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
-            (issuer, parts::Resumption::INCLUDED, &mut self.established.keys)
+        if let Some(part) = parts::Resumption::INCLUDED
+            && let Some(issuer) = self.issuer.take()
         {
-            absorb(&mut self.keys.transcript, HandshakeType::FINISHED, &client_finished);
-            let agreed = Agreed { suite: suite.id, owner: self.owner, alpn };
-            let secret = self.keys.master.resumption(&self.keys.transcript.hash());
-            let tickets = Tickets::ToSend(issuer);
-            resumption.set(part, Resumption { part, secret, agreed, tickets });
+            let negotiated = self.established.parameters.get();
+            let resumed = negotiated.is_some_and(|agreed| agreed.resumed);
+            let alpn = negotiated.and_then(Negotiated::application_protocol);
+            let alpn = alpn.unwrap_or_default().to_vec();
+            if let (Some(issuer), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
+                (issuer.limited(settings, &self.owner, resumed), &mut self.established.keys)
+            {
+                absorb(&mut self.keys.transcript, HandshakeType::FINISHED, &client_finished);
+                let agreed = Agreed { suite: suite.id, owner: self.owner, alpn };
+                let secret = self.keys.master.resumption(&self.keys.transcript.hash());
+                let tickets = Tickets::ToSend(issuer);
+                resumption.set(part, Resumption { part, secret, agreed, tickets });
+            }
         }
-        let may_send = channel.send.get(APPLICATION_EPOCH).is_some();
-        let established = self.established;
-        State::WaitClientFinished(
-            part,
-            Box::new(WaitFinished {
-                client_finished,
-                early_keys: PartState::EMPTY,
-                may_send,
-                established,
-            }),
-        )
+        let (early_keys, established) = (PartState::EMPTY, self.established);
+        let waiting = WaitFinished { client_finished, early_keys, established };
+        State::WaitClientFinished(part, Box::new(waiting))
     }
 }
 
-/// The PSK of a client that the server uses.
+/// The PSK of a client that the server uses. Its binder is correct.
 struct ChosenPsk {
     /// Its place among the offered ones.
     index: u16,
-    psk: HandshakePsk,
+    kind: PskKind,
+    early: EarlySecret,
     owner: Owner,
     /// The number of bytes of early data that the server accepts.
     early_data: Option<(parts::EarlyData, u32)>,
 }
 
 /// Finds the ticket that the server resumes, or else the first PSK of the client that the server
-/// has; `None` if there is neither. It waits for the answer about an earlier identity rather than take a later one.
+/// has, and verifies its binder; `None` if there is neither. It waits for the answer about an earlier
+/// identity rather than take a later one.
 #[inline(never)]
 fn choose_psk(
     config: &ServerConfig,
@@ -346,19 +350,22 @@ fn choose_psk(
         && may_resume(config, accepted, ticket)?
     {
         let OpenedTicket { part, index, content, .. } = ticket;
-        let psk = HandshakePsk::of_ticket(*part, &content.psk, hash);
+        let (kind, early) = (PskKind::Resumption(*part), EarlySecret::from_psk(hash, &content.psk));
+        let offered = psks.iter().nth((*index).into()).ok_or(Misbehaviour::WrongBinder)?;
+        check_binder(accepted, psks, kind, &early, offered.binder)?;
         let early_data = early::accepts(config, accepted, answer, ticket);
         let (index, owner) = (*index, content.agreed.owner.clone());
-        return Ok(Some(ChosenPsk { index, psk, owner, early_data }));
+        return Ok(Some(ChosenPsk { index, kind, early, owner, early_data }));
     }
     let len = hash.algorithm().output_len();
     let offered = (0..).zip(psks.iter());
     for (index, offered) in offered.filter(|(_, offered)| offered.binder.len() == len) {
         match psk::look_up(&*config.psks, offered.identity, hash) {
             Lookup::Found(psk) => {
+                let (kind, early) = psk::secret(&psk, hash).ok_or(Incompatibility::CipherSuite)?;
+                check_binder(accepted, psks, kind, &early, offered.binder)?;
                 let owner = Owner::of(&psk);
-                let psk = HandshakePsk::of(&psk, hash).ok_or(Incompatibility::CipherSuite)?;
-                return Ok(Some(ChosenPsk { index, psk, owner, early_data: None }));
+                return Ok(Some(ChosenPsk { index, kind, early, owner, early_data: None }));
             }
             Lookup::Unknown => {}
             Lookup::Later => return Err(Unaccepted::Waiting),
@@ -394,18 +401,18 @@ fn may_resume(
     }
 }
 
-/// Verifies the client's binder for the chosen PSK (RFC 8446, section 4.2.11.2).
+/// Verifies the client's binder for a PSK from which `early` follows (RFC 8446, section 4.2.11.2).
 #[inline(never)]
 fn check_binder(
     accepted: &AcceptedHello<'_>,
-    chosen: &HandshakePsk,
-    index: u16,
+    psks: &OfferedPsks<'_>,
+    kind: PskKind,
+    early: &EarlySecret,
+    binder: &[u8],
 ) -> Result<(), Fault> {
-    let psks = accepted.psks.as_ref().ok_or(Misbehaviour::WrongBinder)?;
-    let offered = psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
     let hash =
-        psk::truncated_hash(&accepted.transcript, accepted.body, psks.binders_len(), chosen.hash());
-    if chosen.verify_binder(&hash, offered.binder) {
+        psk::truncated_hash(&accepted.transcript, accepted.body, psks.binders_len(), early.hash());
+    if psk::binder_key(kind, early).verify(&hash, binder) {
         Ok(())
     } else {
         Err(Misbehaviour::WrongBinder.into())
@@ -416,11 +423,6 @@ impl WaitFinished {
     /// The keys of the early data that the server accepts. They are handed out once.
     pub(crate) fn take_early_keys(&mut self) -> Option<EarlyKeys> {
         self.early_keys.take()
-    }
-
-    /// Whether the server may send data before the client's Finished.
-    pub(crate) const fn may_send(&self) -> bool {
-        self.may_send
     }
 
     /// Whether the client has proved its key already: the PSK in its hello, or its certificate's.
@@ -450,20 +452,10 @@ impl WaitFinished {
         // Early data ends with the client's Finished.
         drop(channel.receive.take_before(HANDSHAKE_EPOCH));
         let established = self.established;
-        let (sends, receives) = established.schemes();
-        if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &established.keys {
-            if channel.send.get(APPLICATION_EPOCH).is_none() {
-                channel.install_sending(
-                    APPLICATION_EPOCH,
-                    suite,
-                    (&send.traffic(suite.hash), sends),
-                );
-            }
-            channel.install_receiving(
-                APPLICATION_EPOCH,
-                suite,
-                (&receive.traffic(suite.hash), receives),
-            );
+        let (_, receives) = established.schemes();
+        if let EstablishedKeys::Dtls13 { suite, receive, .. } = &established.keys {
+            let secret = receive.traffic(suite.hash);
+            channel.install_receiving(APPLICATION_EPOCH, suite, (&secret, receives));
         }
         Ok(established)
     }

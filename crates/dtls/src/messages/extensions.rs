@@ -75,6 +75,22 @@ pub fn write_extension<R>(
     w.vec16(content)
 }
 
+/// The byte string after an 8-bit length that is all of an extension's content.
+fn sole_vec8(content: &[u8]) -> Result<&[u8], DecodeError> {
+    let mut r = Reader::new(content);
+    let string = r.vec8()?;
+    r.finish()?;
+    Ok(string)
+}
+
+/// As [`sole_vec8`], after a 16-bit length.
+pub(crate) fn sole_vec16(content: &[u8]) -> Result<&[u8], DecodeError> {
+    let mut r = Reader::new(content);
+    let string = r.vec16()?;
+    r.finish()?;
+    Ok(string)
+}
+
 /// The 16-bit values of a list whose length field was already removed.
 pub(super) fn u16_list(
     bytes: &[u8],
@@ -92,20 +108,14 @@ pub fn cipher_suites(list: &[u8]) -> Result<impl Iterator<Item = u16> + Clone + 
 
 /// `supported_versions` of a ClientHello (RFC 8446, section 4.2.1).
 pub fn versions(content: &[u8]) -> Result<impl Iterator<Item = u16> + Clone + '_, DecodeError> {
-    let mut r = Reader::new(content);
-    let list = r.vec8()?;
-    r.finish()?;
-    u16_list(list)
+    u16_list(sole_vec8(content)?)
 }
 
 /// `supported_groups` (RFC 8446, section 4.2.7).
 pub fn groups(
     content: &[u8],
 ) -> Result<impl Iterator<Item = NamedGroup> + Clone + '_, DecodeError> {
-    let mut r = Reader::new(content);
-    let list = r.vec16()?;
-    r.finish()?;
-    Ok(u16_list(list)?.map(NamedGroup))
+    Ok(u16_list(sole_vec16(content)?)?.map(NamedGroup))
 }
 
 /// The value of a `max_fragment_length` extension (RFC 6066, section 4): 1 to 4.
@@ -150,18 +160,12 @@ pub fn read_record_size_limit(content: &[u8]) -> Result<u16, DecodeError> {
 
 /// The point formats in `ec_point_formats` (RFC 8422, section 5.1.2).
 pub fn read_point_formats(content: &[u8]) -> Result<&[u8], DecodeError> {
-    let mut r = Reader::new(content);
-    let formats = r.vec8()?;
-    r.finish()?;
-    Ok(formats)
+    sole_vec8(content)
 }
 
 /// The content of `connection_id` (RFC 9146, section 3): at most 255 bytes.
 pub fn read_connection_id(content: &[u8]) -> Result<&[u8], DecodeError> {
-    let mut r = Reader::new(content);
-    let id = r.vec8()?;
-    r.finish()?;
-    Ok(id)
+    sole_vec8(content)
 }
 
 /// Writes the content of `connection_id`.
@@ -172,10 +176,8 @@ pub fn write_connection_id(id: &[u8], w: &mut Writer<'_>) -> Result<(), BufferFu
 /// `psk_key_exchange_modes` (RFC 8446, section 4.2.9).
 pub fn psk_modes(
     content: &[u8],
-) -> Result<impl Iterator<Item = PskKeyExchangeMode> + '_, DecodeError> {
-    let mut r = Reader::new(content);
-    let list = r.vec8()?;
-    r.finish()?;
+) -> Result<impl Iterator<Item = PskKeyExchangeMode> + Clone + '_, DecodeError> {
+    let list = sole_vec8(content)?;
     if list.is_empty() {
         return Err(DecodeError::invalid("list length"));
     }
@@ -213,9 +215,7 @@ impl Encode for KeyShareEntry<'_> {
 pub fn client_shares(
     content: &[u8],
 ) -> Result<impl Iterator<Item = KeyShareEntry<'_>>, DecodeError> {
-    let mut r = Reader::new(content);
-    let list = r.vec16()?;
-    r.finish()?;
+    let list = sole_vec16(content)?;
     let mut check = Reader::new(list);
     while !check.is_empty() {
         KeyShareEntry::read(&mut check)?;
@@ -266,26 +266,17 @@ impl<'a> Decode<'a> for OfferedPsks<'a> {
     fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let identities = r.vec16()?;
         let binders = r.vec16()?;
-        let count = |list, entry: fn(&mut Reader<'a>) -> Result<(), DecodeError>| {
-            let mut r = Reader::new(list);
-            let mut n = 0;
-            while !r.is_empty() {
-                entry(&mut r)?;
-                n += 1;
-            }
-            Ok::<usize, DecodeError>(n)
-        };
-        let identity_count = count(identities, |r| {
-            if r.vec16()?.is_empty() {
+        let (mut of_identities, mut of_binders) = (Reader::new(identities), Reader::new(binders));
+        while !of_identities.is_empty() && !of_binders.is_empty() {
+            if of_identities.vec16()?.is_empty() {
                 return Err(DecodeError::invalid("PSK identity"));
             }
-            r.u32().map(drop)
-        })?;
-        let binder_count = count(binders, |r| match r.vec8()?.len() {
-            32.. => Ok(()),
-            _ => Err(DecodeError::invalid("PSK binder")),
-        })?;
-        if identity_count == 0 || identity_count != binder_count {
+            of_identities.u32()?;
+            if of_binders.vec8()?.len() < 32 {
+                return Err(DecodeError::invalid("PSK binder"));
+            }
+        }
+        if identities.is_empty() || !of_identities.is_empty() || !of_binders.is_empty() {
             return Err(DecodeError::invalid("number of PSK binders"));
         }
         Ok(Self { identities, binders })

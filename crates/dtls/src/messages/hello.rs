@@ -38,7 +38,8 @@ impl<'a> Decode<'a> for ClientHello<'a> {
         let legacy_cookie = r.vec8()?;
         let cipher_suites = r.vec16()?;
         let compression_methods = r.vec8()?;
-        if !compression_methods.contains(&0) {
+        // A search for a byte would be made for long texts, which takes more code.
+        if compression_methods.iter().all(|method| *method > 0) {
             return Err(DecodeError::invalid("compression methods"));
         }
         let extensions = Extensions::read_if_any(r)?;

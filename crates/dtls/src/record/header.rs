@@ -27,17 +27,20 @@ impl PlaintextHeader {
 
 impl<'a> Decode<'a> for PlaintextHeader {
     fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let kind = ContentType(r.u8()?);
+        let [kind, major, _, epoch @ .., a, b, c, d, e, f, g, h] = r.array::<{ Self::LEN }>()?;
         // The first ClientHello may have version 0xfeff: the version must not be checked (section
         // 4).
-        if r.u8()? != 0xfe {
+        if major != 0xfe {
             return Err(DecodeError::invalid("record version"));
         }
-        r.u8()?;
-        if r.u16()? != 0 {
+        if epoch != [0; 2] {
             return Err(DecodeError::invalid("epoch of an unencrypted record"));
         }
-        Ok(Self { kind, number: r.u48()?, length: r.u16()? })
+        Ok(Self {
+            kind: ContentType(kind),
+            number: u64::from_be_bytes([0, 0, a, b, c, d, e, f]),
+            length: u16::from_be_bytes([g, h]),
+        })
     }
 }
 

@@ -2,19 +2,28 @@
 
 use super::super::tables::make_room;
 use super::{ClientProof, Handle, Session};
+use crate::parts::{self, Part};
 use alloc::vec::Vec;
 use core::num::{NonZeroU32, NonZeroU64};
 use lightseal_core::Instant;
+
+/// How many sessions a new client may end: one, or none without the feature `eviction`.
+const EVICTED: usize = parts::Eviction::IS_INCLUDED as usize;
 
 /// How far an association is.
 #[derive(Clone, Copy, Debug)]
 enum Progress {
     Handshake(ClientProof),
-    /// A session, with half of its peer's digest: whoever asks for a peer compares the peers themselves.
-    Complete {
-        at: Instant,
-        peer: Option<NonZeroU32>,
-    },
+    /// A session, with what tells whether it is evicted.
+    Complete([Evictable; EVICTED]),
+}
+
+/// A session, as far as it may be evicted.
+#[derive(Clone, Copy, Debug)]
+struct Evictable {
+    at: Instant,
+    /// Half of its peer's digest: whoever asks for a peer compares the peers themselves.
+    peer: Option<NonZeroU32>,
 }
 
 /// Half of a digest.
@@ -35,7 +44,7 @@ impl Slots {
     /// A handshake is complete: its association is a session from now on.
     pub(super) fn complete(&mut self, handle: Handle, session: Session) {
         let Session { at, peer } = session;
-        self.set(handle, Progress::Complete { at, peer: peer.map(half) });
+        self.set(handle, Progress::Complete([Evictable { at, peer: peer.map(half) }; EVICTED]));
     }
 
     fn set(&mut self, handle: Handle, progress: Progress) {
@@ -61,7 +70,7 @@ impl Slots {
 
     fn all_unproved(&self) -> impl Iterator<Item = Handle> {
         let unproved =
-            |progress: &Progress| matches!(progress, Progress::Handshake(ClientProof::Missing));
+            |progress: &Progress| matches!(progress, Progress::Handshake(ClientProof::Missing(_)));
         self.0.iter().filter(move |(_, progress)| unproved(progress)).map(|(handle, _)| *handle)
     }
 
@@ -75,22 +84,23 @@ impl Slots {
         self.all_unproved().next()
     }
 
-    /// The complete associations, each with the time of its session and its digest.
-    fn all_sessions(&self) -> impl Iterator<Item = (Handle, Instant, Option<NonZeroU32>)> {
-        self.0.iter().filter_map(|(handle, progress)| match *progress {
-            Progress::Complete { at, peer } => Some((*handle, at, peer)),
+    /// The number of complete associations.
+    pub(super) fn sessions(&self) -> usize {
+        let complete = |progress: &Progress| matches!(progress, Progress::Complete(_));
+        self.0.iter().filter(|(_, progress)| complete(progress)).count()
+    }
+
+    /// The complete associations, as far as they may be evicted.
+    fn evictable(&self) -> impl Iterator<Item = (Handle, Evictable)> {
+        self.0.iter().filter_map(|(handle, progress)| match progress {
+            Progress::Complete(session) => Some((*handle, *session.first()?)),
             Progress::Handshake(_) => None,
         })
     }
 
-    /// The number of complete associations.
-    pub(super) fn sessions(&self) -> usize {
-        self.all_sessions().count()
-    }
-
     /// The association that was accepted first among the complete ones.
     pub(super) fn first_session(&self) -> Option<Handle> {
-        self.all_sessions().map(|(handle, ..)| handle).next()
+        self.evictable().map(|(handle, _)| handle).next()
     }
 
     /// The session whose peer has been silent for the longest time, and since when.
@@ -99,13 +109,13 @@ impl Slots {
         heard: impl Fn(Handle) -> Option<Instant>,
     ) -> Option<(Instant, Handle)> {
         let since = |handle, at: Instant| heard(handle).unwrap_or(at).max(at);
-        self.all_sessions().map(|(handle, at, _)| (since(handle, at), handle)).min()
+        self.evictable().map(|(handle, session)| (since(handle, session.at), handle)).min()
     }
 
     /// The sessions whose peers may have this digest, oldest first.
     pub(super) fn of_peer(&self, peer: NonZeroU64) -> impl Iterator<Item = Handle> {
-        let sessions = self.all_sessions().filter(move |(.., of)| *of == Some(half(peer)));
-        sessions.map(|(handle, ..)| handle)
+        let peer = Some(half(peer));
+        self.evictable().filter(move |(_, of)| of.peer == peer).map(|(handle, _)| handle)
     }
 }
 
@@ -129,7 +139,7 @@ mod tests {
             let peer = NonZeroU64::new(rng.below(4));
             match rng.below(5) {
                 0 if !times.contains_key(&handle) => {
-                    let proof = [ClientProof::Complete, ClientProof::Missing][at as usize % 2];
+                    let proof = ClientProof::known(|| at % 2 == 0);
                     list.begin(handle, proof);
                     trees.begin(handle, proof);
                     times.insert(handle, None);

@@ -7,8 +7,9 @@ mod sorted;
 
 use super::{AssociationRole, Endpoint, Entry, Handle};
 use crate::codepoints::AlertDescription;
-use crate::config::{SessionSlots, WhenFull};
+use crate::config::{Evicted, SessionSlots};
 use crate::error::{CloseReason, Fault, Limit};
+use crate::parts;
 use crate::tuning::{MAX_UNPROVED, UNPROVED_TIMEOUTS};
 use core::num::NonZeroU64;
 use lightseal_core::Instant;
@@ -22,8 +23,7 @@ pub(super) use sorted::Slots;
 struct Session {
     /// When its handshake was complete, or a later time at which records came from its peer.
     at: Instant,
-    /// A digest of its authenticated peer, if the number of sessions is limited. Several peers may
-    /// have the same.
+    /// A digest of its authenticated peer, if sessions may be evicted. Several peers may have the same.
     peer: Option<NonZeroU64>,
 }
 
@@ -42,7 +42,17 @@ pub(super) enum ClientProof {
     /// Its key and its address, or this endpoint itself begins the handshake.
     Complete,
     /// Its key, its address or both are still to be proved.
-    Missing,
+    Missing(parts::Unproved),
+}
+
+impl ClientProof {
+    /// What a peer has proved; `is_complete` tells whether that is its key and its address.
+    pub(super) fn known(is_complete: impl FnOnce() -> bool) -> Self {
+        match parts::Unproved::INCLUDED {
+            Some(part) if !is_complete() => Self::Missing(part),
+            _ => Self::Complete,
+        }
+    }
 }
 
 impl Endpoint {
@@ -59,6 +69,7 @@ impl Endpoint {
         if fits(handshakes) {
             return Some(SlotSource::Free);
         }
+        let _part = parts::Unproved::INCLUDED?;
         let oldest = self.slots.first_unproved()?;
         let patience = self.config.settings.initial_timeout.saturating_mul(UNPROVED_TIMEOUTS);
         let since = self.entries.get(&oldest)?.heard;
@@ -76,14 +87,13 @@ impl Endpoint {
 
     /// The session that is evicted if a client completes its handshake now.
     fn candidate(&mut self) -> Option<Handle> {
-        match self.config.slots.when_full {
-            WhenFull::Refuse => None,
-            WhenFull::EvictOldest => self.slots.first_session(),
-            WhenFull::EvictIdle(least) => {
+        match self.config.slots.when_full.evicts()? {
+            Evicted::Oldest(_) => self.slots.first_session(),
+            Evicted::Idle(_, least) => {
                 let entries = &self.entries;
                 let heard = |handle| entries.get(&handle).map(|entry| entry.heard);
                 let (since, handle) = self.slots.quietest(heard)?;
-                (self.now.saturating_since(since) >= least).then_some(handle)
+                (self.now >= since + least).then_some(handle)
             }
         }
     }
@@ -93,9 +103,7 @@ impl Endpoint {
     /// began. A client that begins anew from another port, because it has lost its session or
     /// found the server silent, thus costs no other client its session.
     fn own_former(&self, newcomer: Handle) -> Option<Handle> {
-        if self.config.slots.when_full != WhenFull::EvictOldest {
-            return None;
-        }
+        let Some(Evicted::Oldest(_)) = self.config.slots.when_full.evicts() else { return None };
         let accepted = |entry: &&Entry| entry.part == AssociationRole::Server;
         let newcomer = self.entries.get(&newcomer).filter(accepted)?;
         let is_own = |entry: &Entry| entry.heard < newcomer.began && entry.has_same_peer(newcomer);
@@ -109,7 +117,7 @@ impl Endpoint {
         if let SlotSource::Of(handshake) = room {
             self.dismiss(handshake, AlertDescription::INTERNAL_ERROR, CloseReason::Crowded);
         }
-        if proof == ClientProof::Missing
+        if let ClientProof::Missing(_) = proof
             && self.slots.unproved() >= MAX_UNPROVED
             && let Some(oldest) = self.slots.first_unproved()
             && let Some(entry) = self.entries.get_mut(&oldest)
@@ -142,7 +150,9 @@ impl Endpoint {
     pub(super) fn take_slot(&mut self, handle: Handle) -> bool {
         let mut session = Session { at: self.now, peer: None };
         if let Some(most) = self.config.slots.most {
-            session.peer = self.entries.get(&handle).and_then(Entry::peer_digest);
+            if self.config.slots.when_full.evicts().is_some() {
+                session.peer = self.entries.get(&handle).and_then(Entry::peer_digest);
+            }
             while self.slots.sessions() >= most.get() {
                 let Some(evicted) = self.own_former(handle).or_else(|| self.candidate()) else {
                     self.stats.note(|stats| stats.full += 1);

@@ -26,7 +26,7 @@ impl Slots {
     /// A handshake begins.
     pub(super) fn begin(&mut self, handle: Handle, proof: ClientProof) {
         self.handshakes.insert(handle);
-        if proof == ClientProof::Missing {
+        if let ClientProof::Missing(_) = proof {
             self.unproved.insert(handle);
         }
     }

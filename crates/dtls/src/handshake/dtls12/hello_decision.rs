@@ -5,7 +5,7 @@ use crate::codepoints::{
     EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, FALLBACK_SCSV, SignatureScheme,
 };
 use crate::config::certificates::ServerCertificates;
-use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig};
+use crate::config::{ProtocolVersion, ServerConfig};
 use crate::credential::OfferedCertificates;
 use crate::crypto::{CipherSuite12, NamedGroup};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
@@ -72,7 +72,7 @@ pub(crate) fn consider<'a>(
     let (now, from) = (*now, *from);
     let settings = &config.settings;
     // Nothing is computed for a client that has not proved its address.
-    let ask = *proof != AddressProof::Configured || config.cookies == CookiePolicy::Always;
+    let ask = *proof != AddressProof::Configured || config.cookies.accepts_unproved().is_none();
     // A cookie also counts if this client was asked for one although others are not.
     let has_cookie = ask || !hello.legacy_cookie.is_empty();
     let made = if has_cookie && *proof != AddressProof::Renewed {
@@ -108,7 +108,7 @@ pub(crate) fn consider<'a>(
     let Choice { suite, group, chosen } = choose(config, &hello)?;
     // The flight would not fit what may be sent to an unproved address.
     if made.is_none()
-        && config.cookies != CookiePolicy::ProvedBelow
+        && config.cookies.limits_unproved().is_some()
         && chosen.get().is_some_and(|(_, chosen)| flight_room(chosen) > AMPLIFICATION * body.len())
     {
         return verify_request();

@@ -69,7 +69,7 @@ impl WaitSignature {
         let Self { part, request, flight, .. } = *self;
         let flight = flight.finish(settings, channel);
         Ok(match request {
-            None => flight.wait_finished(part.0, settings, channel),
+            None => flight.wait_finished(part.0, settings),
             Some(Request { clients, kind }) => State::WaitClientCertificate(
                 part,
                 Box::new(WaitCertificate { part, clients, kind, flight }),
@@ -107,7 +107,7 @@ impl WaitCertificate {
             if clients.is_required() {
                 return Err(Incompatibility::NoClientCertificate.into());
             }
-            return Ok(flight.wait_finished(part.0, settings, channel));
+            return Ok(flight.wait_finished(part.0, settings));
         };
         let entries = &certificate.entries;
         let presented =
@@ -134,13 +134,12 @@ impl WaitCertificateVerify {
     pub(crate) fn verify(
         self: Box<Self>,
         settings: &Settings,
-        channel: &mut Channel,
         message: &Message,
     ) -> Result<State, Fault> {
         let Self { part, claimed, mut flight } = *self;
         let key = claimed.verify(settings, CLIENT_CONTEXT, &flight.keys.transcript, message)?;
         absorb(&mut flight.keys.transcript, message.kind, &message.body);
         flight.authenticated(key);
-        Ok(flight.wait_finished(part.0, settings, channel))
+        Ok(flight.wait_finished(part.0, settings))
     }
 }
