@@ -55,8 +55,6 @@ lightseal_core::parts! {
     Sleep if feature = "sleep";
     /// Hints to peers whose associations an endpoint does not know.
     Hints if feature = "hints";
-    /// ClientHellos that arrive in several fragments, at a server.
-    FragmentedHellos if feature = "fragmented-hellos";
     /// Sessions that a server ends in favour of new clients.
     Eviction if feature = "eviction";
     /// Clients about which the application decides before an endpoint keeps state for them.

@@ -205,7 +205,7 @@ const FEATURE_SETS: &[(&str, &[&str])] = &[
             "server,dtls12,r2d2-receiver,rustcrypto",
             "client,dtls12,liveness,rustcrypto,server",
             "client,many-associations,rustcrypto,server",
-            "cookie-policies,eviction,fragmented-hellos,half-rtt-data,rustcrypto,server",
+            "cookie-policies,eviction,half-rtt-data,rustcrypto,server",
             "hints,incoming,later-answers,rustcrypto,server",
             "client,exporter,rustcrypto",
             "client,parameters,rustcrypto",

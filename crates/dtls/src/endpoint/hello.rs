@@ -3,7 +3,6 @@
 use crate::codepoints::{ContentType, HandshakeType};
 use crate::handshake::reassembly::Reassembly;
 use crate::messages::Fragment;
-use crate::parts::{self, InlineState};
 use crate::record::PlaintextHeader;
 use crate::tuning::{MAX_PARTIAL_HELLOS, MAX_PARTIAL_HELLOS_OF_NETWORK};
 use alloc::borrow::Cow;
@@ -47,9 +46,9 @@ struct PartialHello {
 /// that is evicted is chosen at random: an attacker that does not know the generator's state cannot
 /// aim at a particular client. One network can hold only a part of the places, so that a flood from
 /// there does not affect clients of other networks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Hellos {
-    partial: InlineState<parts::FragmentedHellos, Vec<PartialHello>>,
+    partial: Vec<PartialHello>,
 }
 
 /// The network of an address: the IPv4 address itself, or the first 64 bits of an IPv6 address.
@@ -61,10 +60,6 @@ pub(super) fn network(peer: SocketAddr) -> u128 {
 }
 
 impl Hellos {
-    pub(super) fn new() -> Self {
-        Self { partial: InlineState::new(parts::FragmentedHellos::INCLUDED, |_| Vec::new()) }
-    }
-
     /// Processes a datagram that begins with a plaintext ClientHello. Returns the hello and its
     /// record number if it is complete.
     pub(super) fn take<'a>(
@@ -89,14 +84,13 @@ impl Hellos {
         if fragment.is_whole() {
             return Some(WholeHello { record, sequence, body: Cow::Borrowed(fragment.body) });
         }
-        let partial = self.partial.get_mut()?;
         // Fragments of the first hello and of the second one are kept apart.
         let this = |partial: &PartialHello| partial.peer == from && partial.sequence == sequence;
-        let at = match partial.iter().position(this) {
+        let at = match self.partial.iter().position(this) {
             Some(at) => at,
-            None => begin(partial, from, sequence, rng),
+            None => self.begin(from, sequence, rng),
         };
-        let reassembly = &mut partial.get_mut(at)?.reassembly;
+        let reassembly = &mut self.partial.get_mut(at)?.reassembly;
         // Takes the fragments in all records of the datagram.
         let mut fragments = Reader::new(content);
         loop {
@@ -108,34 +102,29 @@ impl Hellos {
             fragments = Reader::new(content);
         }
         let message = reassembly.next_message()?;
-        partial.swap_remove(at);
+        self.partial.swap_remove(at);
         Some(WholeHello { record, sequence, body: Cow::Owned(message.body) })
     }
-}
 
-/// Makes a place among `hellos` for a new one, for which another one may be evicted.
-fn begin(
-    hellos: &mut Vec<PartialHello>,
-    peer: SocketAddr,
-    sequence: u16,
-    rng: &mut Random,
-) -> usize {
-    let of_network = network(peer);
-    let shares = |partial: &&PartialHello| network(partial.peer) == of_network;
-    let share = hellos.iter().filter(shares).count();
-    let evicted = if share >= MAX_PARTIAL_HELLOS_OF_NETWORK {
-        let nth = rng.below(share as u64) as usize;
-        let mut places = hellos.iter().enumerate().filter(|(_, p)| shares(p));
-        places.nth(nth).map(|(at, _)| at)
-    } else if hellos.len() >= MAX_PARTIAL_HELLOS {
-        Some(rng.below(hellos.len() as u64) as usize)
-    } else {
-        None
-    };
-    if let Some(at) = evicted {
-        hellos.swap_remove(at);
+    /// Makes a place for a new hello, for which another one may be evicted.
+    fn begin(&mut self, peer: SocketAddr, sequence: u16, rng: &mut Random) -> usize {
+        let of_network = network(peer);
+        let shares = |partial: &&PartialHello| network(partial.peer) == of_network;
+        let share = self.partial.iter().filter(shares).count();
+        let evicted = if share >= MAX_PARTIAL_HELLOS_OF_NETWORK {
+            let nth = rng.below(share as u64) as usize;
+            let mut places = self.partial.iter().enumerate().filter(|(_, p)| shares(p));
+            places.nth(nth).map(|(at, _)| at)
+        } else if self.partial.len() >= MAX_PARTIAL_HELLOS {
+            Some(rng.below(self.partial.len() as u64) as usize)
+        } else {
+            None
+        };
+        if let Some(at) = evicted {
+            self.partial.swap_remove(at);
+        }
+        let reassembly = Reassembly::starting_at(sequence);
+        self.partial.push(PartialHello { peer, sequence, reassembly });
+        self.partial.len() - 1
     }
-    let reassembly = Reassembly::starting_at(sequence);
-    hellos.push(PartialHello { peer, sequence, reassembly });
-    hellos.len() - 1
 }

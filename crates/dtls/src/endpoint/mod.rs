@@ -177,7 +177,7 @@ impl Endpoint {
             local: None,
             sends_through: 0,
             answers: VecDeque::new(),
-            hellos: Some(Hellos::new()),
+            hellos: Some(Hellos::default()),
             hints: InlineState::new(parts::Hints::INCLUDED, |_| Hints::default()),
             incoming: Waiting::default(),
             queues: Queues::default(),
