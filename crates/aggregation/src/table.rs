@@ -91,7 +91,7 @@ impl DependencySets {
 
     /// Adds the words of a record's long tag to its own tag and to the later tags that cover it: `add`
     /// adds to the tag that many records later, less than [`SPAN`].
-    #[cfg(any(test, not(feature = "fast")))]
+    #[cfg(not(feature = "fast"))]
     pub(crate) fn distribute_by(&self, words: &LongTagWords, mut add: impl FnMut(usize, u64)) {
         for (bit, set) in self.each() {
             for (word, behind) in words.iter().zip(set) {

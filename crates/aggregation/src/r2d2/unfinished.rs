@@ -23,6 +23,7 @@ impl UnfinishedTags {
     }
 
     /// Length of a tag in bytes.
+    #[cfg(not(feature = "fast"))]
     pub(super) const fn bytes(&self) -> usize {
         self.sets.bytes()
     }

@@ -126,14 +126,17 @@ pub(super) fn write(
     updates: &AggregationUpdates,
     w: &mut Writer<'_>,
 ) -> Result<(), BufferFull> {
-    let lists: [(&[Scheme], fn(Scheme) -> bool); 2] =
-        [(offered.send(), Scheme::can_send), (offered.receive(), Scheme::can_receive)];
-    for (list, has) in lists {
-        let mut list = list.iter().copied().filter(|scheme| has(*scheme));
-        w.vec8(|w| list.try_for_each(|scheme| write_scheme(scheme, w)))?;
-    }
+    write_schemes(offered.send().iter().copied().filter(|scheme| scheme.can_send()), w)?;
+    write_schemes(offered.receive().iter().copied().filter(|scheme| scheme.can_receive()), w)?;
     write_scheme(send, w)?;
     updates.write(w)
+}
+
+fn write_schemes(
+    mut schemes: impl Iterator<Item = Scheme>,
+    w: &mut Writer<'_>,
+) -> Result<(), BufferFull> {
+    w.vec8(|w| schemes.try_for_each(|scheme| write_scheme(scheme, w)))
 }
 
 /// Writes the scheme of a receiving epoch.
