@@ -197,3 +197,27 @@ impl<const N: usize> SplitWords<N> {
         first
     }
 }
+
+#[cfg(all(test, not(feature = "fast"), feature = "alloc"))]
+mod tests {
+    use super::FewerWords;
+
+    #[test]
+    fn words_of_any_length_do_not_reach_into_each_other() {
+        for bytes in 3..=8 {
+            let mut words = FewerWords::<12, 3>::ZERO;
+            words.set_up(bytes);
+            let all = u64::MAX >> (64 - 8 * bytes);
+            (0..9).for_each(|at| words.set(at, u64::MAX / (at as u64 + 1)));
+            words.xor(4, u64::MAX);
+            for at in 0..9 {
+                let word = u64::MAX / (at as u64 + 1);
+                assert_eq!(
+                    words.get(at),
+                    all & if at == 4 { !word } else { word },
+                    "{at} of {bytes}"
+                );
+            }
+        }
+    }
+}
