@@ -110,7 +110,8 @@ impl NumberState {
     }
 }
 
-/// A received record. Its share of a tag takes `SHARE` bytes, at most 16.
+/// A received record. Its share of a tag takes `SHARE` bytes, at most 16; under schemes with a tag in
+/// every record there is none.
 #[derive(Clone)]
 pub(crate) struct Candidate<const SHARE: usize> {
     /// The caller's slot; a control record has none.
@@ -197,7 +198,7 @@ impl<const SHARE: usize> Candidate<SHARE> {
     }
 
     /// Under Agg, block 0 ⊕ the aggregate carried, so that the shares of a set's genuine records
-    /// XOR to 0. Under schemes with a tag in every record, that tag.
+    /// XOR to 0.
     pub(crate) fn share(&self) -> u128 {
         let mut bytes = [0; 16];
         bytes[..SHARE].copy_from_slice(&self.share.0);
@@ -293,7 +294,7 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         }
     };
 
-    /// Adds an undecided candidate, if there is room. `first` says that it is among the first of
+    /// Adds an undecided candidate, if there is room. `share` is kept as far as `SHARE` goes. `first` says that it is among the first of
     /// its number.
     pub(crate) fn add(
         &mut self,
@@ -496,6 +497,6 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
 }
 
 /// The place of a candidate.
-const fn place(handle: Handle) -> usize {
+pub(crate) const fn place(handle: Handle) -> usize {
     handle as usize - 1
 }

@@ -128,7 +128,11 @@
 //! takes its place, and under Agg its set is lost. Under R2D2 another one takes its place once checks
 //! speak against it.
 //!
-//! All features are on by default.
+//! With `alloc`, and without `fast`, an R2D2 receiver keeps the words that are as long as a tag on the heap,
+//! so that their memory follows the scheme in use: with tags of 3 bytes an opener with 64 candidates and a
+//! board of 112 takes 3.6 KB in all in place of 4.9 KB.
+//!
+//! All features but `alloc` are on by default.
 #![no_std]
 #![forbid(unsafe_code)]
 // Without a side, the code behind it has no user, and what follows its making is not reached.

@@ -41,6 +41,7 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         &self,
         prf: &P,
         handles: impl Iterator<Item = Handle>,
+        share_of: impl Fn(Handle) -> u128,
         state: &PrfState,
         share: u128,
     ) -> Option<(Handle, bool)> {
@@ -52,10 +53,7 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
             u128::from_be_bytes(bound_block(prf, RANK_BLOCK, state, share.to_be_bytes()))
         };
         let later = handles.filter(|&handle| !self.get(handle).is_first());
-        let ranked = later.map(|handle| {
-            let held = self.get(handle);
-            (rank(&held.state, held.share()), handle)
-        });
+        let ranked = later.map(|handle| (rank(&self.get(handle).state, share_of(handle)), handle));
         let (greatest, handle) = ranked.max_by_key(|(rank, _)| *rank)?;
         Some((handle, rank(state, share) < greatest))
     }

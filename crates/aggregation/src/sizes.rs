@@ -39,8 +39,8 @@ const _: () = assert!(takes::<AggOpener<CANDIDATES, WINDOW>>(
     10000
 ));
 const _: () =
-    assert!(takes::<BitReceiver<64, LEAST_BOARD>>(5008 + early_and_rivals(LEAST_BOARD, 64), 9584));
+    assert!(takes::<BitReceiver<64, LEAST_BOARD>>(4952 + early_and_rivals(LEAST_BOARD, 64), 9560));
 const _: () = assert!(takes::<BitReceiver<CANDIDATES, BOARD>>(
-    11800 + early_and_rivals(BOARD, CANDIDATES),
-    18512
+    11736 + early_and_rivals(BOARD, CANDIDATES),
+    17352
 ));

@@ -11,8 +11,6 @@ pub(crate) const MEMBERS: usize = 8;
 pub(crate) const REACH: usize = 37;
 /// Number of consecutive records that a tag can cover, its own included.
 pub(crate) const SPAN: usize = REACH + 1;
-/// Length of the longest tag in bytes.
-pub(crate) const MAX_TAG_BYTES: usize = MAX_TAG_BITS / 8;
 /// Number of 64-bit words in the longest long tag.
 pub(crate) const LONG_TAG_WORDS: usize = MEMBERS * MAX_TAG_BITS / 64;
 
@@ -160,10 +158,12 @@ impl LongTag {
 /// k-th member.
 pub(crate) type LongTagWords = Zeroizing<[u64; MEMBERS]>;
 
-/// Adds the words of a long tag to tags as a whole, with a mask for each member and distance.
+/// What a table keeps to save instructions: it adds the words of a long tag to tags as a whole, with a
+/// mask for each member and distance.
 #[cfg(feature = "fast")]
 #[derive(Clone)]
 struct BitsByMember {
+    sets: DependencySets,
     /// `bits[k][d]`: the bits whose k-th member is d numbers behind.
     bits: [[u64; SPAN]; MEMBERS],
     /// For each k, the range of distances d with any such bit: the first one, and the last one
@@ -173,9 +173,14 @@ struct BitsByMember {
 
 #[cfg(feature = "fast")]
 impl BitsByMember {
-    const EMPTY: Self = Self { bits: [[0; SPAN]; MEMBERS], ranges: [(SPAN as u8, 0); MEMBERS] };
+    const EMPTY: Self = Self {
+        sets: DependencySets::NONE,
+        bits: [[0; SPAN]; MEMBERS],
+        ranges: [(SPAN as u8, 0); MEMBERS],
+    };
 
     fn set_up(&mut self, sets: &DependencySets) {
+        self.sets.clone_from(sets);
         for (bit, set) in sets.each() {
             for ((bits, range), behind) in self.bits.iter_mut().zip(&mut self.ranges).zip(set) {
                 let d = usize::from(*behind).min(REACH);
@@ -201,27 +206,30 @@ impl BitsByMember {
 /// The dependency sets of all bits of a tag, and what follows from them.
 #[derive(Clone)]
 pub(crate) struct DependencyTable {
-    sets: DependencySets,
     #[cfg(feature = "fast")]
     by_member: BitsByMember,
     /// Word d: the bits that cover the record d numbers behind.
     covers: TagWords<SPAN>,
     /// For each distance, how many bits cover the record at this distance, the farthest first.
     counts: [u8; SPAN],
+    /// Length of a tag in bytes: t / 8.
+    bytes: u8,
 }
 
 impl DependencyTable {
     /// A table without dependency sets. Without the feature `fast` all of its bytes are zero.
     pub(crate) const EMPTY: Self = Self {
-        sets: DependencySets::NONE,
         #[cfg(feature = "fast")]
         by_member: BitsByMember::EMPTY,
         covers: TagWords::ZERO,
         counts: [0; SPAN],
+        bytes: 0,
     };
 
     /// Enters the dependency sets into an empty table.
     pub(crate) fn set_up(&mut self, sets: &DependencySets) {
+        self.bytes = sets.bytes() as u8;
+        self.covers.set_up(sets.bytes());
         for (bit, set) in sets.each() {
             for behind in set {
                 let behind = usize::from(*behind).min(REACH);
@@ -231,7 +239,6 @@ impl DependencyTable {
         #[cfg(feature = "fast")]
         self.by_member.set_up(sets);
         self.counts = sets.counts();
-        self.sets.clone_from(sets);
     }
 
     pub(crate) fn new(sets: &DependencySets) -> Self {
@@ -240,12 +247,13 @@ impl DependencyTable {
         table
     }
 
+    #[cfg(feature = "fast")]
     pub(crate) const fn sets(&self) -> &DependencySets {
-        &self.sets
+        &self.by_member.sets
     }
 
     pub(crate) const fn bytes(&self) -> usize {
-        self.sets.bytes()
+        self.bytes as usize
     }
 
     /// All bits of a tag.
@@ -254,7 +262,7 @@ impl DependencyTable {
     }
 
     /// Bits of a tag that cover the record `behind` numbers before its own.
-    pub(crate) const fn covers(&self, behind: usize) -> u64 {
+    pub(crate) fn covers(&self, behind: usize) -> u64 {
         self.covers.get(behind)
     }
 
@@ -277,5 +285,33 @@ impl DependencyTable {
     #[cfg(feature = "fast")]
     pub(crate) fn distribute(&self, words: &LongTagWords, tags: &mut [u64; SPAN]) {
         self.by_member.distribute(words, tags);
+    }
+
+    /// As with the feature `fast`, member by member: `add` adds to the tag that many records later.
+    #[cfg(not(feature = "fast"))]
+    pub(crate) fn distribute_by(&self, words: &LongTagWords, mut add: impl FnMut(usize, u64)) {
+        // Most tags have at most 32 bits, as many as a small device handles at once.
+        for is_high in [false, true] {
+            if is_high && self.bytes() <= 4 {
+                break;
+            }
+            let half = |word: u64| (if is_high { word >> 32 } else { word }) as u32;
+            let words = Zeroizing::new(words.each_ref().map(|word| half(*word)));
+            // For each k the bits whose k-th member is the next one. The members of a set ascend, so
+            // each distance that a bit covers is that of its next member.
+            let mut next = [0; MEMBERS];
+            next[0] = half(self.all());
+            for behind in 0..SPAN {
+                let (covers, mut part, mut passed) = (half(self.covers(behind)), 0, 0);
+                for (word, next) in words.iter().zip(&mut next) {
+                    let taken = *next & covers;
+                    part ^= word & taken;
+                    *next = *next & !taken | passed;
+                    passed = taken;
+                }
+                let part = u64::from(part);
+                add(behind, if is_high { part << 32 } else { part });
+            }
+        }
     }
 }

@@ -184,6 +184,7 @@ const FEATURE_SETS: &[(&str, &[&str])] = &[
             "r2d2-receiver",
             "agg-sender,r2d2-sender,agg-receiver,r2d2-receiver",
             "agg-receiver,check-bytes,provisional,r2d2-receiver,rivals",
+            "alloc,r2d2-receiver",
         ],
     ),
     (

@@ -98,6 +98,19 @@ const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "aggregation in memory as the scheme needs it, with all that it can do",
+        packages: &["lightseal-aggregation"],
+        arguments: &[
+            "test",
+            "--lib",
+            "--tests",
+            "--no-default-features",
+            "--features",
+            "agg-sender,agg-receiver,r2d2-sender,r2d2-receiver,alloc,check-bytes,provisional,rivals",
+        ],
+        ..STEP
+    },
+    Step {
         name: "PRESENT in little flash",
         packages: &["lightseal-present"],
         arguments: &["test", "--lib", "--tests", "--no-default-features"],

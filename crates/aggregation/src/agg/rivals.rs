@@ -26,7 +26,8 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         }
         let place = *self.number(number);
         let handles = place.handles().iter().copied();
-        let ranked = self.pool.greatest_rank(prf, handles, &state, share);
+        let share_of = |handle| self.pool.get(handle).share();
+        let ranked = self.pool.greatest_rank(prf, handles, share_of, &state, share);
         let displaced = ranked.and_then(|(handle, lesser)| lesser.then_some(handle));
         let decidable = self.decidable(number);
         if displaced.is_none() && !decidable {

@@ -8,7 +8,7 @@
 //! levels in [`board`] charge every choice made here.
 
 use crate::bits::each;
-use crate::candidates::Handle;
+use crate::candidates::{Handle, place};
 use crate::prf::Prf;
 use crate::r2d2::board::{self, ALL_RECORDS, Evaluation};
 use crate::r2d2::opener::BitOpener;
@@ -310,7 +310,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     fn words<P: Prf + ?Sized>(&self, prf: &P, handle: Handle) -> (LongTagWords, u64) {
         let candidate = self.pool.get(handle);
         let long_tag = LongTag::compute(prf, &candidate.state, self.table.bytes());
-        (self.table.words(&long_tag), candidate.share() as u64)
+        (self.table.words(&long_tag), self.tags.get(place(handle)))
     }
 
     /// Takes the placed record of a number off the board and adds the number to K.

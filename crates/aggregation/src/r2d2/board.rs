@@ -23,7 +23,7 @@
 
 use crate::bits::{Bits, each};
 use crate::table::{DependencyTable, LongTagWords, REACH, SPAN};
-use crate::tag_words::TagWords;
+use crate::tag_words::{FewerWords, LongerWords, TagWords};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// The security level, in bits, at which a record is verified.
@@ -42,6 +42,10 @@ const SPAN_BITS: u64 = (1 << SPAN) - 1;
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 struct Sums<const N: usize>(TagWords<N>);
 
+/// Words for the tags of records that may be held. The last [`REACH`] of the N numbers that the board has
+/// sums for are those of tags still to come, of which nothing is checked or charged.
+type TagsHeld<const N: usize> = FewerWords<N, REACH>;
+
 /// A board for N consecutive numbers.
 #[derive(Clone)]
 pub(crate) struct Board<const N: usize> {
@@ -49,15 +53,11 @@ pub(crate) struct Board<const N: usize> {
     /// bit is 0 if all records that it covers are placed and it is right.
     sums: Sums<N>,
     /// The bits of each tag that were checked and right.
-    checked: TagWords<N>,
+    checked: TagsHeld<N>,
     /// The level of each record in bits, before the deduction for K.
     levels: [i16; N],
-    /// For each tag, the number of candidates that were evaluated as its record and rejected.
-    rejected: [u8; N],
-    /// The records that a tag's cost is charged to: bit d is the record d before the tag's.
-    charged: TagWords<N>,
-    /// For each tag, the number of later evaluations that were given up.
-    retried: [u8; N],
+    /// The [`Charge`] of each tag.
+    charges: LongerWords<N, REACH>,
     /// Numbers that have a placed record.
     placed: Bits,
     /// Placed records whose tag is believed to be the genuine one.
@@ -66,6 +66,47 @@ pub(crate) struct Board<const N: usize> {
     rejected_numbers: Bits,
     /// Numbers that belong to K only for the records their tag's cost is charged to.
     rejected_by_own_tag: Bits,
+}
+
+/// What a tag takes from the levels of the records that it covers, and from which of them: bit d is the
+/// record d before the tag's. Two counts of a byte each are above.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Charge(u64);
+
+impl Charge {
+    /// The bytes in use.
+    const BYTES: usize = 7;
+    /// The lowest bit of the number of candidates that were evaluated as the tag's record and rejected.
+    const REJECTED: u32 = 40;
+    /// The lowest bit of the number of later evaluations of the tag that were given up.
+    const RETRIED: u32 = 48;
+
+    const fn rejected(self) -> u8 {
+        (self.0 >> Self::REJECTED) as u8
+    }
+
+    const fn retried(self) -> u8 {
+        (self.0 >> Self::RETRIED) as u8
+    }
+
+    const fn is_charged(self, behind: usize) -> bool {
+        self.0 >> behind & 1 == 1
+    }
+
+    /// The cost c_i in bits.
+    fn cost(self) -> i16 {
+        let tried = i16::from(self.rejected()) + 1;
+        let bits =
+            15 - (tried.leading_zeros() as i16) + i16::from(!(tried as u16).is_power_of_two());
+        bits + i16::from(self.retried())
+    }
+
+    /// Adds 1 to a count, which stays at 255, and charges all to these records too.
+    const fn add(self, count: u32, records: u64) -> Self {
+        let is_most = (self.0 >> count) as u8 == u8::MAX;
+        let more = if is_most { 0 } else { 1 << count };
+        Self((self.0 + more) | (records & SPAN_BITS))
+    }
 }
 
 /// The tag bits that can be checked once a record is placed.
@@ -105,25 +146,29 @@ impl<const N: usize> Board<N> {
     /// A board without records. All of its bytes are zero.
     pub(crate) const EMPTY: Self = Self {
         sums: Sums(TagWords::ZERO),
-        checked: TagWords::ZERO,
+        checked: FewerWords::<N, REACH>::ZERO,
         levels: [0; N],
-        rejected: [0; N],
-        charged: TagWords::ZERO,
-        retried: [0; N],
+        charges: LongerWords::<N, REACH>::ZERO,
         placed: Bits::EMPTY,
         tagged: Bits::EMPTY,
         rejected_numbers: Bits::EMPTY,
         rejected_by_own_tag: Bits::EMPTY,
     };
 
+    /// Makes an empty board ready for tags of this number of bytes.
+    pub(crate) fn set_up(&mut self, bytes: usize) {
+        self.sums.0.set_up(bytes);
+        self.checked.set_up(bytes);
+        self.charges.set_up(Charge::BYTES);
+    }
+
     /// Forgets the number that leaves the window and clears its place for another one. `entering`
     /// is the number that enters the window at the other end.
     pub(crate) fn slide(&mut self, leaving: u64, entering: u64) {
-        let at = place::<N>(leaving);
-        for words in [&mut self.sums.0, &mut self.checked, &mut self.charged] {
-            words.set(at, 0);
-        }
-        (self.rejected[at], self.retried[at]) = (0, 0);
+        self.sums.0.set(place::<N>(leaving), 0);
+        let at = place_held::<N>(leaving);
+        self.checked.set(at, 0);
+        self.charges.set(at, 0);
         let kinds = [
             &mut self.placed,
             &mut self.tagged,
@@ -168,11 +213,11 @@ impl<const N: usize> Board<N> {
         }
     }
 
-    /// As with the feature `fast`, bit by bit.
+    /// As with the feature `fast`, tag by tag.
     #[cfg(not(feature = "fast"))]
     fn distribute(&mut self, table: &DependencyTable, at: usize, words: &LongTagWords) {
         let sums = &mut self.sums.0;
-        table.sets().distribute_by(words, |behind, part| {
+        table.distribute_by(words, |behind, part| {
             let later = at + behind;
             sums.xor(if later < N { later } else { later - N }, part);
         });
@@ -197,7 +242,7 @@ impl<const N: usize> Board<N> {
     pub(crate) fn restore(&mut self, table: &DependencyTable, number: u64, level: Option<i16>) {
         let at = place::<N>(number);
         self.place(number, true);
-        self.checked.set(at, table.all());
+        self.checked.set(place_held::<N>(number), table.all());
         self.levels[at] = level.unwrap_or(SETTLED_LEVEL);
         // The sum already contains the contributions of this record and the earlier ones. As all
         // bits of the tag are right, it is 0.
@@ -206,9 +251,8 @@ impl<const N: usize> Board<N> {
 
     /// Whether all bits of a record's tag were right at the first evaluation.
     pub(crate) fn tag_was_right(&self, table: &DependencyTable, number: u64) -> bool {
-        let at = place::<N>(number);
-        let tried = self.rejected[at] > 0 || self.retried[at] > 0;
-        self.checked.get(at) == table.all() && !tried && self.tagged.get(number)
+        let Contribution { checked, charge } = self.contribution(number);
+        checked == table.all() && charge == Charge(0) && self.tagged.get(number)
     }
 
     /// Whether no number is in K.
@@ -238,9 +282,8 @@ impl<const N: usize> Board<N> {
     pub(crate) fn evaluate(&self, table: &DependencyTable, number: u64) -> Evaluation {
         let mut evaluation = Evaluation::default();
         if self.tagged.get(number) {
-            let at = place::<N>(number);
-            evaluation.own = self.complete(table, number) & !self.checked.get(at);
-            evaluation.own_wrong = evaluation.own & self.sums.0.get(at);
+            evaluation.own = self.complete(table, number) & !self.checked(number);
+            evaluation.own_wrong = evaluation.own & self.sums.0.get(place::<N>(number));
         }
         each(self.tagged.from(number + 1) & (SPAN_BITS >> 1), |ahead| {
             let fresh = self.fresh(table, number, ahead + 1);
@@ -257,7 +300,7 @@ impl<const N: usize> Board<N> {
     /// The bits that the record `number` completed in the tag that is `ahead` numbers after it.
     fn fresh(&self, table: &DependencyTable, number: u64, ahead: usize) -> u64 {
         let tag = number + ahead as u64;
-        self.complete(table, tag) & table.covers(ahead) & !self.checked.get(place::<N>(tag))
+        self.complete(table, tag) & table.covers(ahead) & !self.checked(tag)
     }
 
     /// The bits that the record `number` completed in the tag that is `ahead` numbers after it, and
@@ -275,7 +318,7 @@ impl<const N: usize> Board<N> {
     /// Credits the right bits that a placed record has completed to the levels of the records they
     /// cover.
     pub(crate) fn credit(&mut self, table: &DependencyTable, number: u64, evaluation: &Evaluation) {
-        let own = self.checked.get(place::<N>(number)) | evaluation.own;
+        let own = self.checked(number) | evaluation.own;
         self.update_tag(table, number, |board, at| board.checked.set(at, own));
         each(evaluation.later, |ahead| {
             let fresh = self.fresh(table, number, ahead + 1);
@@ -297,8 +340,7 @@ impl<const N: usize> Board<N> {
     ) {
         if evaluation.own != 0 {
             self.update_tag(table, number, |board, at| {
-                board.rejected[at] = board.rejected[at].saturating_add(1);
-                board.charge_to(at, charged);
+                board.charge_tag(at, Charge::REJECTED, charged);
             });
         }
         each(evaluation.later, |ahead| {
@@ -309,13 +351,12 @@ impl<const N: usize> Board<N> {
     /// Charges a later evaluation of a tag that was given up to the records `charged`.
     pub(crate) fn charge_later(&mut self, table: &DependencyTable, tag: u64, charged: u64) {
         self.update_tag(table, tag, |board, at| {
-            board.retried[at] = board.retried[at].saturating_add(1);
-            board.charge_to(at, charged);
+            board.charge_tag(at, Charge::RETRIED, charged);
         });
     }
 
-    fn charge_to(&mut self, at: usize, charged: u64) {
-        self.charged.set(at, self.charged.get(at) | charged);
+    fn charge_tag(&mut self, at: usize, count: u32, charged: u64) {
+        self.charges.set(at, Charge(self.charges.get(at)).add(count, charged).0);
     }
 
     /// Takes a record off the board and revokes all checks it took part in, passed ones too. The
@@ -333,9 +374,7 @@ impl<const N: usize> Board<N> {
         self.placed.clear(number);
         for ahead in 1..=REACH {
             let later = number + ahead as u64;
-            if self.checked.get(place::<N>(later)) & table.covers(ahead) != 0
-                && self.tagged.get(later)
-            {
+            if self.tagged.get(later) && self.checked(later) & table.covers(ahead) != 0 {
                 self.update_tag(table, later, |board, at| {
                     board.checked.set(at, board.checked.get(at) & !table.covers(ahead));
                 });
@@ -347,7 +386,7 @@ impl<const N: usize> Board<N> {
 
     /// Stops using a record's tag and revokes its checked bits.
     pub(crate) fn distrust_tag(&mut self, table: &DependencyTable, number: u64, charged: u64) {
-        if self.checked.get(place::<N>(number)) != 0 {
+        if self.checked(number) != 0 {
             self.update_tag(table, number, |board, at| board.checked.set(at, 0));
             self.charge_later(table, number, charged);
         }
@@ -373,7 +412,7 @@ impl<const N: usize> Board<N> {
 
     /// Number of right bits of a record's own tag, which bind its content to the records before it.
     pub(crate) fn support(&self, number: u64) -> u32 {
-        self.checked.get(place::<N>(number)).count_ones()
+        self.checked(number).count_ones()
     }
 
     /// Number of right bits that cover this record, less the charges.
@@ -395,8 +434,8 @@ impl<const N: usize> Board<N> {
             rejections = before.count_ones() + after.count_ones();
         }
         each(self.rejected_by_own_tag.from(number + 1) & (SPAN_BITS >> 1), |ahead| {
-            let charged = self.charged.get(place::<N>(number + 1 + ahead as u64));
-            rejections += (charged >> (ahead + 1) & 1) as u32;
+            let charge = self.charge_of(number + 1 + ahead as u64);
+            rejections += u32::from(charge.is_charged(ahead + 1));
         });
         level - REJECTION_COST_BITS * rejections as i16
     }
@@ -427,21 +466,20 @@ impl<const N: usize> Board<N> {
         tag: u64,
         change: impl FnOnce(&mut Self, usize),
     ) {
-        let at = place::<N>(tag);
-        let before = self.contribution(at);
-        change(self, at);
+        let before = self.contribution(tag);
+        change(self, place_held::<N>(tag));
         self.update_levels(table, tag, before);
     }
 
     /// Changes the levels of all records that a tag covers, after what it contributes has changed.
     fn update_levels(&mut self, table: &DependencyTable, tag: u64, before: Contribution) {
-        let after = self.contribution(place::<N>(tag));
+        let after = self.contribution(tag);
         if before == after {
             return;
         }
         if before.checked == 0
             && after.checked == table.all()
-            && after.cost == 0
+            && after.charge.cost() == 0
             && let Some(first) = tag.checked_sub(REACH as u64)
             && let Some(levels) = self.levels[place::<N>(first)..].first_chunk_mut()
         {
@@ -457,12 +495,17 @@ impl<const N: usize> Board<N> {
         }
     }
 
-    fn contribution(&self, at: usize) -> Contribution {
-        let tried = i16::from(self.rejected[at]) + 1;
-        let bits =
-            15 - (tried.leading_zeros() as i16) + i16::from(!(tried as u16).is_power_of_two());
-        let cost = bits + i16::from(self.retried[at]);
-        Contribution { checked: self.checked.get(at), cost, charged: self.charged.get(at) }
+    /// The bits of a tag of the window that were checked and right.
+    fn checked(&self, tag: u64) -> u64 {
+        self.checked.get(place_held::<N>(tag))
+    }
+
+    fn charge_of(&self, tag: u64) -> Charge {
+        Charge(self.charges.get(place_held::<N>(tag)))
+    }
+
+    fn contribution(&self, tag: u64) -> Contribution {
+        Contribution { checked: self.checked(tag), charge: self.charge_of(tag) }
     }
 }
 
@@ -470,16 +513,14 @@ impl<const N: usize> Board<N> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Contribution {
     checked: u64,
-    /// The cost c_i in bits.
-    cost: i16,
-    charged: u64,
+    charge: Charge,
 }
 
 impl Contribution {
     /// max(0, R_i − c_i) for the record `behind` numbers before the tag's; c_i is 0 if it is not
     /// charged to that record.
     fn for_record(&self, table: &DependencyTable, behind: usize) -> i16 {
-        let cost = if self.charged >> behind & 1 == 1 { self.cost } else { 0 };
+        let cost = if self.charge.is_charged(behind) { self.charge.cost() } else { 0 };
         ((self.checked & table.covers(behind)).count_ones() as i16 - cost).max(0)
     }
 }
@@ -521,19 +562,22 @@ const fn place<const N: usize>(number: u64) -> usize {
     (number % N as u64) as usize
 }
 
+/// The place of a tag whose record may be held.
+const fn place_held<const N: usize>(number: u64) -> usize {
+    (number % TagsHeld::<N>::LEN as u64) as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bits::NUMBERS;
     use crate::table::DependencySets;
 
     #[test]
     fn trying_costs_the_logarithm_rounded_up() {
-        let mut board = Board::<NUMBERS>::EMPTY;
         let costs = [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (7, 3), (8, 4), (255, 8)];
         for (rejected, cost) in costs {
-            board.rejected[0] = rejected;
-            assert_eq!(board.contribution(0).cost, cost, "{rejected} rejected");
+            let charge = (0..rejected).fold(Charge(0), |sum, _| sum.add(Charge::REJECTED, 1));
+            assert_eq!(charge.cost(), cost, "{rejected} rejected");
         }
     }
 

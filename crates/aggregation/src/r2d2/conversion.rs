@@ -2,30 +2,20 @@
 //! arrival that is not the next record, and a [`BitOpener`] back when none of the records that can
 //! still matter has a rival.
 
+use crate::candidates;
 use crate::prf::Prf;
 use crate::r2d2::in_order::{OrderedReceiver, RetainedRecord, place};
 use crate::r2d2::opener::BitOpener;
-use crate::table::{LongTag, REACH, SPAN};
-use crate::tuning::LATENESS;
+use crate::table::{LongTag, SPAN};
 use crate::verdict::DropReason;
 
-/// Number of records in order after which an opener may be converted. Records before them are too
-/// late to matter.
-const MIN_STREAK: u32 = REACH as u32 + LATENESS as u32 + 2;
-
 impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
-    /// Whether enough records arrived in order for [`OrderedReceiver::from_opener`] to be worth
-    /// trying.
-    pub(super) const fn may_convert(&self) -> bool {
-        self.streak >= MIN_STREAK
-    }
-
     /// Takes over the records of an [`OrderedReceiver`]. The opener must be new.
     fn take_over(&mut self, ordered: &OrderedReceiver) {
         (self.window, self.counters, self.newest) =
             (ordered.window.clone(), ordered.counters, ordered.next);
         for RetainedRecord { number, state, tag, long_tag, slot } in ordered.retained() {
-            let Some(handle) = self.pool.add(number, state.clone(), tag.into(), slot, true) else {
+            let Some(handle) = self.add_candidate(number, state.clone(), tag, slot, true) else {
                 continue;
             };
             if number < ordered.verified {
@@ -105,12 +95,13 @@ impl OrderedReceiver {
         }
         (ordered.window, ordered.counters) = (opener.window.clone(), opener.counters);
         for number in ordered.first..next {
-            let held = opener.pool.get(opener.number(number).first());
+            let handle = opener.number(number).first();
+            let held = opener.pool.get(handle);
             let place = place(number);
             let long_tag = LongTag::compute(prf, &held.state, ordered.table.bytes());
             ordered.delay_stages.step(number, &long_tag);
             ordered.states[place] = held.state.clone();
-            ordered.tags[place] = held.share() as u64;
+            ordered.tags[place] = opener.tags.get(candidates::place(handle));
             ordered.slots[place] = held.slot().unwrap_or_default();
         }
         Some(ordered)

@@ -17,8 +17,10 @@
 
 mod blame;
 mod board;
+#[cfg(feature = "fast")]
 mod conversion;
 mod delays;
+#[cfg(feature = "fast")]
 mod in_order;
 mod opener;
 pub(crate) mod receiver;

@@ -5,18 +5,23 @@ use crate::absent::NoBits as EarlyNumbers;
 #[cfg(feature = "provisional")]
 use crate::bits::Bits as EarlyNumbers;
 use crate::bits::{Bits, NUMBERS};
-use crate::candidates::{Evicted, Handle, NO_HANDLE, NumberState, Pool};
+use crate::candidates::{Evicted, Handle, NO_HANDLE, NumberState, Pool, place};
 use crate::closings::Closings;
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
 use crate::r2d2::board::{Board, is_verified_level};
 use crate::r2d2::{held, set_up_window};
-use crate::table::{DependencySets, DependencyTable, MAX_TAG_BYTES, REACH, SPAN};
+use crate::table::{DependencySets, DependencyTable, REACH, SPAN};
+use crate::tag_words::TagWords;
 use crate::threshold::Threshold;
-use crate::tuning::{CLOSINGS, EXCUSED_BITS, HELD_PER_NUMBER, MAX_NUMBER};
+use crate::tuning::{CLOSINGS, EXCUSED_BITS, HELD_PER_NUMBER, LATENESS, MAX_NUMBER};
 use crate::verdict::{Counters, DropReason, Offer, Refusal, Tally, Verdict};
 use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;
+
+/// Number of records in order after which an opener may be converted. Records before them are too
+/// late to matter.
+const MIN_STREAK: u32 = REACH as u32 + LATENESS as u32 + 2;
 
 #[derive(Clone)]
 pub(crate) struct BitOpener<const CANDIDATES: usize, const BOARD: usize> {
@@ -25,7 +30,9 @@ pub(crate) struct BitOpener<const CANDIDATES: usize, const BOARD: usize> {
     pub(super) window: Window,
     /// Indexed by number modulo `BOARD`; the default value outside the window.
     numbers: [NumberState; BOARD],
-    pub(super) pool: Pool<CANDIDATES, MAX_TAG_BYTES>,
+    pub(super) pool: Pool<CANDIDATES, 0>,
+    /// The tag that each candidate carried, by its place in the pool.
+    pub(super) tags: TagWords<CANDIDATES>,
     /// Numbers of placed data records that are not verified.
     pub(super) pending: Bits,
     /// Numbers of data records that were delivered before they were verified.
@@ -50,6 +57,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         board: Board::EMPTY,
         numbers: [NumberState::FREE; BOARD],
         pool: Pool::EMPTY,
+        tags: TagWords::ZERO,
         pending: Bits::EMPTY,
         provisional: EarlyNumbers::EMPTY,
         threshold: Threshold::NONE,
@@ -64,6 +72,8 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     pub(crate) fn set_up(&mut self, sets: &DependencySets) {
         set_up_window::<BOARD>(&mut self.window);
         self.table.set_up(sets);
+        self.board.set_up(sets.bytes());
+        self.tags.set_up(sets.bytes());
     }
 
     /// Continues an unused opener at another record.
@@ -157,7 +167,8 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             // The placed candidate is not among those that may be displaced here: its removal must
             // be charged to the levels.
             let handles = own.handles().iter().copied().skip(usize::from(has_placed));
-            ranked = self.pool.greatest_rank(prf, handles, &state, tag.into());
+            let tag_of = |handle| self.tags.get(place(handle)).into();
+            ranked = self.pool.greatest_rank(prf, handles, tag_of, &state, tag.into());
             // If no candidate of the number is placed, a further one is worth a try whatever its
             // rank.
             if ranked.is_none_or(|(_, lesser)| has_placed && !lesser) {
@@ -168,7 +179,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
             return Offer::Refused(Refusal::Memory);
         }
         let first = self.pool.has_first_place(self.number(number).handles());
-        let Some(handle) = self.pool.add(number, state, tag.into(), Some(slot), first) else {
+        let Some(handle) = self.add_candidate(number, state, tag, Some(slot), first) else {
             return Offer::Refused(Refusal::Memory);
         };
         let own = self.number_mut(number);
@@ -216,7 +227,7 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         own.verify();
         // Without room for its state, the record counts as lost for the tags that cover it.
         if self.make_room(prf, number)
-            && let Some(handle) = self.pool.add(number, state, tag.into(), None, true)
+            && let Some(handle) = self.add_candidate(number, state, tag, None, true)
         {
             self.pool.verify(handle);
             self.number_mut(number).keep_only(handle);
@@ -265,6 +276,12 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         self.streak = if right { self.streak + 1 } else { 0 };
     }
 
+    /// Whether enough records arrived in order for a conversion into a receiver of records in order to be
+    /// worth trying.
+    pub(super) const fn may_convert(&self) -> bool {
+        self.streak >= MIN_STREAK
+    }
+
     /// Whether a record of this number could be of use in the present state.
     fn check(&self, number: u64) -> Result<(), Refusal> {
         self.window.check(number)?;
@@ -279,10 +296,24 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
         Ok(tag.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)))
     }
 
+    /// Adds an undecided candidate to the pool, if there is room.
+    pub(super) fn add_candidate(
+        &mut self,
+        number: u64,
+        state: PrfState,
+        tag: u64,
+        slot: Option<u16>,
+        first: bool,
+    ) -> Option<Handle> {
+        let handle = self.pool.add(number, state, 0, slot, first)?;
+        self.tags.set(place(handle), tag);
+        Some(handle)
+    }
+
     fn is_held(&self, own: &NumberState, state: &PrfState, tag: u64) -> bool {
         own.handles().iter().any(|&handle| {
-            let held = self.pool.get(handle);
-            bool::from(held.state.ct_eq(state)) && held.share() == u128::from(tag)
+            let same_state = bool::from(self.pool.get(handle).state.ct_eq(state));
+            same_state && self.tags.get(place(handle)) == tag
         })
     }
 

@@ -1,7 +1,11 @@
 //! Computes the tags of consecutive records bit by bit, in less memory than [`delays`](super::delays).
 
-use crate::table::{DependencySets, LongTag, MAX_TAG_BYTES, REACH, SPAN};
+use crate::table::{DependencySets, LongTag, REACH, SPAN};
+use crate::tag_words::MAX_TAG_BITS;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+/// The length of the longest tag in bytes.
+const MAX_TAG_BYTES: usize = MAX_TAG_BITS / 8;
 
 /// The sums of the tags that do not contain all of their records yet.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
