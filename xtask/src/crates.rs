@@ -51,7 +51,7 @@ const fn alone(name: &'static str, example: &'static str) -> PublicCrate {
 
 /// The crates that others build upon, those without dependencies on others first.
 pub(crate) const PUBLIC: &[PublicCrate] = &[
-    alone("lightseal-core", "engine"),
+    PublicCrate { features: &["texts"], ..alone("lightseal-core", "engine") },
     alone("lightseal-aes-table", "encrypt"),
     alone("lightseal-present", "kernels"),
     PublicCrate { features: &["present"], ..alone("lightmac", "mac") },
