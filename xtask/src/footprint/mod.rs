@@ -50,8 +50,8 @@ pub(crate) struct Arguments {
     /// Keep what the images printed, and the work tree of the commit that is compared with
     #[arg(long)]
     keep: bool,
-    /// Compare with nothing; store the figures in results/ instead
-    #[arg(long, conflicts_with_all = ["image", "profile"])]
+    /// Compare with nothing; store the figures in results/ instead, beside those of other images
+    #[arg(long)]
     store: bool,
     /// Write the table into docs/devices.md
     #[arg(long, conflicts_with_all = ["image", "profile"])]

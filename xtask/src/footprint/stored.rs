@@ -23,9 +23,24 @@ const DOCUMENT: &str = "docs/devices.md";
 const BEGIN: &str = "## Measured\n";
 const END: &str = "## How to read the figures\n";
 
-/// Stores figures with date and commit.
+/// Stores figures with date and commit. Those of images that were not measured stay, each with the commit
+/// of which it is, if they are of the same compiler.
 pub(super) fn store(compiler: &str, rows: &[Row]) -> Result<(), Failure> {
-    let mut set = stored(SET, ABOUT, COMMAND, table::json(compiler, rows))?;
+    let mut result = table::json(compiler, rows);
+    let earlier = newest().filter(|set| set["result"]["compiler"] == compiler);
+    if let (Some(earlier), Some(list)) = (earlier, result["rows"].as_array_mut()) {
+        let measured = |old: &Value| {
+            rows.iter().any(|row| old["profile"] == row.profile && old["image"] == row.image)
+        };
+        for old in rows_of(&earlier["result"]).iter().filter(|old| !measured(old)) {
+            let mut kept = old.clone();
+            if kept["commit"].is_null() {
+                kept["commit"] = earlier["commit"].clone();
+            }
+            list.push(kept);
+        }
+    }
+    let mut set = stored(SET, ABOUT, COMMAND, result)?;
     set["machine"]["processor"] = json!(BOARD);
     set["machine"]["processors"] = json!(1);
     let name = stored_name(SET, &set);
