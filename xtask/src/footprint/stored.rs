@@ -23,7 +23,7 @@ const DOCUMENT: &str = "docs/devices.md";
 const BEGIN: &str = "## Measured\n";
 const END: &str = "## How to read the figures\n";
 
-/// Stores figures with date and commit. Those of images that were not measured stay, each with the commit
+/// Stores figures with date and commit. Figures of images that were not measured stay, each with the commit
 /// of which it is, if they are of the same compiler.
 pub(super) fn store(compiler: &str, rows: &[Row]) -> Result<(), Failure> {
     let mut result = table::json(compiler, rows);
