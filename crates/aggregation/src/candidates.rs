@@ -294,8 +294,8 @@ impl<const N: usize, const SHARE: usize> Pool<N, SHARE> {
         }
     };
 
-    /// Adds an undecided candidate, if there is room. `share` is kept as far as `SHARE` goes. `first` says that it is among the first of
-    /// its number.
+    /// Adds an undecided candidate, if there is room. `share` is kept as far as `SHARE` goes. `first` says
+    /// that it is among the first of its number.
     pub(crate) fn add(
         &mut self,
         number: u64,
