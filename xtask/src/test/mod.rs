@@ -65,51 +65,40 @@ const STEP: Step = Step {
     require: nothing,
 };
 
+/// The tests of shared tags with both sides of all schemes, without `fast`, and with these features besides.
+macro_rules! aggregation_without_fast {
+    ($name:literal, $more:literal) => {
+        Step {
+            name: $name,
+            packages: &["lightseal-aggregation"],
+            arguments: &[
+                "test",
+                "--lib",
+                "--tests",
+                "--no-default-features",
+                "--features",
+                concat!("agg-sender,agg-receiver,r2d2-sender,r2d2-receiver", $more),
+            ],
+            ..STEP
+        }
+    };
+}
+
 /// The steps. The first one runs beside all others, which follow each other in this order and start
 /// when the first one has been built. Short fuzz runs with fixed seeds are ordinary tests of the
 /// workspace.
 const STEPS: &[Step] = &[
     STEP,
     // Without the feature `fast`, the tests run over the code for small devices.
-    Step {
-        name: "aggregation in little memory",
-        packages: &["lightseal-aggregation"],
-        arguments: &[
-            "test",
-            "--lib",
-            "--tests",
-            "--no-default-features",
-            "--features",
-            "agg-sender,agg-receiver,r2d2-sender,r2d2-receiver",
-        ],
-        ..STEP
-    },
-    Step {
-        name: "aggregation in little memory, with all that it can do",
-        packages: &["lightseal-aggregation"],
-        arguments: &[
-            "test",
-            "--lib",
-            "--tests",
-            "--no-default-features",
-            "--features",
-            "agg-sender,agg-receiver,r2d2-sender,r2d2-receiver,check-bytes,provisional,rivals",
-        ],
-        ..STEP
-    },
-    Step {
-        name: "aggregation in memory as the scheme needs it, with all that it can do",
-        packages: &["lightseal-aggregation"],
-        arguments: &[
-            "test",
-            "--lib",
-            "--tests",
-            "--no-default-features",
-            "--features",
-            "agg-sender,agg-receiver,r2d2-sender,r2d2-receiver,alloc,check-bytes,provisional,rivals",
-        ],
-        ..STEP
-    },
+    aggregation_without_fast!("aggregation in little memory", ""),
+    aggregation_without_fast!(
+        "aggregation in little memory, with all that it can do",
+        ",check-bytes,provisional,rivals"
+    ),
+    aggregation_without_fast!(
+        "aggregation in memory as the scheme needs it, with all that it can do",
+        ",alloc,check-bytes,provisional,rivals"
+    ),
     Step {
         name: "PRESENT in little flash",
         packages: &["lightseal-present"],
