@@ -43,7 +43,8 @@ impl NumberMask {
     }
 
     /// Encrypts the plaintext record number in `head`, and a short record's `body` with it.
-    #[inline]
+    #[cfg_attr(target_pointer_width = "32", inline)]
+    #[cfg_attr(not(target_pointer_width = "32"), inline(always))]
     pub(super) fn hide(
         &self,
         prf: &dyn PrfProtection,
