@@ -1,5 +1,6 @@
 //! Which record numbers an opener accepts.
 
+use crate::number::remainder;
 use crate::tuning::{MAX_NUMBER, NEAR, QUIET_ARRIVALS};
 use crate::verdict::Refusal;
 
@@ -88,9 +89,14 @@ impl Window {
         self.base + self.span as u64
     }
 
+    /// The place of `number` in its unit: the first one is 0.
+    pub(crate) const fn place(&self, number: u64) -> u8 {
+        remainder(number, self.unit as u16) as u8
+    }
+
     /// First number of the unit that `number` belongs to.
     pub(crate) const fn start(&self, number: u64) -> u64 {
-        number - number % self.unit as u64
+        number - self.place(number) as u64
     }
 
     /// Whether the number lies within the window.

@@ -272,7 +272,11 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
         let ClosingTag { first, count, .. } = closing;
         // The last record of a set carries the aggregate and is never in the range of a closing
         // tag.
-        if first > MAX_NUMBER || count == 0 || first % self.n() + u64::from(count) >= self.n() {
+        if first > MAX_NUMBER
+            || count == 0
+            || u16::from(self.window.place(first)) + u16::from(count)
+                >= u16::from(self.window.unit())
+        {
             return Err(Refusal::Range);
         }
         let last = first + u64::from(count) - 1;
@@ -302,7 +306,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
     fn may_begin(&mut self, number: u64) -> bool {
         let may = OrderedSet::AVAILABLE
             && self.ordered.is_idle()
-            && number.is_multiple_of(self.n())
+            && self.window.place(number) == 0
             && self.threshold.get() != Some(0)
             && self.pool.has_no_pending_outcome()
             && self.pool.room() >= NUMBERS
@@ -409,7 +413,7 @@ impl<const CANDIDATES: usize, const WINDOW: usize> AggOpener<CANDIDATES, WINDOW>
 
     /// Whether the record of this number is the last one of its set.
     const fn ends_set(&self, number: u64) -> bool {
-        number % self.n() == self.n() - 1
+        self.window.place(number) == self.window.unit() - 1
     }
 
     fn is_held(&self, place: &NumberState, state: &PrfState, share: u128) -> bool {

@@ -22,6 +22,7 @@
 //! records that its tag covers.
 
 use crate::bits::{Bits, each};
+use crate::number::remainder;
 use crate::table::{DependencyTable, LongTagWords, REACH, SPAN};
 use crate::tag_words::{FewerWords, LongerWords, TagWords};
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -559,12 +560,12 @@ pub(crate) const fn is_verified_level(level: i16) -> bool {
 }
 
 const fn place<const N: usize>(number: u64) -> usize {
-    (number % N as u64) as usize
+    remainder(number, const { N as u16 }) as usize
 }
 
 /// The place of a tag whose record may be held.
 const fn place_held<const N: usize>(number: u64) -> usize {
-    (number % TagsHeld::<N>::LEN as u64) as usize
+    remainder(number, const { TagsHeld::<N>::LEN as u16 }) as usize
 }
 
 #[cfg(test)]

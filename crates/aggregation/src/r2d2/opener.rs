@@ -7,6 +7,7 @@ use crate::bits::Bits as EarlyNumbers;
 use crate::bits::{Bits, NUMBERS};
 use crate::candidates::{Evicted, Handle, NO_HANDLE, NumberState, Pool, place};
 use crate::closings::Closings;
+use crate::number::remainder;
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
 use crate::r2d2::board::{Board, is_verified_level};
 use crate::r2d2::{held, set_up_window};
@@ -318,11 +319,11 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     }
 
     pub(super) fn number(&self, number: u64) -> &NumberState {
-        &self.numbers[(number % BOARD as u64) as usize]
+        &self.numbers[usize::from(remainder(number, const { BOARD as u16 }))]
     }
 
     pub(super) fn number_mut(&mut self, number: u64) -> &mut NumberState {
-        &mut self.numbers[(number % BOARD as u64) as usize]
+        &mut self.numbers[usize::from(remainder(number, const { BOARD as u16 }))]
     }
 
     /// Whether this candidate is the one placed on the board for its number.

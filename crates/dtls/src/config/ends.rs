@@ -7,7 +7,7 @@ use super::session_cache::{SessionCache, SessionKey};
 use super::{CertificateVerifier, ClientAuthentication, KeyStore, Psk, PskStore, Settings};
 use crate::crypto::HashAlgorithm;
 use crate::error::ConfigError;
-use crate::parts::{self, Part};
+use crate::parts::{self, InlineState, Part};
 use crate::tuning;
 use alloc::sync::Arc;
 use core::fmt;
@@ -26,7 +26,7 @@ pub struct ClientConfig {
     pub(crate) psk: Option<Psk>,
     pub(crate) certificates: certificates::ForClient,
     pub(crate) session: Option<Session>,
-    pub(crate) cache: Option<Arc<dyn SessionCache>>,
+    cache: InlineState<parts::SessionStore, Arc<dyn SessionCache>>,
     pub(crate) settings: Settings,
     pub(crate) part: parts::Client,
 }
@@ -70,7 +70,7 @@ impl ClientConfig {
     const fn unchecked(psk: Option<Psk>, settings: Settings) -> Self {
         const PART: parts::Client = parts::Client::INCLUDED.expect("the feature `client`");
         let certificates = PartState::EMPTY;
-        Self { psk, certificates, session: None, cache: None, settings, part: PART }
+        Self { psk, certificates, session: None, cache: InlineState::EMPTY, settings, part: PART }
     }
 }
 
@@ -202,12 +202,13 @@ impl ClientConfig {
     /// before the cache's.
     #[must_use]
     pub fn with_session_cache(self, cache: Arc<dyn SessionCache>) -> Self {
-        Self { cache: Some(cache), ..self }
+        let cache = InlineState::new(parts::SessionStore::INCLUDED, |_| cache);
+        Self { cache, ..self }
     }
 
     /// The cache of sessions.
     pub fn session_cache(&self) -> Option<&Arc<dyn SessionCache>> {
-        self.cache.as_ref()
+        self.cache.get()
     }
 
     /// Under what the sessions of associations with the server at `address` are cached.
@@ -220,7 +221,7 @@ impl ClientConfig {
         if !(Session::ARE_INCLUDED && self.settings.resumption) {
             return None;
         }
-        let cached = || self.cache.as_ref()?.take(&self.session_key(address), now);
+        let cached = || self.cache.get()?.take(&self.session_key(address), now);
         self.session.clone().or_else(cached)
     }
 

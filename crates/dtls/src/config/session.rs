@@ -5,7 +5,7 @@ use super::{CertifiedKey, KeyStore, Lookup, PeerKey, ProtocolVersion, Psk, PskSt
 use crate::credential::psk::{KEY_CHECK, KeyCheck};
 use crate::credential::verifier::spki_sha256;
 use crate::crypto::{CipherSuiteId, MasterSecret12};
-use crate::parts::{self, Part};
+use crate::parts::{self, InlineState, OfPart, Part};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
@@ -26,7 +26,7 @@ pub(crate) struct Ticket {
 #[derive(Clone, Debug)]
 pub(crate) enum Owner {
     Psk(PskOwner),
-    Certificates(parts::Certificates, Box<CertificateOwner>),
+    Certificates(OfPart<parts::Certificates, Box<CertificateOwner>>),
 }
 
 /// The PSK with which a session was made. The session cannot be resumed when the server no longer
@@ -90,7 +90,7 @@ impl Owner {
         let own = OwnCredential::Client(certificates.keys.as_ref().map(Arc::downgrade));
         let server_name = certificates.server_name.clone();
         let owner = CertificateOwner { own, peer, server_name };
-        Self::Certificates(certificates.part, Box::new(owner))
+        Self::Certificates(OfPart::new(certificates.part, Box::new(owner)))
     }
 
     /// The owner of a session of a server, whose client has not authenticated itself. `key` is the
@@ -101,12 +101,13 @@ impl Owner {
         server_name: Option<String>,
     ) -> Self {
         let own = OwnCredential::Server(key.map(|key| spki_sha256(key.key().public_key())));
-        Self::Certificates(part, Box::new(CertificateOwner { own, peer: None, server_name }))
+        let owner = CertificateOwner { own, peer: None, server_name };
+        Self::Certificates(OfPart::new(part, Box::new(owner)))
     }
 
     /// Notes the peer's key, once it is verified.
     pub(crate) fn set_peer(&mut self, peer: PeerKey) {
-        if let Self::Certificates(_, owner) = self {
+        if let Self::Certificates(owner) = self {
             owner.peer = Some(peer);
         }
     }
@@ -127,11 +128,22 @@ impl Owner {
         }
     }
 
+    /// The PSK identity, empty without a PSK, and the owner as far as tickets need it.
+    pub(crate) fn into_identity(self) -> (Vec<u8>, InlineState<parts::Resumption, Self>) {
+        if let Some(part) = parts::Resumption::INCLUDED {
+            return (self.psk_identity().to_vec(), InlineState::new(Some(part), |_| self));
+        }
+        match self {
+            Self::Psk(owner) => (owner.identity, InlineState::EMPTY),
+            Self::Certificates(..) => (Vec::new(), InlineState::EMPTY),
+        }
+    }
+
     /// The verified key of the peer.
     pub(crate) fn peer_key(&self) -> Option<&PeerKey> {
         match self {
             Self::Psk(_) => None,
-            Self::Certificates(_, owner) => owner.peer.as_ref(),
+            Self::Certificates(owner) => owner.peer.as_ref(),
         }
     }
 
@@ -143,7 +155,7 @@ impl Owner {
     ) -> bool {
         match self {
             Self::Psk(owner) => psk.is_some_and(|psk| PskOwner::of(psk) == *owner),
-            Self::Certificates(_, owner) => {
+            Self::Certificates(owner) => {
                 certificates.is_some_and(|certificates| owner.is_of_client(certificates))
             }
         }
@@ -153,7 +165,7 @@ impl Owner {
     pub(crate) fn room(&self) -> usize {
         match self {
             Self::Psk(owner) => 1 + KEY_CHECK + 2 + owner.identity.len(),
-            Self::Certificates(_, owner) => {
+            Self::Certificates(owner) => {
                 let name = owner.server_name.as_ref().map_or(0, String::len);
                 let peer = owner.peer.as_ref().and_then(|peer| peer.name.as_ref());
                 1 + 32 + 1 + name + 32 + 2 + peer.map_or(0, String::len)
@@ -177,8 +189,8 @@ impl Owner {
                 w.bytes(&owner.key_check)?;
                 w.vec16(|w| w.bytes(&owner.identity))
             }
-            Self::Certificates(_, owner) => {
-                let CertificateOwner { own, peer, server_name } = &**owner;
+            Self::Certificates(owner) => {
+                let CertificateOwner { own, peer, server_name } = &***owner;
                 let own = match own {
                     OwnCredential::Server(Some(own)) => Some(own),
                     OwnCredential::Server(None) | OwnCredential::Client(_) => None,
@@ -229,7 +241,8 @@ impl Owner {
             }
         };
         let own = OwnCredential::Server(own);
-        Some(Self::Certificates(part, Box::new(CertificateOwner { own, peer, server_name })))
+        let owner = CertificateOwner { own, peer, server_name };
+        Some(Self::Certificates(OfPart::new(part, Box::new(owner))))
     }
 }
 

@@ -180,8 +180,8 @@ pub struct Settings {
     pub receive_buffer_bytes: usize,
     /// The size of the queue of payloads to send, in bytes with overhead.
     pub send_buffer_bytes: usize,
-    /// Receives the traffic secrets, for debugging. A build without the feature `key-log` passes it
-    /// none.
+    /// Receives the traffic secrets, for debugging. It needs the feature `key-log`.
+    #[cfg(feature = "key-log")]
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
@@ -259,6 +259,7 @@ impl Settings {
             handshake_deadline: tuning::HANDSHAKE_DEADLINE,
             receive_buffer_bytes: tuning::RECEIVE_BUFFER_BYTES,
             send_buffer_bytes: tuning::SEND_BUFFER_BYTES,
+            #[cfg(feature = "key-log")]
             key_log: None,
         }
     }
@@ -515,7 +516,10 @@ impl Settings {
 
     /// What receives the traffic secrets.
     pub(crate) fn key_log(&self) -> Option<&dyn KeyLog> {
-        parts::KeyLog::INCLUDED.and(self.key_log.as_deref())
+        #[cfg(feature = "key-log")]
+        return self.key_log.as_deref();
+        #[cfg(not(feature = "key-log"))]
+        return None;
     }
 
     /// Whether an ECDHE_PSK suite of DTLS 1.2 may be negotiated.

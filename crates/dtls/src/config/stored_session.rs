@@ -27,7 +27,7 @@ const OWN_KEYS: u8 = 2;
 /// client cannot have made the session.
 fn owner(flags: u8, config: &ClientConfig, r: &mut Reader<'_>) -> Option<Owner> {
     let mut owner = Owner::read(r)?;
-    if let Owner::Certificates(_, owner) = &mut owner {
+    if let Owner::Certificates(owner) = &mut owner {
         let keys = config.certificates.get()?.keys.as_ref();
         owner.own = OwnCredential::Client(match flags & OWN_KEYS {
             0 => None,
@@ -41,7 +41,7 @@ fn owner(flags: u8, config: &ClientConfig, r: &mut Reader<'_>) -> Option<Owner> 
 fn flags(owner: &Owner) -> Option<u8> {
     match owner {
         Owner::Psk(_) => Some(0),
-        Owner::Certificates(_, owner) => match &owner.own {
+        Owner::Certificates(owner) => match &owner.own {
             OwnCredential::Client(keys) => Some(if keys.is_some() { OWN_KEYS } else { 0 }),
             OwnCredential::Server(_) => None,
         },

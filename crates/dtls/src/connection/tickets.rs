@@ -63,7 +63,7 @@ impl Connection {
     /// Tickets of DTLS 1.3 come later.
     pub(super) fn cache_session_12(&self) {
         let Role::Client(config) = &self.role else { return };
-        let Some(cache) = &config.cache else { return };
+        let Some(cache) = config.session_cache() else { return };
         if let Some(session) = self.session().filter(|session| session.dtls12().is_some()) {
             cache.put(&config.session_key(self.path.peer()), session, self.now);
         }
@@ -93,7 +93,7 @@ impl Connection {
             return Ok(());
         };
         let Some(session) = state.receive(self.now, &ticket) else { return Ok(()) };
-        if let Some(cache) = &config.cache {
+        if let Some(cache) = config.session_cache() {
             // The cache hands the ticket out, and nobody else does.
             drop(state.take());
             cache.put(&config.session_key(self.path.peer()), session, self.now);

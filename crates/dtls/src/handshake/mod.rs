@@ -388,17 +388,24 @@ impl fmt::Display for Negotiated {
     }
 }
 
-/// The state of a handshake.
+/// The state of a handshake. In each build without certificates its variants are neighbours: where
+/// a value is dropped, the compiler keeps the code for all variants between the first and the last
+/// one that a build has.
 #[derive(Debug)]
 pub(crate) enum State {
+    WaitHelloDone12(parts::Client12, Box<dtls12::client::WaitHelloDone>),
+    WaitServerFinished12(parts::Client12, Box<dtls12::client::WaitFinished>),
     WaitServerHello(parts::Client, Box<client::WaitServerHello>),
     WaitEncryptedExtensions(parts::Client, Box<client::WaitEncryptedExtensions>),
+    WaitServerFinished(parts::Client, Box<client::WaitFinished>),
+    WaitClientFinished(parts::Server, Box<server::WaitFinished>),
+    WaitKeyExchange12(parts::Server12, Box<dtls12::server::WaitKeyExchange>),
+    WaitClientFinished12(parts::Server12, Box<dtls12::server::WaitFinished>),
     WaitServerCertificate(CertificateClient, Box<client::certificates::WaitCertificate>),
     WaitServerCertificateVerify(
         CertificateClient,
         Box<client::certificates::WaitCertificateVerify>,
     ),
-    WaitServerFinished(parts::Client, Box<client::WaitFinished>),
     WaitClientSignature(CertificateClient, Box<client::certificates::WaitSignature>),
     WaitServerSignature(CertificateServer, Box<server::certificates::WaitSignature>),
     WaitClientCertificate(CertificateServer, Box<server::certificates::WaitCertificate>),
@@ -406,8 +413,6 @@ pub(crate) enum State {
         CertificateServer,
         Box<server::certificates::WaitCertificateVerify>,
     ),
-    WaitClientFinished(parts::Server, Box<server::WaitFinished>),
-    WaitHelloDone12(parts::Client12, Box<dtls12::client::WaitHelloDone>),
     WaitServerCertificate12(
         CertificateClient12,
         Box<dtls12::client::certificates::WaitCertificate>,
@@ -418,7 +423,6 @@ pub(crate) enum State {
     ),
     WaitServerHelloDone12(CertificateClient12, Box<dtls12::client::certificates::WaitHelloDone>),
     WaitClientSignature12(CertificateClient12, Box<dtls12::client::certificates::WaitSignature>),
-    WaitServerFinished12(parts::Client12, Box<dtls12::client::WaitFinished>),
     WaitServerSignature12(CertificateServer12, Box<dtls12::server::certificates::WaitSignature>),
     WaitClientCertificate12(
         CertificateServer12,
@@ -432,8 +436,6 @@ pub(crate) enum State {
         CertificateServer12,
         Box<dtls12::server::certificates::WaitCertificateVerify>,
     ),
-    WaitKeyExchange12(parts::Server12, Box<dtls12::server::WaitKeyExchange>),
-    WaitClientFinished12(parts::Server12, Box<dtls12::server::WaitFinished>),
 }
 
 /// What a handshake message led to.

@@ -24,7 +24,7 @@ use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::handshake::parameters::Parameters;
 use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, OfferedPsks, write_extension};
-use crate::parts::{self, OfPart, PartState};
+use crate::parts::{self, InlineState, OfPart, PartState};
 use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
@@ -153,6 +153,8 @@ pub(crate) fn accept(
         false => None,
     };
     let offered = aggregation_extension::Offer::new(offered.unwrap_or_default());
+    let (key_check, certificates) = (owner.key_check(), owner.authenticated());
+    let (psk_identity, owner) = owner.into_identity();
     let flight = Box::new(ServerFlight {
         client_random,
         suite,
@@ -163,8 +165,8 @@ pub(crate) fn accept(
             suite: suite.id,
             suite_name: suite.name,
             group: own_share.as_ref().map(|(group, _)| *group),
-            psk_identity: owner.psk_identity().to_vec(),
-            key_check: owner.key_check(),
+            psk_identity,
+            key_check,
             send,
             receive,
             resumed,
@@ -174,7 +176,7 @@ pub(crate) fn accept(
             send_cid: answer.agreed.send_cid,
             receive_cid: answer.agreed.receive_cid,
             return_routability: answer.agreed.return_routability,
-            certificates: owner.authenticated(),
+            certificates,
             protocol: answer.agreed.application_protocol(settings),
         },
         issuer: core::mem::take(&mut accepted.tickets.issuer),
@@ -238,7 +240,7 @@ pub(super) struct ServerFlight {
     pub(super) negotiated: Negotiated,
     /// The tickets for the client.
     issuer: PartState<parts::Resumption, TicketIssuer>,
-    owner: Owner,
+    owner: InlineState<parts::Resumption, Owner>,
 }
 
 impl ServerFlight {
@@ -281,14 +283,16 @@ pub(super) struct SentFlight {
     /// Its transcript ends at first with the server's Finished.
     pub(super) keys: Box<HandshakeKeys>,
     issuer: PartState<parts::Resumption, TicketIssuer>,
-    owner: Owner,
+    owner: InlineState<parts::Resumption, Owner>,
     established: Box<Established>,
 }
 
 impl SentFlight {
     /// The client has authenticated itself with this key.
     pub(super) fn authenticated(&mut self, key: PeerKey) {
-        self.owner.set_peer(key.clone());
+        if let Some(owner) = self.owner.get_mut() {
+            owner.set_peer(key.clone());
+        }
         self.established.parameters.authenticated(key);
     }
 
@@ -303,16 +307,17 @@ impl SentFlight {
             self.keys.client.finished_key().verify_data(&self.keys.transcript.hash());
         if let Some(part) = parts::Resumption::INCLUDED
             && let Some(issuer) = self.issuer.take()
+            && let Some(owner) = self.owner.into_inner()
         {
             let negotiated = self.established.parameters.get();
             let resumed = negotiated.is_some_and(|agreed| agreed.resumed);
             let alpn = negotiated.and_then(Negotiated::application_protocol);
             let alpn = alpn.unwrap_or_default().to_vec();
             if let (Some(issuer), EstablishedKeys::Dtls13 { suite, resumption, .. }) =
-                (issuer.limited(settings, &self.owner, resumed), &mut self.established.keys)
+                (issuer.limited(settings, &owner, resumed), &mut self.established.keys)
             {
                 absorb(&mut self.keys.transcript, HandshakeType::FINISHED, &client_finished);
-                let agreed = Agreed { suite: suite.id, owner: self.owner, alpn };
+                let agreed = Agreed { suite: suite.id, owner, alpn };
                 let secret = self.keys.master.resumption(&self.keys.transcript.hash());
                 let tickets = Tickets::ToSend(issuer);
                 resumption.set(part, Resumption { part, secret, agreed, tickets });
@@ -393,7 +398,7 @@ fn may_resume(
             Lookup::Unknown => Ok(false),
             Lookup::Later => Err(Unaccepted::Waiting),
         },
-        Owner::Certificates(_, owner) => {
+        Owner::Certificates(owner) => {
             let Some(certificates) = config.certificates.get() else { return Ok(false) };
             let name = offered_name(accepted.hello.extensions)?;
             Ok(owner.is_of_server(certificates, None, name.as_deref()))

@@ -51,9 +51,9 @@ impl Owner {
     /// What an association keeps of a handshake with certificates; nothing with a PSK.
     pub(crate) fn authenticated(&self) -> PartState<parts::Certificates, AuthenticatedPeer> {
         let mut authenticated = PartState::EMPTY;
-        if let Self::Certificates(part, owner) = self {
+        if let (Self::Certificates(owner), Some(part)) = (self, parts::Certificates::INCLUDED) {
             let (key, server_name) = (owner.peer.clone(), owner.server_name.clone());
-            authenticated.set(*part, AuthenticatedPeer { key, server_name });
+            authenticated.set(part, AuthenticatedPeer { key, server_name });
         }
         authenticated
     }

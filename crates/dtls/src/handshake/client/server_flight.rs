@@ -17,7 +17,7 @@ use crate::handshake::{
     expect_epoch, keep_exporter, log_secret, negotiated_extensions,
 };
 use crate::messages::{EncryptedExtensions, aggregation as aggregation_extension};
-use crate::parts::{self, PartState};
+use crate::parts::{self, InlineState, PartState};
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -39,7 +39,7 @@ pub(crate) struct WaitEncryptedExtensions {
     pub(super) resumed: bool,
     /// The application protocol with which the server may accept early data, empty for none; `None`
     /// if it may not accept any.
-    pub(super) early_protocol: Option<Vec<u8>>,
+    pub(super) early_protocol: InlineState<parts::EarlyData, Vec<u8>>,
     /// Whether the server authenticates itself with a certificate.
     pub(super) verifies: bool,
     pub(super) certificates: ForClient,
@@ -69,7 +69,7 @@ impl WaitEncryptedExtensions {
                     schemes = aggregation_extension::read_answer(content)?;
                 }
                 ExtensionType::EARLY_DATA
-                    if self.early_protocol.is_some() && content.is_empty() =>
+                    if self.early_protocol.get().is_some() && content.is_empty() =>
                 {
                     early_data = true;
                 }
@@ -115,9 +115,11 @@ impl WaitEncryptedExtensions {
         // RFC 8446, section 4.2.10.
         let protocol = agreed.application_protocol(settings);
         let name = protocol.get().map_or(&[][..], Vec::as_slice);
-        if early_data && self.early_protocol.as_deref() != Some(name) {
+        if early_data && self.early_protocol.get().map(Vec::as_slice) != Some(name) {
             return Err(Misbehaviour::illegal("early_data").into());
         }
+        let key_check = self.owner.key_check();
+        let (psk_identity, owner) = self.owner.into_identity();
         let finished = Box::new(WaitFinished {
             part: self.part,
             random: self.random,
@@ -128,8 +130,8 @@ impl WaitEncryptedExtensions {
                 suite: self.suite.id,
                 suite_name: self.suite.name,
                 group: self.group,
-                psk_identity: self.owner.psk_identity().to_vec(),
-                key_check: self.owner.key_check(),
+                psk_identity,
+                key_check,
                 send,
                 receive,
                 resumed: self.resumed,
@@ -142,7 +144,7 @@ impl WaitEncryptedExtensions {
                 certificates: authenticated,
                 protocol,
             },
-            owner: self.owner,
+            owner,
             answer: PartState::EMPTY,
         });
         Ok(match certificates {
@@ -162,7 +164,7 @@ pub(crate) struct WaitFinished {
     random: LoggedRandom,
     suite: &'static CipherSuite,
     pub(in crate::handshake) keys: Box<HandshakeKeys>,
-    owner: Owner,
+    owner: InlineState<parts::Resumption, Owner>,
     pub(in crate::handshake) negotiated: Negotiated,
     /// What the client answers a server that has asked for its certificate.
     pub(in crate::handshake) answer: PartState<parts::Certificates, Answer>,
@@ -208,12 +210,13 @@ impl WaitFinished {
             log_secret(settings, "SERVER_TRAFFIC_SECRET_0", random, &receive_secret);
         }
         channel.flight.complete();
-        let mut owner = self.owner;
-        if let Some(key) = self.negotiated.peer_key() {
-            owner.set_peer(key.clone());
-        }
         let mut agreed = PartState::EMPTY;
-        if let Some(part) = parts::Resumption::INCLUDED.filter(|_| settings.resumption) {
+        if let Some(part) = parts::Resumption::INCLUDED.filter(|_| settings.resumption)
+            && let Some(mut owner) = self.owner.into_inner()
+        {
+            if let Some(key) = self.negotiated.peer_key() {
+                owner.set_peer(key.clone());
+            }
             let alpn = self.negotiated.application_protocol().unwrap_or_default().to_vec();
             agreed.set(part, Agreed { suite: self.suite.id, owner, alpn });
         }

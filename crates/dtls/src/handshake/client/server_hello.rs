@@ -13,7 +13,7 @@ use crate::handshake::psk::HandshakePsk;
 use crate::handshake::{Channel, State, absorb, log_secret, negotiated_extensions};
 use crate::messages::ServerHello;
 use crate::messages::extensions::KeyShareEntry;
-use crate::parts::{self, OfPart, Part};
+use crate::parts::{self, InlineState, OfPart, Part};
 use crate::record::ConnectionId;
 use crate::record::epochs::HANDSHAKE_EPOCH;
 use alloc::boxed::Box;
@@ -121,30 +121,33 @@ impl Offer {
         let suite = self.suite(settings, &certificates, hello)?;
         self.transcript.decide(suite.hash);
         // The server accepts an offered PSK, or authenticates itself with a certificate.
-        let ticket = self.ticket.take();
-        let offers_psks = ticket.is_some() || self.psk.is_some();
+        let offers_ticket = self.ticket.get().is_some();
         let chosen = hello.extensions.get(ExtensionType::PRE_SHARED_KEY);
         let first = self.retried.is_none();
-        let mut early_protocol = None;
-        let (early, owner, resumed) = match (chosen, ticket, self.psk) {
-            (Some(_), ..) if !offers_psks => {
+        let mut early_protocol = InlineState::EMPTY;
+        let (early, owner, resumed) = if let Some(index) = chosen {
+            if !offers_ticket && self.psk.is_none() {
                 return Err(Misbehaviour::UnsolicitedExtension.into());
             }
-            (Some([0, 0]), Some(OfferedTicket { psk, agreed, early_data }), _) => {
-                if first && early_data.is_some_and(|(_, of_ticket, _)| of_ticket.id == suite.id) {
-                    early_protocol = Some(agreed.alpn);
+            let ticket = if index == [0, 0] { self.ticket.take() } else { None };
+            if let Some(OfferedTicket { psk, agreed, early_data }) = ticket {
+                if let Some((part, of_ticket, _)) = early_data
+                    && first
+                    && of_ticket.id == suite.id
+                {
+                    early_protocol = InlineState::new(Some(part), |_| agreed.alpn);
                 }
                 (psk.early, agreed.owner, true)
-            }
-            (Some([0, 0]), None, Some(offered)) | (Some([0, 1]), Some(_), Some(offered)) => {
+            } else {
+                // The ticket is offered first.
+                let offered = self.psk.take().filter(|_| index == [0, u8::from(offers_ticket)]);
+                let offered = offered.ok_or(Misbehaviour::illegal("PSK identity"))?;
                 let owner = psk.map(Owner::of).ok_or(Misbehaviour::UnsolicitedExtension)?;
                 (offered.early, owner, false)
             }
-            (Some(_), ..) => return Err(Misbehaviour::illegal("PSK identity").into()),
-            (None, ..) => {
-                let offered = certificates.get().ok_or(Misbehaviour::missing("pre_shared_key"))?;
-                (EarlySecret::without_psk(suite.hash), Owner::of_client(offered, None), false)
-            }
+        } else {
+            let offered = certificates.get().ok_or(Misbehaviour::missing("pre_shared_key"))?;
+            (EarlySecret::without_psk(suite.hash), Owner::of_client(offered, None), false)
         };
         // RFC 8446, section 4.2.11: the server's choices must agree.
         if !early.hash().is(suite.hash.algorithm()) {

@@ -130,7 +130,7 @@ pub(crate) fn consider<'a>(
             && settings.suites_12().any(|suite| suite.id == session.suite)
             && match &session.owner {
                 Owner::Psk(owner) => owner.is_known(&*config.psks),
-                Owner::Certificates(_, owner) => {
+                Owner::Certificates(owner) => {
                     config.certificates.get().zip(chosen.get()).is_some_and(
                         |(certificates, (_, chosen))| {
                             let name = chosen.server_name.as_deref();

@@ -205,7 +205,7 @@ impl KeysInstalled {
     fn peer(&self) -> Option<&PeerKey> {
         match &self.owner {
             Owner::Psk(_) => None,
-            Owner::Certificates(_, owner) => owner.peer.as_ref(),
+            Owner::Certificates(owner) => owner.peer.as_ref(),
         }
     }
 
