@@ -1,41 +1,48 @@
-//! Randomness as engines see it: a generator whose whole state is supplied by the host.
+//! Randomness as engines see it: a generator that its host supplies.
 
-use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherCore};
-use chacha20::{ChaCha20Legacy, ChaCha20LegacyCore};
 use core::convert::Infallible;
 use core::fmt;
-use core::num::NonZeroU64;
-use rand_core::{SeedableRng, TryCryptoRng, TryRng};
-use zeroize::Zeroizing;
+use rand_core::{TryCryptoRng, TryRng};
+
+#[cfg(any(test, not(feature = "seeded-random")))]
+mod device;
+#[cfg(feature = "seeded-random")]
+mod seeded;
+
+#[cfg(not(feature = "seeded-random"))]
+use device::Device as Source;
+#[cfg(feature = "seeded-random")]
+use {rand_core::SeedableRng, seeded::Seeded as Source};
 
 /// The length of a seed in bytes.
+#[cfg(feature = "seeded-random")]
 const SEED: usize = 32;
-/// Output is taken in words of this many bytes, as the crate `rand_chacha` does it.
-const WORD: usize = 4;
-/// The number of words in a block of the key stream.
-const BLOCK: usize = 16;
 
-/// The random generator of one engine, seeded once by its host.
+/// The random generator of one engine, supplied by its host.
 ///
-/// A host with an operating system draws the seed from it. A simulator derives the seed from the
-/// run's seed, and the whole run then repeats to the byte.
+/// A host with an operating system draws a seed from it. A simulator derives the seed from the
+/// run's seed, and the whole run then repeats to the byte. A device whose hardware makes random
+/// numbers passes the function that reads them: with the feature `seeded-random` it is called once,
+/// for a seed, and without the feature it makes all output, and no other generator takes flash.
 ///
-/// The output is the key stream of ChaCha20 under the seed. A generator keeps the seed and its place
-/// in the stream, and no blocks: each association has a generator and seldom asks it.
-pub struct Random {
-    seed: Zeroizing<[u8; SEED]>,
-    /// One more than the number of words taken. It is never zero, so that an optional generator takes no
-    /// more memory.
-    next: NonZeroU64,
-}
+/// Under a seed the output is the key stream of ChaCha20. A generator keeps the seed and its place in
+/// the stream, and no blocks: each association has a generator and seldom asks it.
+pub struct Random(Source);
 
 impl Random {
+    /// A generator over the random numbers of a device. `fill` must fill what it gets with bytes of
+    /// full entropy that nobody else ever sees.
+    pub fn from_device(fill: fn(&mut [u8])) -> Self {
+        Self(Source::from_device(fill))
+    }
+
     /// A generator whose output is a function of `seed` alone.
     ///
     /// Except in tests and simulations, the seed must be 32 bytes of full entropy that nobody else
     /// ever sees.
+    #[cfg(feature = "seeded-random")]
     pub fn from_seed(seed: [u8; SEED]) -> Self {
-        Self { seed: Zeroizing::new(seed), next: NonZeroU64::MIN }
+        Self(Source::from_seed(seed))
     }
 
     /// A generator that is seeded by the operating system.
@@ -44,7 +51,7 @@ impl Random {
     /// Fails if the operating system provides no randomness.
     #[cfg(feature = "os")]
     pub fn from_os() -> Result<Self, OsRandomError> {
-        let mut seed = Zeroizing::new([0; SEED]);
+        let mut seed = zeroize::Zeroizing::new([0; SEED]);
         // An engine never calls this function: its host does, and passes the generator to it.
         #[expect(clippy::disallowed_methods)]
         getrandom::fill(&mut *seed).map_err(OsRandomError)?;
@@ -52,39 +59,28 @@ impl Random {
     }
 
     /// A generator for tests and simulations, seeded with a number that a failing test can print.
+    #[cfg(feature = "seeded-random")]
     pub fn insecure(seed: u64) -> Self {
-        Seeded::seed_from_u64(seed).0
+        Self(Source::seed_from_u64(seed))
     }
 
     /// An independent generator, for a child engine.
     pub fn fork(&mut self) -> Self {
-        Self::from_seed(self.array())
+        Self(self.0.fork())
     }
 
-    /// `N` random bytes that are not part of the output, and are the same in each call: for the keys of
-    /// hash tables, which change nothing that an engine does. They are the key stream under the
-    /// seed with another nonce.
+    /// `N` random bytes that are not part of the output: for the keys of hash tables, which change
+    /// nothing that an engine does. Under a seed they are the same in each call, the key stream with
+    /// another nonce.
     pub fn table_keys<const N: usize>(&self) -> [u8; N] {
         let mut keys = [0; N];
-        ChaCha20Legacy::new((&*self.seed).into(), &[1; 8].into()).apply_keystream(&mut keys);
+        self.0.table_keys(&mut keys);
         keys
     }
 
     /// Fills `out` with random bytes.
     pub fn fill(&mut self, out: &mut [u8]) {
-        let mut stream = ChaCha20LegacyCore::new((&*self.seed).into(), &[0; 8].into());
-        let mut block = Zeroizing::new([0; BLOCK * WORD]);
-        let (mut place, mut rest) = (self.next.get() - 1, out);
-        while !rest.is_empty() {
-            stream.set_block_pos(place / BLOCK as u64);
-            stream.write_keystream_block((&mut *block).into());
-            let bytes = &block[(place % BLOCK as u64) as usize * WORD..];
-            let (now, later) = rest.split_at_mut(rest.len().min(bytes.len()));
-            now.copy_from_slice(&bytes[..now.len()]);
-            place += now.len().div_ceil(WORD) as u64;
-            rest = later;
-        }
-        self.next = NonZeroU64::MIN.saturating_add(place);
+        self.0.fill(out);
     }
 
     /// `N` random bytes.
@@ -100,17 +96,6 @@ impl Random {
     pub fn below(&mut self, bound: u64) -> u64 {
         let word = u64::from_le_bytes(self.array());
         ((u128::from(word) * u128::from(bound)) >> 64) as u64
-    }
-}
-
-/// Expands a number into a seed as all generators of `rand_core` do.
-struct Seeded(Random);
-
-impl SeedableRng for Seeded {
-    type Seed = [u8; SEED];
-
-    fn from_seed(seed: Self::Seed) -> Self {
-        Self(Random::from_seed(seed))
     }
 }
 
@@ -154,7 +139,7 @@ impl fmt::Display for OsRandomError {
 #[cfg(feature = "os")]
 impl core::error::Error for OsRandomError {}
 
-#[cfg(test)]
+#[cfg(all(test, feature = "seeded-random"))]
 mod tests {
     use super::*;
 
@@ -181,6 +166,12 @@ mod tests {
         assert_eq!(keys, b.table_keys());
         assert_ne!(keys, Random::insecure(8).table_keys());
         assert!(output.windows(8).all(|window| window != &keys[..8]));
+    }
+
+    #[test]
+    fn a_device_gives_the_seed() {
+        let mut of_device = Random::from_device(|out| out.fill(7));
+        assert_eq!(of_device.array::<40>(), Random::from_seed([7; SEED]).array());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A client, awake or asleep between its events, or saved.
 
-use crate::settings::{self, CLIENT_SEED, PEER};
+use crate::random;
+use crate::settings::{self, PEER};
 use crate::solo::{Alone, End, NOW, Received, drive, sealed};
 use crate::transcript::Kind;
 use alloc::boxed::Box;
@@ -8,7 +9,7 @@ use alloc::sync::Arc;
 use core::mem::size_of;
 #[cfg(feature = "sleep")]
 use lightseal_dtls::SleepingConnection;
-use lightseal_dtls::{ClientConfig, Connection, Engine, Instant, Random, Settings};
+use lightseal_dtls::{ClientConfig, Connection, Engine, Instant, Settings};
 
 /// A client.
 pub struct Client {
@@ -19,7 +20,7 @@ pub struct Client {
 impl Client {
     /// A client that begins its handshake.
     pub fn new(config: Arc<ClientConfig>) -> Self {
-        let rng = Random::insecure(CLIENT_SEED);
+        let rng = random::client();
         let connection = Box::new(Connection::client(config, PEER, NOW, rng));
         Self { connection, received: Received::default() }
     }
@@ -173,7 +174,7 @@ pub fn saved(settings: fn() -> Settings) -> ! {
     value("saved", marks.to_bytes().len() + state.len());
     let saved = SavedAssociation::new(marks, state);
     let restored = measured("restore", || {
-        Connection::restore(config, &saved, NOW, Random::insecure(CLIENT_SEED)).map(Box::new)
+        Connection::restore(config, &saved, NOW, random::client()).map(Box::new)
     });
     let Ok(connection) = restored else { fail("the association was not restored") };
     let mut client = Client { connection, received: Received::default() };

@@ -1,9 +1,10 @@
 //! A member of a group, which is linked and not run: its keys would come from a controller.
 
 use crate::machine::{exit, fail};
+use crate::random;
 use crate::settings::{AES_128_CCM_8, PEER, SUITES_12};
 use crate::transcript::{LONGEST, Reader};
-use crate::{heap, machine};
+use crate::heap;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_dtls::Instant;
@@ -62,7 +63,7 @@ fn member(from: &mut Reader, random: &mut Random) -> Option<Member> {
 pub fn member_of_both_roles() -> ! {
     heap::start();
     let mut transcript = Reader::open();
-    let mut random = Random::insecure(machine::stack_pointer() as u64);
+    let mut random = random::client();
     let Some(mut member) = member(&mut transcript, &mut random) else { fail("no membership") };
     let mut buffer = [0; LONGEST];
     loop {

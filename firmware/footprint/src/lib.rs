@@ -3,7 +3,7 @@
 //!
 //! An image prints one line for each measured step ([`meter`]); the instructions of a step are
 //! counted by the emulator between two marks. A client or a server alone gets its peer's datagrams
-//! from a transcript, which an image with both ends has written: randomness is seeded, so the same
+//! from a transcript, which an image with both ends has written: random numbers are counted, so the same
 //! handshake repeats to the byte, and no compiler can know what arrives.
 #![no_std]
 #![cfg_attr(
@@ -26,6 +26,7 @@ pub mod machine;
 mod memory;
 #[cfg_attr(feature = "bare", path = "bare.rs")]
 pub mod meter;
+pub mod random;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod settings;

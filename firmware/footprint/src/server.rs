@@ -3,7 +3,8 @@
 use crate::heap;
 use crate::machine::{exit, fail};
 use crate::meter::measured;
-use crate::settings::{self, PEER, SERVER_SEED, SESSIONS};
+use crate::random;
+use crate::settings::{self, PEER, SESSIONS};
 use crate::solo::{Alone, End, NOW, Received, drive, sealed, shake_hands, take_round};
 use crate::transcript::{Kind, LONGEST, Reader};
 use alloc::boxed::Box;
@@ -11,7 +12,7 @@ use alloc::sync::Arc;
 use core::mem::size_of;
 use core::net::SocketAddr;
 use lightseal_dtls::{
-    Connection, Endpoint, EndpointEvent, Engine, Event, Handle, Instant, Random, ServerConfig,
+    Connection, Endpoint, EndpointEvent, Engine, Event, Handle, Instant, ServerConfig,
     Settings,
 };
 
@@ -27,7 +28,7 @@ pub struct Server {
 impl Server {
     /// A server that waits for a client.
     pub fn new(config: Arc<ServerConfig>) -> Self {
-        let endpoint = Box::new(Endpoint::server(config, Random::insecure(SERVER_SEED)));
+        let endpoint = Box::new(Endpoint::server(config, random::server()));
         Self { endpoint, client: PEER, handle: None, received: Received::default() }
     }
 

@@ -33,10 +33,6 @@ pub const PAYLOAD: usize = 32;
 pub const RECORDS: usize = 32;
 /// The number of sessions that are opened one after another. All together take far more than 32 KB.
 pub const SESSIONS: u16 = 100;
-/// The seed of the client's random generator.
-pub const CLIENT_SEED: u64 = 1;
-/// The seed of the server's random generator.
-pub const SERVER_SEED: u64 = 2;
 
 /// AES-128-CCM with 8-byte tags, over the AES of devices without a data cache.
 pub(crate) static AES_128_CCM_8: CipherSuite = CipherSuite::new(

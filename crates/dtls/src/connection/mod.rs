@@ -70,7 +70,9 @@ use crate::error::CloseReason;
 use crate::handshake::client::WaitServerHello;
 use crate::handshake::hello_decision::AdmittedClient;
 use crate::handshake::reassembly::{ClearMessages, Reassembly};
-use crate::handshake::{Channel, Negotiated, State, Unaccepted, dtls12 as handshake12, server};
+use crate::handshake::{
+    Channel, KeptRandom, Negotiated, State, Unaccepted, dtls12 as handshake12, server,
+};
 use crate::messages::Fragment;
 use crate::parts::{self, LossReports, OfPart, Part, PartState};
 use crate::record::receive_buffer::{Received, Slot};
@@ -249,7 +251,8 @@ impl Connection {
         // The shortest datagram that carries this hello; as fragments it took more bytes.
         let hello = PlaintextHeader::LEN + Fragment::HEADER + body.len();
         let unproved = config.cookies.limits_unproved().filter(|_| admitted.cookie().is_none());
-        let mut channel = Channel::new(rng, &config.settings, sequence, record_number);
+        let mut channel =
+            Channel::new(KeptRandom::new(rng), &config.settings, sequence, record_number);
         let mut incoming = Reassembly::starting_at(sequence.wrapping_add(1));
         let mut state = match admitted {
             AdmittedClient::Dtls13(accepted) => {

@@ -234,9 +234,10 @@ impl GroupAnswer {
         ],
     };
 
-    /// Whether `group` computes these answers, and refuses invalid key shares.
+    /// Whether `group` computes these answers, and refuses invalid key shares. The answers are those
+    /// of a seeded generator.
     pub(crate) fn holds(&self, group: &dyn Group) -> bool {
-        let mut rng = Random::from_seed([7; 32]);
+        let mut rng = Random::from_device(|seed| seed.fill(7));
         let first = group.start(&mut rng);
         let right = match *self {
             Self::DiffieHellman { first: one, second: other, shared } => {

@@ -123,7 +123,8 @@ impl Provider {
 
     /// Recomputes the known answers of every suite, its hash included, of every group and of every
     /// signature scheme. A program calls this once, when it starts: a faulty build or processor then
-    /// shows before any key is used.
+    /// shows before any key is used. A build without the feature `seeded-random` does not test the
+    /// groups, whose known answers are those of a seeded generator.
     ///
     /// # Errors
     /// Returns the first hash, suite, group or signature scheme with a wrong result. The provider
@@ -147,7 +148,7 @@ impl Provider {
             }
         }
         for group in self.groups {
-            if !group.known_answer().holds(*group) {
+            if cfg!(feature = "seeded-random") && !group.known_answer().holds(*group) {
                 return Err(SelfTestFailed(group.name()));
             }
         }

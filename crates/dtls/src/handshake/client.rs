@@ -9,7 +9,7 @@ use super::early::EarlyKeys;
 use super::grease::{Grease, List};
 use super::psk::{HandshakePsk, truncated_hash};
 use super::resumption::Agreed;
-use super::{Channel, State, absorb, dtls12, expect_epoch, negotiated_extensions};
+use super::{Channel, KeptRandom, State, absorb, dtls12, expect_epoch, negotiated_extensions};
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, HandshakeType,
     PskKeyExchangeMode, UNCOMPRESSED_POINTS,
@@ -259,7 +259,7 @@ impl WaitServerHello {
         let psk = psk.cloned();
         let part = config.part;
         let mut state = Box::new(Self { part, random, psk, certificates, cid, offers });
-        let mut channel = Channel::new(rng, settings, 0, 0);
+        let mut channel = Channel::new(KeptRandom::new(rng), settings, 0, 0);
         let sent = state.send_hello(settings, &mut channel, &[], &[]);
         sent.expect("Settings::check and LONGEST_TICKET keep the first hello short enough");
         (state, channel)

@@ -69,9 +69,9 @@ use core::num::NonZeroU64;
 use flight::Flight;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{DecodeError, Random, Reader, Writer};
+use lightseal_core::{DecodeError, Reader, Writer};
 use negotiated_extensions::NegotiatedExtensions;
-use random::KeptRandom;
+pub(crate) use random::KeptRandom;
 use reassembly::Message;
 use replaced_secrets::ReplacedSecrets;
 
@@ -108,7 +108,7 @@ pub(crate) struct Channel {
 
 impl Channel {
     pub(crate) fn new(
-        rng: Random,
+        rng: KeptRandom,
         settings: &Settings,
         next_message: u16,
         next_record: u64,
@@ -116,7 +116,7 @@ impl Channel {
         Self {
             keeps_replaced: settings.keeps_replaced_secrets(),
             replaced: PartState::EMPTY,
-            rng: KeptRandom::new(rng),
+            rng,
             flight: Flight::starting_at(next_message),
             send: SendEpochs::default(),
             receive: ReceiveEpochs::default(),

@@ -14,8 +14,16 @@ pub(crate) struct KeptRandom(PartState<Randomness, Random>);
 const KEPT: &str = "every part that draws randomness includes the generator";
 
 impl KeptRandom {
+    /// That of an association which is only read, and draws nothing.
+    pub(crate) const EMPTY: Self = Self(PartState::EMPTY);
+
     pub(crate) fn new(rng: Random) -> Self {
         Self(PartState::new(Randomness::INCLUDED, |_| rng))
+    }
+
+    /// The generator, for the association in another form. This one is only read from now on.
+    pub(crate) fn take(&mut self) -> Self {
+        core::mem::replace(self, Self::EMPTY)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::group::Nowhere;
 use crate::heap;
 use crate::machine::{exit, fail};
 use crate::meter::measured;
+use crate::random;
 use crate::settings::PEER;
 #[cfg(feature = "client")]
 use crate::settings::SESSIONS;
@@ -91,7 +92,7 @@ impl Joined {
         let grant = if roles.listener { &second } else { &first };
         let admission = Admission { controller: &controller, policy: &policy, grant };
         let member = measured("start", || {
-            let mut random = Random::insecure(1);
+            let mut random = random::client();
             let own = (Identity::generate(&mut random), random.fork());
             join(&admission, provider, (roles, address), own)
         });

@@ -5,6 +5,7 @@ use super::members::{Admission, LISTENS, NOW, SENDER, SENDS, TRANSCRIPT, address
 use super::{LISTENERS, REQUEST, RESPONSE};
 use crate::heap;
 use crate::machine::{exit, fail};
+use crate::random;
 use crate::settings::PEER;
 use crate::transcript::{Kind, LONGEST, Writer};
 use alloc::boxed::Box;
@@ -61,7 +62,7 @@ struct Group {
 
 impl Group {
     fn new(profile: Profile) -> Option<Self> {
-        let mut random = Random::insecure(2);
+        let mut random = random::server();
         let secret = ControllerSecret::from_seed(&random.array());
         let mut server = KeyServer::new(GROUP, secret, &mut random);
         let timing = Timing::new(TIMES.0, TIMES.1)?;

@@ -25,8 +25,8 @@ use crate::handshake::flight::Flight;
 use crate::handshake::parameters::Parameters;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
-    Channel, Established, EstablishedKeys, EstablishedKeys12, Negotiated, OfferedSchemes,
-    RenegotiationRefusal, keep_exporter,
+    Channel, Established, EstablishedKeys, EstablishedKeys12, KeptRandom, Negotiated,
+    OfferedSchemes, RenegotiationRefusal, keep_exporter,
 };
 use crate::parts::{self, LossReports, OfPart, PartState};
 use crate::record::epochs::EPOCH_12;
@@ -41,7 +41,7 @@ use core::fmt;
 use core::time::Duration;
 use lightseal_aggregation::Scheme;
 use lightseal_core::wire::BufferFull;
-use lightseal_core::{DecodeError, Instant, Random, Reader, Writer};
+use lightseal_core::{DecodeError, Instant, Reader, Writer};
 use zeroize::Zeroizing;
 
 /// The most bytes that an association is written into. One that takes more, because its identities
@@ -61,7 +61,7 @@ const WRITTEN_HERE: &str = "an association reads the bytes that it has written";
 /// their own, such as a device with many sessions and little memory. It needs the feature `sleep`.
 pub struct SleepingConnection {
     role: Role,
-    rng: Random,
+    rng: KeptRandom,
     keys: Keys,
     /// What few associations have.
     ids: Ids,
@@ -171,7 +171,7 @@ impl Connection {
         Some(SleepingConnection {
             bytes: self.written(established)?,
             role: self.role.clone(),
-            rng: core::mem::replace(&mut *self.channel.rng, Random::from_seed([0; 32])),
+            rng: self.channel.rng.take(),
             keys,
             ids: self.ids.clone(),
             liveness: self.liveness.clone(),
@@ -301,7 +301,7 @@ impl SleepingConnection {
     /// The association, awake. Nothing may be made of `self` afterwards.
     pub(crate) fn awaken(&mut self) -> Box<Connection> {
         let mut connection = self.read(Purpose::Waking).expect(WRITTEN_HERE);
-        core::mem::swap(&mut *connection.channel.rng, &mut self.rng);
+        connection.channel.rng = self.rng.take();
         connection
     }
 
@@ -314,13 +314,12 @@ impl SleepingConnection {
 
     /// Reads what [`Connection::write`] has written. The generator of random numbers is left out.
     fn read(&self, purpose: Purpose) -> Result<Box<Connection>, DecodeError> {
-        let rng = Random::from_seed([0; 32]);
         let mut r = Reader::new(&self.bytes);
         let stats = Stats::read(&mut r)?;
         let negotiated = read_negotiated(self.suite_name(), &mut r)?;
         let to = read_addresses(&mut r)?;
         let now = Instant::from_micros(r.varint()?);
-        let channel = Channel::new(rng, self.role.settings(), 0, 0);
+        let channel = Channel::new(KeptRandom::EMPTY, self.role.settings(), 0, 0);
         let role = self.role.clone();
         let (peer, incoming) = (to.peer, Reassembly::default());
         let mut connection = Box::new(Connection::new(role, peer, now, channel, incoming));

@@ -30,8 +30,8 @@ use crate::handshake::flight::Flight;
 use crate::handshake::parameters::Parameters;
 use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
-    Channel, Established, EstablishedKeys, EstablishedKeys12, Negotiated, RenegotiationRefusal,
-    keep_exporter,
+    Channel, Established, EstablishedKeys, EstablishedKeys12, KeptRandom, Negotiated,
+    RenegotiationRefusal, keep_exporter,
 };
 use crate::parts::{self, OfPart, PartState};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, HANDSHAKE_EPOCH};
@@ -334,7 +334,7 @@ fn read(
     check_peer(&role, &negotiated, key_check)?;
     persistence.key_check = Some(key_check);
     let to = read_addresses(&mut r)?;
-    let mut channel = Channel::new(rng, role.settings(), 0, 0);
+    let mut channel = Channel::new(KeptRandom::new(rng), role.settings(), 0, 0);
     channel.keep_replaced_secrets();
     let incoming = Reassembly::read(&mut r)?;
     let mut connection = Connection::new(role, to.peer, now, channel, incoming);

@@ -38,7 +38,7 @@ impl SignatureAnswer {
             Some(Err(PrivateKeyError::Invalid)) => false,
             Some(Ok(key)) => {
                 let public = subject_public_key_info(first.public_key_alg_id(), self.public_key);
-                let mut rng = Random::from_seed([7; 32]);
+                let mut rng = Random::from_device(|seed| seed.fill(7));
                 let signing = key.sign(algorithm.scheme, Self::MESSAGE, &mut rng);
                 let right = matches!(signing, Signing::Done(signature)
                     if verifies(Self::MESSAGE, &signature));
