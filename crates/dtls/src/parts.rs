@@ -53,6 +53,8 @@ lightseal_core::parts! {
     ConnectionIds if feature = "connection-ids";
     /// Associations of an endpoint that sleep while nobody uses them.
     Sleep if feature = "sleep";
+    /// Values in a hello that no standard defines.
+    Grease if feature = "grease";
     /// Hints to peers whose associations an endpoint does not know.
     Hints if feature = "hints";
     /// Sessions that a server ends in favour of new clients.

@@ -76,24 +76,29 @@ static CCM: Provider = Provider::new("CCM").with_suites(&[&AES_128_CCM]);
 static CCM_8_P256: Provider =
     Provider::new("CCM_8 and P-256").with_suites(&[&AES_128_CCM_8]).with_groups(&[&P256]);
 
-fn with(provider: &'static Provider) -> Settings {
+const SUITE_13: CipherSuiteId = CipherSuiteId::AES_128_CCM_8_SHA256;
+const SUITE_12: CipherSuiteId = CipherSuiteId::PSK_WITH_AES_128_CCM_8;
+
+fn with(
+    provider: &'static Provider,
+    versions: &[ProtocolVersion],
+    suites: &[CipherSuiteId],
+) -> Settings {
     let mut settings = Settings::new(provider);
-    settings.versions.clear();
-    let suites = provider.suites.iter().map(|suite| suite.id);
-    if !provider.suites.is_empty() {
-        settings.versions.push(ProtocolVersion::Dtls13);
-    }
-    if !provider.suites_12.is_empty() {
-        settings.versions.push(ProtocolVersion::Dtls12);
-    }
-    settings.suites = suites.chain(provider.suites_12.iter().map(|suite| suite.id)).collect();
+    settings.versions = versions.to_vec();
+    settings.suites = suites.to_vec();
     settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE];
     settings
 }
 
+/// DTLS 1.3 with this provider's suite.
+fn with_13(provider: &'static Provider, suite: CipherSuiteId) -> Settings {
+    with(provider, &[ProtocolVersion::Dtls13], &[suite])
+}
+
 /// DTLS 1.3 with AES_128_CCM_8.
 pub fn dtls13() -> Settings {
-    with(&CCM_8_13)
+    with_13(&CCM_8_13, SUITE_13)
 }
 
 /// DTLS 1.3 with AES_128_CCM_8, for associations that sleep as soon as they have nothing to do.
@@ -106,7 +111,7 @@ pub fn dtls13_asleep() -> Settings {
 
 /// DTLS 1.3 with AES_128_CCM_8, and a key exchange over P-256 besides the pre-shared key.
 pub fn dtls13_p256() -> Settings {
-    let mut settings = with(&CCM_8_P256);
+    let mut settings = with_13(&CCM_8_P256, SUITE_13);
     settings.psk_modes = vec![PskKeyExchangeMode::PSK_DHE_KE];
     settings
 }
@@ -114,24 +119,25 @@ pub fn dtls13_p256() -> Settings {
 /// DTLS 1.3 with AES_128_CCM_8, where both ends have raw public keys of P-256 and know each other's.
 #[cfg(feature = "certificates")]
 pub fn raw_keys() -> Settings {
-    with(&raw::CCM_8_RAW_KEYS)
+    with_13(&raw::CCM_8_RAW_KEYS, SUITE_13)
 }
 
 /// DTLS 1.2 with AES_128_CCM_8.
 pub fn dtls12() -> Settings {
-    with(&CCM_8_12)
+    with(&CCM_8_12, &[ProtocolVersion::Dtls12], &[SUITE_12])
 }
 
 /// Both versions with AES_128_CCM_8.
 pub fn both_versions() -> Settings {
-    with(&CCM_8)
+    let versions = [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12];
+    with(&CCM_8, &versions, &[SUITE_13, SUITE_12])
 }
 
 /// DTLS 1.3 with AES_128_CCM, whose tags can be shared; this end sends or receives, or does both,
 /// under a scheme.
 fn aggregated(send: Option<Scheme>, receive: Option<Scheme>) -> Settings {
     let schemes = |scheme: Option<Scheme>| scheme.map_or_else(Vec::new, |scheme| vec![scheme]);
-    let mut settings = with(&CCM);
+    let mut settings = with_13(&CCM, CipherSuiteId::AES_128_CCM_SHA256);
     settings.aggregation = AggregationPolicy::new(schemes(send), schemes(receive));
     // A stream of records, not a question whose answer is awaited: no set is closed early.
     settings.max_wait = Some(Duration::from_millis(200));
@@ -145,7 +151,7 @@ const R2D2: Option<Scheme> = Scheme::r2d2(50);
 
 /// Plain tags, with the suite that the settings below have.
 pub fn ccm() -> Settings {
-    with(&CCM)
+    with_13(&CCM, CipherSuiteId::AES_128_CCM_SHA256)
 }
 
 /// Sends under Agg(16).

@@ -39,7 +39,7 @@ impl ClientConfig {
     /// The settings must pass [`Settings::check`], and the PSK must fit a suite: one of DTLS 1.2
     /// with a PSK, or one of DTLS 1.3, with SHA-256 unless the PSK is imported.
     pub fn with(psk: Psk, settings: Settings) -> Result<Self, ConfigError> {
-        settings.check()?;
+        settings.check_when_made()?;
         check_psk(&settings, &psk)?;
         Ok(Self::unchecked(Some(psk), settings))
     }
@@ -56,7 +56,7 @@ impl ClientConfig {
         verifier: Arc<dyn CertificateVerifier>,
         settings: Settings,
     ) -> Result<Self, ConfigError> {
-        settings.check()?;
+        settings.check_when_made()?;
         Self::unchecked(None, settings).with_verifier(verifier)
     }
 
@@ -163,7 +163,7 @@ impl ClientConfig {
     /// # Errors
     /// As [`Self::with`] or [`Self::verifying`].
     pub fn with_settings(self, settings: Settings) -> Result<Self, ConfigError> {
-        settings.check()?;
+        settings.check_when_made()?;
         if self.certificates.get().is_some() {
             check_client(&settings, self.psk.is_some())?;
         } else if let Some(psk) = &self.psk {
@@ -394,7 +394,7 @@ impl ServerConfig {
     /// # Errors
     /// The settings must pass [`Settings::check`].
     pub fn with(psks: Arc<dyn PskStore>, settings: Settings) -> Result<Self, ConfigError> {
-        settings.check()?;
+        settings.check_when_made()?;
         Ok(Self::unchecked(psks, settings))
     }
 
@@ -475,7 +475,7 @@ impl ServerConfig {
     /// # Errors
     /// As [`Self::with`] or [`Self::certified`].
     pub fn with_settings(self, settings: Settings) -> Result<Self, ConfigError> {
-        settings.check()?;
+        settings.check_when_made()?;
         if self.certificates.get().is_some() {
             certificates::check(&settings)?;
         }

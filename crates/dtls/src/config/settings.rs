@@ -79,7 +79,8 @@ pub struct Settings {
     pub session_tickets: bool,
     /// Whether a client adds values to its hello that no standard defines, one to each list of suites,
     /// versions, groups, signature schemes and application protocols, and an extension (RFC 8701).
-    /// Servers must ignore them, and these keep them from forgetting that. It costs about 30 bytes.
+    /// Servers must ignore them, and these keep them from forgetting that. It costs about 30 bytes. It
+    /// needs the feature `grease`.
     pub grease: bool,
     /// The protocols of the application, at most 16 of 1 to 255 bytes each, in order of preference
     /// (RFC 7301), such as `co` for CoAP (RFC 9952). A client offers them, and a server takes the
@@ -279,6 +280,10 @@ impl Settings {
     /// Checks that the settings are valid, each alone and together, as the making of a
     /// configuration does.
     ///
+    /// On a device settings are often constant: a build without the feature `settings-checks`, and
+    /// without debug assertions, makes configurations of whatever settings it gets. Its program is
+    /// tried with debug assertions, or calls this function.
+    ///
     /// # Errors
     /// Returns the first invalid setting.
     pub fn check(&self) -> Result<(), ConfigError> {
@@ -351,6 +356,15 @@ impl Settings {
             return Err(ConfigError::Timeout);
         }
         Ok(())
+    }
+
+    /// Checks the settings of a configuration that is made. A build without the feature
+    /// `settings-checks` does so only with debug assertions.
+    pub(crate) fn check_when_made(&self) -> Result<(), ConfigError> {
+        match cfg!(any(feature = "settings-checks", debug_assertions)) {
+            true => self.check(),
+            false => Ok(()),
+        }
     }
 
     /// Checks that the lists are short enough for a ClientHello with all of them.
@@ -535,17 +549,17 @@ impl Settings {
 
     /// The suite at a place in [`ordered_suites`](Self::ordered_suites), as [`suite_12`](Self::suite_12).
     fn ordered_suite(&self, at: usize) -> Option<&'static CipherSuite> {
-        let wanted = self.aggregation.is_wanted();
         let spoken = self.versions.contains(&ProtocolVersion::Dtls13);
         let suites = || {
             let suites = self.suites.iter().filter(|_| spoken);
             suites.filter_map(|id| self.provider.suite(*id))
         };
+        if !self.aggregation.is_wanted() {
+            return suites().nth(at);
+        }
         let (mut first, mut rest) = (preferable(), preferable());
-        suites()
-            .filter(|suite| wanted && first(suite))
-            .chain(suites().filter(|suite| !(wanted && rest(suite))))
-            .nth(at)
+        let first = suites().filter(|suite| first(suite));
+        first.chain(suites().filter(|suite| !rest(suite))).nth(at)
     }
 }
 

@@ -339,9 +339,10 @@ impl WaitServerHello {
             + settings.psk_modes.len()
             + aggregation_extension::LONGEST_SCHEME
                 * (settings.aggregation.send.len() + settings.aggregation.receive.len());
+        let grease = Grease::new(settings, &self.random);
         let room = HELLO_ROOM
             + lists
-            + if settings.grease { GREASE_ROOM } else { 0 }
+            + grease.map_or(0, |_| GREASE_ROOM)
             + psks
             + protocols
             + variable.iter().map(|part| part.len()).sum::<usize>()
@@ -350,7 +351,6 @@ impl WaitServerHello {
                 .map_or(0, |(offered, verifier)| offered_len(settings, offered, verifier));
         let mut body = alloc::vec![0; room];
         let mut w = Writer::new(&mut body);
-        let grease = Grease::new(settings, &self.random);
         let suites = |w: &mut Writer<'_>| {
             Grease::write(grease, List::Suites, w)?;
             for suite in settings.ordered_suites() {

@@ -2,13 +2,14 @@
 //! what they do not know (RFC 8701).
 
 use crate::config::Settings;
+use crate::parts;
 use lightseal_core::Writer;
 use lightseal_core::wire::BufferFull;
 
 /// The reserved values of a hello. They follow from its random value, so that the second hello after
 /// a HelloRetryRequest has them too.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Grease([u8; 32]);
+pub(crate) struct Grease(parts::Grease, [u8; 32]);
 
 /// The lists of a hello that get a value.
 #[derive(Clone, Copy, Debug)]
@@ -24,12 +25,13 @@ pub(crate) enum List {
 impl Grease {
     /// The values of the hello with this random value; `None` if the settings want none.
     pub(crate) fn new(settings: &Settings, random: &[u8; 32]) -> Option<Self> {
-        settings.grease.then_some(Self(*random))
+        let part = parts::Grease::INCLUDED.filter(|_| settings.grease)?;
+        Some(Self(part, *random))
     }
 
     /// The value for a list: 0x0a0a, 0x1a1a and so on to 0xfafa.
     pub(crate) const fn value(self, list: List) -> u16 {
-        0x0a0a + 0x1010 * (self.0[list as usize] & 0xf) as u16
+        0x0a0a + 0x1010 * (self.1[list as usize] & 0xf) as u16
     }
 
     /// Writes the value for a list, if there is one.

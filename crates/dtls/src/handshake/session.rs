@@ -234,6 +234,7 @@ mod tests {
     use crate::credential::PeerKey;
     use crate::crypto::Sha256;
     use crate::crypto::rustcrypto::PROVIDER;
+    use crate::parts::OfPart;
     use alloc::boxed::Box;
     use alloc::collections::BTreeSet;
     use alloc::string::String;
@@ -302,7 +303,7 @@ mod tests {
                 let server_name: Option<String> = server_name.clone();
                 let own = OwnCredential::Server(Some([9; 32]));
                 let owner = CertificateOwner { own, peer: peer.clone(), server_name };
-                let owner = Owner::Certificates(part, Box::new(owner));
+                let owner = Owner::Certificates(OfPart::new(part, Box::new(owner)));
                 let session = Session { owner, ..session() };
                 let ticket = seal(sessions.sealer().unwrap(), now, &session).unwrap();
                 let opened = open(&keys, now, &PROVIDER, &ticket).unwrap();
