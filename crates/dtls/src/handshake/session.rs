@@ -307,7 +307,7 @@ mod tests {
                 let session = Session { owner, ..session() };
                 let ticket = seal(sessions.sealer().unwrap(), now, &session).unwrap();
                 let opened = open(&keys, now, &PROVIDER, &ticket).unwrap();
-                let (Owner::Certificates(_, read), Owner::Certificates(_, written)) =
+                let (Owner::Certificates(read), Owner::Certificates(written)) =
                     (&opened.owner, &session.owner)
                 else {
                     panic!("another owner")
