@@ -39,6 +39,17 @@ lightseal_core::parts! {
     Importer if feature = "psk-importer";
     /// Tickets of DTLS 1.3, and their resumption.
     Resumption if feature = "resumption";
+    /// The negotiation of record size limits. Shared tags need it, because an end holds what it has not
+    /// verified.
+    RecordSizeLimit if any(
+        feature = "record-size-limit",
+        feature = "agg-sender",
+        feature = "agg-receiver",
+        feature = "r2d2-sender",
+        feature = "r2d2-receiver",
+    );
+    /// Payloads that wait until they can be sent.
+    SendQueue if feature = "send-queue";
     /// Sessions of a server that later handshakes resume.
     SessionStore if any(feature = "dtls12", feature = "resumption");
     /// Probes that show whether the peer is alive.

@@ -112,7 +112,8 @@ pub struct Settings {
     /// with content type and padding included. Longer records are dropped unread. `None`: no limit
     /// is stated, except that an end which wants shared tags states what fits a datagram of
     /// [`datagram_bytes`](Self::datagram_bytes). A peer with larger datagrams must then keep to
-    /// that limit.
+    /// that limit. A build without the feature `record-size-limit` and without shared tags states
+    /// none, and is stated none.
     pub record_size_limit: Option<u16>,
     /// The connection IDs that this end negotiates: in a build without the feature
     /// `connection-ids` only [`ConnectionIds::Off`] is valid.
@@ -179,7 +180,8 @@ pub struct Settings {
     /// candidates as long as the longest payload verified so far or one candidate as long as the
     /// longest record, whichever takes more.
     pub receive_buffer_bytes: usize,
-    /// The size of the queue of payloads to send, in bytes with overhead.
+    /// The size of the queue of payloads to send, in bytes with overhead. A build without the
+    /// feature `send-queue` has no such queue.
     pub send_buffer_bytes: usize,
     /// Receives the traffic secrets, for debugging. It needs the feature `key-log`.
     #[cfg(feature = "key-log")]
@@ -435,6 +437,7 @@ impl Settings {
     /// tags are wanted and received records are held until they are verified, what fits a datagram
     /// as long as this end's own longest.
     pub(crate) fn stated_record_limit(&self) -> Option<u16> {
+        parts::RecordSizeLimit::INCLUDED?;
         let shares = self.aggregation.is_wanted() && self.max_fragment_length.is_none();
         self.record_size_limit.or_else(|| {
             // The shortest header: the flags and one byte of the record number.

@@ -1,7 +1,7 @@
 //! Payloads that wait to be sealed.
 
 use crate::error::SendError;
-use alloc::boxed::Box;
+use crate::parts::{self, PartState};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -12,8 +12,8 @@ use lightseal_core::{Instant, Writer};
 /// queue payloads only during their handshake.
 #[derive(Debug)]
 pub(super) struct SendQueue {
-    /// `None` if nothing is queued.
-    queued: Option<Box<Queued>>,
+    /// Empty if nothing is queued.
+    queued: PartState<parts::SendQueue, Queued>,
 }
 
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Queued {
 const ENTRY_COST: usize = 16;
 
 impl SendQueue {
-    pub(super) const EMPTY: Self = Self { queued: None };
+    pub(super) const EMPTY: Self = Self { queued: PartState::EMPTY };
 
     /// Queues a payload, unless the queue had then more than `budget` bytes, overhead included.
     pub(super) fn push(
@@ -45,10 +45,12 @@ impl SendQueue {
         now: Instant,
         payload: &[u8],
     ) -> Result<(), SendError> {
+        let part = parts::SendQueue::INCLUDED.ok_or(SendError::QueueFull)?;
         if self.bytes() + payload.len() + ENTRY_COST > budget {
             return Err(SendError::QueueFull);
         }
-        let Queued { bytes, start, lengths } = &mut **self.queued.get_or_insert_default();
+        let queued = self.queued.get_or_insert_with(part, Queued::default);
+        let Queued { bytes, start, lengths } = queued;
         if *start >= bytes.len() - *start {
             // Fewer bytes are moved than were sent.
             bytes.drain(..core::mem::take(start));
@@ -64,7 +66,7 @@ impl SendQueue {
     }
 
     fn front(&self) -> Option<&(usize, Instant)> {
-        self.queued.as_ref()?.lengths.front()
+        self.queued.get()?.lengths.front()
     }
 
     /// Whether the first payload has waited for longer than `age`.
@@ -78,23 +80,25 @@ impl SendQueue {
 
     /// Whether there are payloads behind the first one.
     pub(super) fn has_more(&self) -> bool {
-        self.queued.as_ref().is_some_and(|queued| queued.lengths.len() > 1)
+        self.queued.get().is_some_and(|queued| queued.lengths.len() > 1)
     }
 
     /// Writes the first payload.
     pub(super) fn write_front(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        let (Some(queued), Some(len)) = (&self.queued, self.front_len()) else { return Ok(()) };
+        let (Some(queued), Some(len)) = (self.queued.get(), self.front_len()) else {
+            return Ok(());
+        };
         w.bytes(queued.bytes.get(queued.start..queued.start + len).unwrap_or_default())
     }
 
     /// Drops the first payload.
     pub(super) fn pop(&mut self) {
-        if let Some(queued) = &mut self.queued
+        if let Some(queued) = self.queued.get_mut()
             && let Some((len, _)) = queued.lengths.pop_front()
         {
             queued.start += len;
             if queued.lengths.is_empty() {
-                self.queued = None;
+                self.queued.clear();
             }
         }
     }
@@ -106,7 +110,7 @@ impl SendQueue {
 
     /// The size of the queue in bytes, overhead included.
     pub(super) fn bytes(&self) -> usize {
-        self.queued.as_ref().map_or(0, |queued| queued.bytes())
+        self.queued.get().map_or(0, Queued::bytes)
     }
 }
 

@@ -30,6 +30,9 @@ impl Connection {
     /// payloads at hand, of which the association then knows when it decides how long a message
     /// under shared tags waits for others.
     ///
+    /// A build without the feature `send-queue` queues nothing: such a payload fails with
+    /// [`SendError::QueueFull`]. Poll until nothing is due, and send it again.
+    ///
     /// A queued payload that turns out to be longer than the records that the peer accepts is
     /// dropped and counted ([`SendStats::too_long`](crate::stats::SendStats::too_long)).
     ///

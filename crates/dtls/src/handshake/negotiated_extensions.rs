@@ -63,6 +63,11 @@ impl NegotiatedExtensions {
     };
 }
 
+/// An end's own connection ID, in a build that negotiates them.
+fn negotiable(cid: Option<ConnectionId>) -> Option<ConnectionId> {
+    cid.filter(|_| parts::ConnectionIds::IS_INCLUDED)
+}
+
 /// Writes the client's offer.
 pub(crate) fn write_offer(
     settings: &Settings,
@@ -86,7 +91,7 @@ pub(crate) fn write_offer(
             write_protocols(&names, w)
         })?;
     }
-    if let Some(cid) = cid {
+    if let Some(cid) = negotiable(cid) {
         write_extension(w, ExtensionType::CONNECTION_ID, |w| write_connection_id(&cid, w))?;
         if settings.return_routability {
             write_extension(w, ExtensionType::RETURN_ROUTABILITY_CHECK, |_| Ok(()))?;
@@ -130,7 +135,9 @@ impl AcceptedExtensions {
                 answer.cid = Some(own);
             }
         }
-        if let Some(content) = offer.get(ExtensionType::RECORD_SIZE_LIMIT) {
+        if parts::RecordSizeLimit::IS_INCLUDED
+            && let Some(content) = offer.get(ExtensionType::RECORD_SIZE_LIMIT)
+        {
             agreed.record_limit = content_limit(content, version, &agreed)?;
             let most = MAX_CONTENT as u16 + u16::from(version == ProtocolVersion::Dtls13);
             let own = settings.stated_record_limit().unwrap_or(most).min(most);
@@ -173,7 +180,9 @@ impl AcceptedExtensions {
         {
             write_extension(w, ExtensionType::MAX_FRAGMENT_LENGTH, |w| w.u8(limit.0))?;
         }
-        if let Some(limit) = self.record_size_limit {
+        if parts::RecordSizeLimit::IS_INCLUDED
+            && let Some(limit) = self.record_size_limit
+        {
             write_extension(w, ExtensionType::RECORD_SIZE_LIMIT, |w| w.u16(limit))?;
         }
         Ok(())
@@ -181,9 +190,7 @@ impl AcceptedExtensions {
 
     /// Writes the answer about connection IDs.
     pub(crate) fn write_cid(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        if parts::ConnectionIds::IS_INCLUDED
-            && let Some(cid) = self.cid
-        {
+        if let Some(cid) = negotiable(self.cid) {
             write_extension(w, ExtensionType::CONNECTION_ID, |w| write_connection_id(&cid, w))?;
             if self.agreed.return_routability {
                 write_extension(w, ExtensionType::RETURN_ROUTABILITY_CHECK, |_| Ok(()))?;
@@ -202,12 +209,16 @@ pub(crate) fn is_offered(
 ) -> bool {
     match kind {
         ExtensionType::MAX_FRAGMENT_LENGTH => {
-            settings.max_fragment_length.is_some() && version == ProtocolVersion::Dtls12
+            parts::Dtls12::IS_INCLUDED
+                && version == ProtocolVersion::Dtls12
+                && settings.max_fragment_length.is_some()
         }
         ExtensionType::APPLICATION_LAYER_PROTOCOL_NEGOTIATION => !settings.protocols().is_empty(),
         ExtensionType::RECORD_SIZE_LIMIT => settings.stated_record_limit().is_some(),
-        ExtensionType::CONNECTION_ID => cid.is_some(),
-        ExtensionType::RETURN_ROUTABILITY_CHECK => cid.is_some() && settings.return_routability,
+        ExtensionType::CONNECTION_ID => negotiable(cid).is_some(),
+        ExtensionType::RETURN_ROUTABILITY_CHECK => {
+            negotiable(cid).is_some() && settings.return_routability
+        }
         _ => false,
     }
 }
@@ -220,7 +231,9 @@ pub(crate) fn read_cid_answer(
     cid: Option<ConnectionId>,
 ) -> Result<NegotiatedExtensions, Fault> {
     let mut agreed = NegotiatedExtensions::NONE;
-    if let (Some(content), Some(own)) = (answer.get(ExtensionType::CONNECTION_ID), cid) {
+    if let Some(own) = negotiable(cid)
+        && let Some(content) = answer.get(ExtensionType::CONNECTION_ID)
+    {
         let theirs = ConnectionId::new(read_connection_id(content)?)
             .filter(|theirs| theirs.len() <= settings.longest_peer_id())
             .ok_or(Misbehaviour::illegal("connection ID length"))?;
@@ -254,7 +267,11 @@ pub(crate) fn read_limit_answer(
         ProtocolVersion::Dtls12 => answer.get(ExtensionType::MAX_FRAGMENT_LENGTH),
         ProtocolVersion::Dtls13 => None,
     };
-    match (answer.get(ExtensionType::RECORD_SIZE_LIMIT), fragment) {
+    let record = match parts::RecordSizeLimit::INCLUDED {
+        Some(_) => answer.get(ExtensionType::RECORD_SIZE_LIMIT),
+        None => None,
+    };
+    match (record, fragment) {
         (Some(_), Some(_)) => return Err(Misbehaviour::illegal("record limits").into()),
         (Some(content), None) => {
             agreed.record_limit = content_limit(content, version, &agreed)?;
