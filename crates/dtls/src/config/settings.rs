@@ -215,13 +215,21 @@ impl Settings {
     pub fn new(provider: &'static Provider) -> Self {
         // Hosts must choose short tags and plaintext explicitly, because of the risk.
         let suites_13 = provider.suites.iter().filter(|s| s.encrypts && s.tag_len >= 16);
-        let suites_12 = provider.suites_12.iter().filter(|s| s.tag_len >= 16);
-        let groups = provider.groups.iter().filter(|group| !group.is_kem());
+        let mut suites: Vec<_> = suites_13.map(|suite| suite.id).collect();
+        if parts::Dtls12::IS_INCLUDED {
+            let suites_12 = provider.suites_12.iter().filter(|suite| suite.tag_len >= 16);
+            suites.extend(suites_12.map(|suite| suite.id));
+        }
+        let mut groups = Vec::new();
+        if parts::KeyExchange::IS_INCLUDED || parts::Dtls12::IS_INCLUDED {
+            let known = provider.groups.iter().filter(|group| !group.is_kem());
+            groups.extend(known.map(|group| group.id()));
+        }
         Self {
             provider,
             versions: alloc::vec![ProtocolVersion::Dtls13, ProtocolVersion::Dtls12],
-            suites: suites_13.map(|s| s.id).chain(suites_12.map(|s| s.id)).collect(),
-            groups: groups.map(|group| group.id()).collect(),
+            suites,
+            groups,
             psk_modes: PSK_MODES.to_vec(),
             aggregation: AggregationPolicy::default(),
             adapt: None,
