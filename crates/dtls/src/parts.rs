@@ -37,8 +37,10 @@ lightseal_core::parts! {
     KeyLog if feature = "key-log";
     /// External PSKs that are imported for DTLS 1.3 (RFC 9258).
     Importer if feature = "psk-importer";
-    /// Tickets of DTLS 1.3, and their resumption.
+    /// Sessions that later handshakes resume: tickets of DTLS 1.3.
     Resumption if feature = "resumption";
+    /// Sessions and tickets of DTLS 1.2, which later handshakes resume.
+    Resumption12 if all(feature = "dtls12", feature = "resumption");
     /// The negotiation of record size limits. Shared tags need it, because an end holds what it has not
     /// verified.
     RecordSizeLimit if any(
@@ -50,8 +52,6 @@ lightseal_core::parts! {
     );
     /// Payloads that wait until they can be sent.
     SendQueue if feature = "send-queue";
-    /// Sessions of a server that later handshakes resume.
-    SessionStore if any(feature = "dtls12", feature = "resumption");
     /// Probes that show whether the peer is alive.
     Liveness if feature = "liveness";
     /// Negotiation of the application protocol (RFC 7301).

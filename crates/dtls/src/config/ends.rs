@@ -26,7 +26,7 @@ pub struct ClientConfig {
     pub(crate) psk: Option<Psk>,
     pub(crate) certificates: certificates::ForClient,
     pub(crate) session: Option<Session>,
-    cache: InlineState<parts::SessionStore, Arc<dyn SessionCache>>,
+    cache: InlineState<parts::Resumption, Arc<dyn SessionCache>>,
     pub(crate) settings: Settings,
     pub(crate) part: parts::Client,
 }
@@ -202,7 +202,7 @@ impl ClientConfig {
     /// before the cache's.
     #[must_use]
     pub fn with_session_cache(self, cache: Arc<dyn SessionCache>) -> Self {
-        let cache = InlineState::new(parts::SessionStore::INCLUDED, |_| cache);
+        let cache = InlineState::new(parts::Resumption::INCLUDED, |_| cache);
         Self { cache, ..self }
     }
 

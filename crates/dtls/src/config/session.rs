@@ -278,6 +278,7 @@ impl CertificateOwner {
 /// A DTLS 1.2 session.
 #[derive(Clone)]
 pub(crate) struct Session12 {
+    pub(crate) part: parts::Resumption12,
     pub(crate) suite: CipherSuiteId,
     pub(crate) extended_master: bool,
     pub(crate) master: MasterSecret12,
@@ -324,7 +325,7 @@ impl fmt::Debug for Session13 {
 
 #[derive(Clone)]
 enum Kind {
-    Dtls12(parts::Dtls12, Box<Session12>),
+    Dtls12(OfPart<parts::Resumption12, Box<Session12>>),
     Dtls13(parts::Resumption, Box<Session13>),
 }
 
@@ -338,11 +339,10 @@ pub struct Session(Kind);
 
 impl Session {
     /// Whether the build has sessions.
-    pub(crate) const ARE_INCLUDED: bool =
-        parts::Dtls12::IS_INCLUDED || parts::Resumption::IS_INCLUDED;
+    pub(crate) const ARE_INCLUDED: bool = parts::Resumption::IS_INCLUDED;
 
-    pub(crate) fn of_12(part: parts::Dtls12, session: Session12) -> Self {
-        Self(Kind::Dtls12(part, Box::new(session)))
+    pub(crate) fn of_12(session: Session12) -> Self {
+        Self(Kind::Dtls12(OfPart::new(session.part, Box::new(session))))
     }
 
     pub(crate) fn of_13(part: parts::Resumption, session: Session13) -> Self {
@@ -352,7 +352,7 @@ impl Session {
     /// The session, if it is one of DTLS 1.2.
     pub(crate) fn dtls12(&self) -> Option<&Session12> {
         match &self.0 {
-            Kind::Dtls12(_, session) => Some(session),
+            Kind::Dtls12(session) => Some(session),
             Kind::Dtls13(..) => None,
         }
     }
@@ -375,7 +375,7 @@ impl Session {
 
     pub(crate) fn owner(&self) -> &Owner {
         match &self.0 {
-            Kind::Dtls12(_, session) => &session.owner,
+            Kind::Dtls12(session) => &session.owner,
             Kind::Dtls13(_, session) => &session.owner,
         }
     }
@@ -395,7 +395,7 @@ impl Session {
     /// stays the same in 1.3.
     pub fn suite(&self) -> CipherSuiteId {
         match &self.0 {
-            Kind::Dtls12(_, session) => session.suite,
+            Kind::Dtls12(session) => session.suite,
             Kind::Dtls13(_, session) => session.suite,
         }
     }

@@ -502,7 +502,7 @@ impl Settings {
 
     /// Whether session tickets of DTLS 1.2 may be used.
     pub(crate) const fn uses_tickets(&self) -> bool {
-        self.resumption && self.session_tickets
+        parts::Resumption12::IS_INCLUDED && self.resumption && self.session_tickets
     }
 
     /// Whether this version may be negotiated.
@@ -524,7 +524,11 @@ impl Settings {
         parts::Dtls12::INCLUDED?;
         let spoken = self.versions.contains(&ProtocolVersion::Dtls12);
         let suites = self.suites.iter().filter(|_| spoken);
-        suites.filter_map(|id| self.provider.suite_12(*id)).nth(at)
+        let known = suites.filter_map(|id| self.provider.suite_12(*id));
+        // Without the part no suite with a key exchange can be used.
+        known
+            .filter(|suite| parts::KeyExchange::IS_INCLUDED || !suite.exchange.is_ephemeral())
+            .nth(at)
     }
 
     /// The suites of DTLS 1.2 of an end with these credentials, in order of preference.

@@ -88,7 +88,7 @@ impl Session {
     pub fn from_bytes(bytes: &[u8], config: &ClientConfig) -> Option<Self> {
         let mut r = Reader::new(bytes);
         let session = match r.array().ok()? {
-            DTLS12 => Self::of_12(parts::Dtls12::INCLUDED?, read_12(config, &mut r)?),
+            DTLS12 => Self::of_12(read_12(config, &mut r)?),
             DTLS13 => Self::of_13(parts::Resumption::INCLUDED?, read_13(config, &mut r)?),
             _ => return None,
         };
@@ -117,7 +117,8 @@ fn read_12(config: &ClientConfig, r: &mut Reader<'_>) -> Option<Session12> {
     let ticket = Some(Ticket { bytes }).filter(|ticket| !ticket.bytes.is_empty());
     let owner = owner(flags, config, r)?;
     let extended_master = flags & EXTENDED_MASTER != 0;
-    Some(Session12 { suite, extended_master, master, owner, id, ticket })
+    let part = parts::Resumption12::INCLUDED?;
+    Some(Session12 { part, suite, extended_master, master, owner, id, ticket })
 }
 
 fn write_13(session: &Session13, flags: u8, w: &mut Writer<'_>) -> Result<(), BufferFull> {
@@ -182,8 +183,9 @@ mod tests {
         };
         let old = |owner, id: &[u8], ticket: Option<Ticket>| {
             let suite = PROVIDER.suites_12[0];
-            let part = parts::Dtls12::INCLUDED.unwrap();
+            let part = parts::Resumption12::INCLUDED.unwrap();
             let session = Session12 {
+                part,
                 suite: suite.id,
                 extended_master: true,
                 master: MasterSecret12::from_bytes(suite.hash, [8; 48]),
@@ -191,7 +193,7 @@ mod tests {
                 id: id.to_vec(),
                 ticket,
             };
-            Session::of_12(part, session)
+            Session::of_12(session)
         };
         [
             new(owner.clone()),

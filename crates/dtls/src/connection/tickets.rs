@@ -22,8 +22,7 @@ impl Connection {
         let Stage::Established(established) = &self.stage else { return None };
         match &established.keys {
             EstablishedKeys::Dtls12(keys) => {
-                let part = parts::Dtls12::INCLUDED?;
-                let session = Session::of_12(part, keys.session.as_deref()?.clone());
+                let session = Session::of_12((**keys.session.get()?).clone());
                 Some(session).filter(Session::is_resumable)
             }
             EstablishedKeys::Dtls13 { resumption, .. } => resumption.get()?.newest(),
@@ -35,7 +34,8 @@ impl Connection {
     pub(crate) fn take_session_12(&mut self) -> Option<Session12> {
         match &mut self.stage {
             Stage::Established(established) => {
-                established.keys.dtls12_mut()?.session.take().map(|session| *session)
+                let session = &mut established.keys.dtls12_mut()?.session;
+                core::mem::take(session).into_inner().map(|session| *session)
             }
             _ => None,
         }

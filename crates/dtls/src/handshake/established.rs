@@ -8,7 +8,7 @@ use crate::crypto::{
     CipherSuite, CipherSuite12, ExportError, ExporterSecret, KeptSecret, MasterSecret12,
 };
 use crate::messages::aggregation::Offer;
-use crate::parts::{self, OfPart, Part, PartState};
+use crate::parts::{self, InlineState, OfPart, Part, PartState};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_aggregation::Scheme;
@@ -44,7 +44,7 @@ pub(crate) struct EstablishedKeys12 {
     pub(crate) suite: &'static CipherSuite12,
     pub(crate) master: MasterSecret12,
     /// What can be resumed. A server hands it over to its store of sessions.
-    pub(crate) session: Option<Box<Session12>>,
+    pub(crate) session: InlineState<parts::Resumption12, Box<Session12>>,
     pub(crate) client_random: [u8; 32],
     pub(crate) server_random: [u8; 32],
     pub(crate) refusal: RenegotiationRefusal,

@@ -98,7 +98,8 @@ pub(crate) fn open(
     let master = MasterSecret12::from_bytes(hash, r.array().ok()?);
     let owner = Owner::read(&mut r)?;
     r.finish().ok()?;
-    Some(Session { suite, extended_master, master, owner, id: Vec::new(), ticket: None })
+    let part = parts::Resumption12::INCLUDED?;
+    Some(Session { part, suite, extended_master, master, owner, id: Vec::new(), ticket: None })
 }
 
 #[derive(Debug)]
@@ -125,7 +126,7 @@ struct Store {
 
 /// The sessions that a server stores, and the keys of the tickets with which clients store them.
 #[derive(Debug)]
-pub(crate) struct Sessions(InlineState<parts::SessionStore, Store>);
+pub(crate) struct Sessions(InlineState<parts::Resumption, Store>);
 
 impl Sessions {
     pub(crate) fn new() -> Self {
@@ -138,7 +139,7 @@ impl Sessions {
             by_id: BTreeMap::new(),
             order: VecDeque::new(),
         };
-        Self(InlineState::new(parts::SessionStore::INCLUDED, empty))
+        Self(InlineState::new(parts::Resumption::INCLUDED, empty))
     }
 
     /// The ticket keys, which rotate; `None` if the provider has no suite to seal tickets with.
@@ -241,6 +242,7 @@ mod tests {
 
     fn session() -> Session {
         Session {
+            part: parts::Resumption12::INCLUDED.unwrap(),
             suite: CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256,
             extended_master: true,
             master: MasterSecret12::from_bytes(&Sha256, [5; 48]),

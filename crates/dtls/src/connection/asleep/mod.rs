@@ -28,7 +28,7 @@ use crate::handshake::{
     Channel, Established, EstablishedKeys, EstablishedKeys12, KeptRandom, Negotiated,
     OfferedSchemes, RenegotiationRefusal, keep_exporter,
 };
-use crate::parts::{self, LossReports, OfPart, PartState};
+use crate::parts::{self, InlineState, LossReports, OfPart, PartState};
 use crate::record::epochs::EPOCH_12;
 use crate::record::own_ids::OwnIds;
 use crate::record::{ConnectionId, NumberLength, ReceiveEpoch, SendEpoch};
@@ -98,8 +98,13 @@ enum Purpose {
 /// What the bytes are read with.
 #[derive(Clone)]
 enum Keys {
-    Dtls12 { suite: &'static CipherSuite12, session: Option<Box<Session12>> },
-    Dtls13 { suite: &'static CipherSuite },
+    Dtls12 {
+        suite: &'static CipherSuite12,
+        session: InlineState<parts::Resumption12, Box<Session12>>,
+    },
+    Dtls13 {
+        suite: &'static CipherSuite,
+    },
 }
 
 impl Connection {

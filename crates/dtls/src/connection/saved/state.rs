@@ -33,7 +33,7 @@ use crate::handshake::{
     Channel, Established, EstablishedKeys, EstablishedKeys12, KeptRandom, Negotiated,
     RenegotiationRefusal, keep_exporter,
 };
-use crate::parts::{self, OfPart, PartState};
+use crate::parts::{self, InlineState, OfPart, PartState};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, HANDSHAKE_EPOCH};
 use crate::record::own_ids::OwnIds;
 use crate::record::{ConnectionId, ReceiveEpoch, RecordId, SendEpoch};
@@ -414,7 +414,7 @@ fn read_epochs(
         let keys = EstablishedKeys12 {
             suite,
             master,
-            session: None,
+            session: InlineState::EMPTY,
             client_random,
             server_random,
             refusal: RenegotiationRefusal::None,

@@ -20,7 +20,7 @@ use crate::messages::key_exchange::{
 };
 use crate::messages::ticket::NewSessionTicket12;
 use crate::messages::{HelloVerifyRequest, ServerHello};
-use crate::parts;
+use crate::parts::{self, InlineState, Part};
 use crate::record::ConnectionId;
 use crate::tuning::LONGEST_TICKET;
 use alloc::boxed::Box;
@@ -196,7 +196,8 @@ impl Offer {
             agreed,
             messages,
         });
-        let gives_ticket = hello.extensions.get(ExtensionType::SESSION_TICKET).is_some();
+        let gives_ticket = parts::Resumption12::IS_INCLUDED
+            && hello.extensions.get(ExtensionType::SESSION_TICKET).is_some();
         if let Some(session) = self.session.filter(|_| resumed) {
             // RFC 7627, section 5.3.
             if session.suite != suite.id || session.extended_master != extended_master {
@@ -219,7 +220,7 @@ impl Offer {
                 Box::new(WaitFinished { part, keyed, gives_ticket }),
             ));
         }
-        let session_id = id.to_vec();
+        let session_id = if parts::Resumption12::IS_INCLUDED { id } else { &[] }.to_vec();
         if let Some(certificates) = kinds {
             let kinds = Kinds::read(certificates, hello.extensions)?;
             let part = (part, certificates.part);
@@ -240,7 +241,7 @@ impl Offer {
                 session_id,
                 gives_ticket,
                 key_exchanged: false,
-                exchange: None,
+                exchange: InlineState::EMPTY,
             }),
         ))
     }
@@ -284,7 +285,7 @@ pub(crate) struct WaitHelloDone {
     gives_ticket: bool,
     /// Whether a ServerKeyExchange was received.
     key_exchanged: bool,
-    exchange: Option<ClientExchange>,
+    exchange: InlineState<parts::KeyExchange, ClientExchange>,
 }
 
 impl WaitHelloDone {
@@ -305,9 +306,10 @@ impl WaitHelloDone {
                 read_psk_hint(&message.body)?;
             }
             Exchange12::EcdhePsk => {
+                let part = parts::KeyExchange::INCLUDED.ok_or(Misbehaviour::UnexpectedMessage)?;
                 let params = EcdhePskServerParams::decode(&message.body)?;
                 let exchange = ClientExchange::with(settings, channel, params.group, params.point)?;
-                self.exchange = Some(exchange);
+                self.exchange = InlineState::new(Some(part), |_| exchange);
             }
             Exchange12::EcdheEcdsa | Exchange12::EcdheRsa => {
                 return Err(Misbehaviour::UnexpectedMessage.into());
@@ -331,7 +333,7 @@ impl WaitHelloDone {
         let (identity, key) = (self.psk.identity(), self.psk.key());
         let room = 4 + identity.len() + 256;
         let hash = self.hellos.suite.hash;
-        let (premaster, group, body) = match (self.hellos.suite.exchange, &self.exchange) {
+        let (premaster, group, body) = match (self.hellos.suite.exchange, self.exchange.get()) {
             (Exchange12::Psk, _) => {
                 let body = message_body(room, |w| write_psk_client_key_exchange(identity, w))?;
                 (PremasterSecret::psk(hash, key), None, body)
@@ -394,7 +396,7 @@ impl WaitFinished {
     #[inline(never)]
     pub(crate) fn ticket(mut self: Box<Self>, message: &Message) -> Result<State, Fault> {
         expect_epoch(message, 0)?;
-        if !self.gives_ticket {
+        if !(parts::Resumption12::IS_INCLUDED && self.gives_ticket) {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
         self.gives_ticket = false;

@@ -18,7 +18,7 @@ use crate::messages::certificate_extensions::read_schemes;
 use crate::messages::certificate12::certificate_room_12;
 use crate::messages::extensions::{cipher_suites, groups};
 use crate::messages::{ClientHello, HelloVerifyRequest};
-use crate::parts::{Certificates, PartState};
+use crate::parts::{self, Certificates, Part, PartState};
 use crate::tuning::AMPLIFICATION;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -166,7 +166,9 @@ pub(crate) fn consider<'a>(
         secure_renegotiation: renegotiation || signals(EMPTY_RENEGOTIATION_INFO_SCSV),
         session,
         ticket,
-        remember: settings.resumption && config.remembered_sessions > 0,
+        remember: parts::Resumption12::IS_INCLUDED
+            && settings.resumption
+            && config.remembered_sessions > 0,
     })))
 }
 

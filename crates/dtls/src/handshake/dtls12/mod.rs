@@ -32,7 +32,7 @@ use crate::crypto::{
 use crate::error::{Fault, Misbehaviour};
 use crate::handshake::parameters::Parameters;
 use crate::messages::fragment::transcript_header_12;
-use crate::parts::{self, Certificates, Dtls12, OfPart, PartState};
+use crate::parts::{self, Certificates, Dtls12, InlineState, OfPart, PartState};
 use crate::record::epochs::EPOCH_12;
 use crate::record::{ReceiveEpoch, SendEpoch};
 use alloc::boxed::Box;
@@ -223,14 +223,17 @@ impl KeysInstalled {
         let certificates = self.owner.authenticated();
         let psk_identity = self.owner.psk_identity().to_vec();
         let key_check = self.owner.key_check();
-        let session = Session {
-            suite: suite.id,
-            extended_master,
-            master: self.master.clone(),
-            owner: self.owner,
-            id: self.session_id,
-            ticket: self.ticket,
-        };
+        let session = InlineState::new(parts::Resumption12::INCLUDED, |part| {
+            Box::new(Session {
+                part,
+                suite: suite.id,
+                extended_master,
+                master: self.master.clone(),
+                owner: self.owner,
+                id: self.session_id,
+                ticket: self.ticket,
+            })
+        });
         Box::new(Established {
             offered: OfferedSchemes::default(),
             keys: EstablishedKeys::Dtls12(OfPart::new(
@@ -238,7 +241,7 @@ impl KeysInstalled {
                 Box::new(EstablishedKeys12 {
                     suite,
                     master: self.master,
-                    session: Some(Box::new(session)),
+                    session,
                     client_random,
                     server_random,
                     refusal: RenegotiationRefusal::None,

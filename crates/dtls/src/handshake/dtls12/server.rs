@@ -20,7 +20,7 @@ use crate::messages::key_exchange::{
     EcdhePskServerParams, read_ecdhe_psk_client_key_exchange, read_psk_client_key_exchange,
 };
 use crate::messages::ticket::NewSessionTicket12;
-use crate::parts;
+use crate::parts::{self, InlineState};
 use crate::record::ConnectionId;
 use crate::tuning::SESSION_LIFETIME;
 use alloc::boxed::Box;
@@ -39,7 +39,7 @@ pub(super) struct Tickets {
 pub(crate) struct WaitKeyExchange {
     part: parts::Server12,
     hellos: Box<Hellos>,
-    exchange: Option<(NamedGroup, Box<dyn KeyExchange>)>,
+    exchange: InlineState<parts::KeyExchange, (NamedGroup, Box<dyn KeyExchange>)>,
     psks: Arc<dyn PskStore>,
     session_id: Vec<u8>,
     tickets: Tickets,
@@ -137,8 +137,8 @@ pub(crate) fn accept(
         return Ok(WaitFinished::state(part, keyed, None));
     }
     let tickets = Tickets { sealer: accepted.ticket, now };
-    let exchange = match accepted.group {
-        Some(group) => {
+    let exchange = match (accepted.group, parts::KeyExchange::INCLUDED) {
+        (Some(group), Some(part_of_exchange)) => {
             let group = settings.provider.group(group).ok_or(Incompatibility::Group)?;
             let exchange = group.start(&mut channel.rng);
             if let Some((certificates, chosen)) = chosen {
@@ -151,9 +151,9 @@ pub(crate) fn accept(
                 EcdhePskServerParams { hint: &[], group: group.id(), point: exchange.public_key() };
             let body = message_body(256, |w| params.write(w))?;
             hellos.messages.send(channel, 0, HandshakeType::SERVER_KEY_EXCHANGE, body);
-            Some((group.id(), exchange))
+            InlineState::new(Some(part_of_exchange), |_| (group.id(), exchange))
         }
-        None => None,
+        _ => InlineState::EMPTY,
     };
     hellos.messages.send(channel, 0, HandshakeType::SERVER_HELLO_DONE, Vec::new());
     let psks = Arc::clone(&config.psks);
@@ -200,7 +200,7 @@ impl WaitKeyExchange {
             }
         };
         let hash = self.hellos.suite.hash;
-        let (premaster, group) = match (self.hellos.suite.exchange, self.exchange) {
+        let (premaster, group) = match (self.hellos.suite.exchange, self.exchange.into_inner()) {
             (Exchange12::EcdhePsk, Some((group, exchange))) => {
                 let shared =
                     exchange.complete(point).map_err(|_| Misbehaviour::illegal("key share"))?;
@@ -279,7 +279,9 @@ impl KeysInstalled {
         sealer: TicketSealer,
         now: Instant,
     ) -> Result<(), Fault> {
+        let Some(part) = parts::Resumption12::INCLUDED else { return Ok(()) };
         let session = Session {
+            part,
             suite: self.hellos.suite.id,
             extended_master: self.hellos.extended_master,
             master: self.master.clone(),
