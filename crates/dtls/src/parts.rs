@@ -31,7 +31,7 @@ lightseal_core::parts! {
     HalfRttData if feature = "half-rtt-data";
     /// Keying material that is exported to the application.
     Exporter if feature = "exporter";
-    /// Key exchange in DTLS 1.3.
+    /// Key exchange.
     KeyExchange if feature = "key-exchange";
     /// The traffic secrets, for debugging.
     KeyLog if feature = "key-log";

@@ -358,7 +358,7 @@ impl core::error::Error for ConnectError {}
 pub enum SendError {
     /// The payload is longer than [`Connection::max_payload`](crate::Connection::max_payload).
     TooLong,
-    /// The send queue is full; call `poll_output` first.
+    /// The send queue is full, or the build has none; call `poll_output` first.
     QueueFull,
     /// The association has ended.
     Closed,
