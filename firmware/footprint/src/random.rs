@@ -24,7 +24,8 @@ pub fn server() -> Random {
 /// A linear congruential generator: no randomness at all.
 fn fill(state: &AtomicU32, out: &mut [u8]) {
     for byte in out {
-        let next = state.load(Ordering::Relaxed).wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let next =
+            state.load(Ordering::Relaxed).wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         state.store(next, Ordering::Relaxed);
         *byte = (next >> 24) as u8;
     }

@@ -12,8 +12,7 @@ use alloc::sync::Arc;
 use core::mem::size_of;
 use core::net::SocketAddr;
 use lightseal_dtls::{
-    Connection, Endpoint, EndpointEvent, Engine, Event, Handle, Instant, ServerConfig,
-    Settings,
+    Connection, Endpoint, EndpointEvent, Engine, Event, Handle, Instant, ServerConfig, Settings,
 };
 
 /// A server, which speaks with one client at a time.

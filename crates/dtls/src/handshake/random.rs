@@ -14,7 +14,7 @@ pub(crate) struct KeptRandom(PartState<Randomness, Random>);
 const KEPT: &str = "every part that draws randomness includes the generator";
 
 impl KeptRandom {
-    /// That of an association which is only read, and draws nothing.
+    /// No generator: of an association that is only read.
     pub(crate) const EMPTY: Self = Self(PartState::EMPTY);
 
     pub(crate) fn new(rng: Random) -> Self {
