@@ -86,7 +86,10 @@ pub fn ends(client: fn() -> Settings, server: fn() -> Settings) -> ! {
     let client = settings::client(client);
     let server = settings::server(server);
     value("configuration", heap::usage().bytes);
-    let client = measured("handshake", || Client::new(client));
+    let mut client = measured("handshake", || Client::new(client));
+    if cfg!(not(feature = "bare")) && !client.refuses_to_wait() {
+        machine::fail("a payload was taken before the handshake");
+    }
     let server = measured("handshake", || Server::new(server));
     let mut pair = Pair::new(client, server);
     pair.shake_hands("handshake");

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use core::mem::size_of;
 #[cfg(feature = "sleep")]
 use lightseal_dtls::SleepingConnection;
-use lightseal_dtls::{ClientConfig, Connection, Engine, Instant, Settings};
+use lightseal_dtls::{ClientConfig, Connection, Engine, Instant, SendError, Settings};
 
 /// A client.
 pub struct Client {
@@ -23,6 +23,11 @@ impl Client {
         let rng = random::client();
         let connection = Box::new(Connection::client(config, PEER, NOW, rng));
         Self { connection, received: Received::default() }
+    }
+
+    /// Whether a payload fails that cannot be sealed yet: the build has no queue for it.
+    pub fn refuses_to_wait(&mut self) -> bool {
+        self.connection.send(NOW, &[0], &mut []) == Err(SendError::QueueFull)
     }
 }
 

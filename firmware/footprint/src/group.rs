@@ -1,10 +1,10 @@
 //! A member of a group, which is linked and not run: its keys would come from a controller.
 
+use crate::heap;
 use crate::machine::{exit, fail};
 use crate::random;
 use crate::settings::{AES_128_CCM_8, PEER, SUITES_12};
 use crate::transcript::{LONGEST, Reader};
-use crate::heap;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lightseal_dtls::Instant;
