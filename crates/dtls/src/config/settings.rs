@@ -221,7 +221,7 @@ impl Settings {
             suites.extend(suites_12.map(|suite| suite.id));
         }
         let mut groups = Vec::new();
-        if parts::KeyExchange::IS_INCLUDED || parts::Dtls12::IS_INCLUDED {
+        if parts::KeyExchange::IS_INCLUDED {
             let known = provider.groups.iter().filter(|group| !group.is_kem());
             groups.extend(known.map(|group| group.id()));
         }
