@@ -304,7 +304,7 @@ fn strangers(seed: u64, count: u64) -> Value {
         "associations": replays.associations,
         "played": replays.played,
         "ended": replays.ended,
-        "most_open": replays.most_open,
+        "most_begun": replays.most_begun,
         "handshakes": acks.handshakes,
         "forged_acks": acks.forged,
         "failed": acks.failed,
