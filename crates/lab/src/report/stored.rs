@@ -94,7 +94,7 @@ pub(super) fn rows(result: &Value) -> Option<&Vec<Value>> {
 /// program.
 const INCLUDED: [(&str, &str); 5] = [
     included!("bogo-amd-epyc-2026-11-26"),
-    included!("footprint-cortex-m3-2026-11-28"),
+    included!("footprint-cortex-m3-2026-11-29"),
     included!("gateway-amd-epyc-2026-11-22"),
     included!("interop-amd-epyc-2026-11-26"),
     included!("lightmac-speed-intel-xeon-processor-2026-11-22"),
