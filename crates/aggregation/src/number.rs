@@ -20,6 +20,7 @@ impl Number {
 }
 
 /// The remainder of a record number, or of the one after the highest, when divided by `divisor`.
+#[inline]
 pub(crate) const fn remainder(number: u64, divisor: u16) -> u16 {
     if cfg!(target_pointer_width = "64") {
         (number % divisor as u64) as u16

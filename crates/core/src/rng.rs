@@ -31,7 +31,8 @@ pub struct Random(Source);
 
 impl Random {
     /// A generator over the random numbers of a device. `fill` must fill what it gets with bytes of
-    /// full entropy that nobody else ever sees.
+    /// full entropy that nobody else ever sees. It cannot fail: a device whose source reports an error
+    /// waits in it, or restarts.
     pub fn from_device(fill: fn(&mut [u8])) -> Self {
         Self(Source::from_device(fill))
     }

@@ -41,15 +41,8 @@ lightseal_core::parts! {
     Resumption if feature = "resumption";
     /// Sessions and tickets of DTLS 1.2, which later handshakes resume.
     Resumption12 if all(feature = "dtls12", feature = "resumption");
-    /// The negotiation of record size limits. Shared tags need it, because an end holds what it has not
-    /// verified.
-    RecordSizeLimit if any(
-        feature = "record-size-limit",
-        feature = "agg-sender",
-        feature = "agg-receiver",
-        feature = "r2d2-sender",
-        feature = "r2d2-receiver",
-    );
+    /// The negotiation of record size limits.
+    RecordSizeLimit if feature = "record-size-limit";
     /// Payloads that wait until they can be sent.
     SendQueue if feature = "send-queue";
     /// Probes that show whether the peer is alive.

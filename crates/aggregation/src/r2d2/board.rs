@@ -559,7 +559,8 @@ pub(crate) const fn is_verified_level(level: i16) -> bool {
     level >= VERIFIED_LEVEL_BITS
 }
 
-const fn place<const N: usize>(number: u64) -> usize {
+/// The place of a record number on a board for `N` of them.
+pub(super) const fn place<const N: usize>(number: u64) -> usize {
     remainder(number, const { N as u16 }) as usize
 }
 

@@ -7,9 +7,8 @@ use crate::bits::Bits as EarlyNumbers;
 use crate::bits::{Bits, NUMBERS};
 use crate::candidates::{Evicted, Handle, NO_HANDLE, NumberState, Pool, place};
 use crate::closings::Closings;
-use crate::number::remainder;
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
-use crate::r2d2::board::{Board, is_verified_level};
+use crate::r2d2::board::{self, Board, is_verified_level};
 use crate::r2d2::{held, set_up_window};
 use crate::table::{DependencySets, DependencyTable, REACH, SPAN};
 use crate::tag_words::TagWords;
@@ -319,11 +318,11 @@ impl<const CANDIDATES: usize, const BOARD: usize> BitOpener<CANDIDATES, BOARD> {
     }
 
     pub(super) fn number(&self, number: u64) -> &NumberState {
-        &self.numbers[usize::from(remainder(number, const { BOARD as u16 }))]
+        &self.numbers[board::place::<BOARD>(number)]
     }
 
     pub(super) fn number_mut(&mut self, number: u64) -> &mut NumberState {
-        &mut self.numbers[usize::from(remainder(number, const { BOARD as u16 }))]
+        &mut self.numbers[board::place::<BOARD>(number)]
     }
 
     /// Whether this candidate is the one placed on the board for its number.

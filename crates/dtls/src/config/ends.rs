@@ -218,7 +218,7 @@ impl ClientConfig {
 
     /// The session that a new association with the server at `address` offers to resume.
     pub(crate) fn session_for(&self, address: SocketAddr, now: Instant) -> Option<Session> {
-        if !(Session::ARE_INCLUDED && self.settings.resumption) {
+        if !(parts::Resumption::IS_INCLUDED && self.settings.resumption) {
             return None;
         }
         let cached = || self.cache.get()?.take(&self.session_key(address), now);

@@ -5,7 +5,7 @@ use super::{CertifiedKey, KeyStore, Lookup, PeerKey, ProtocolVersion, Psk, PskSt
 use crate::credential::psk::{KEY_CHECK, KeyCheck};
 use crate::credential::verifier::spki_sha256;
 use crate::crypto::{CipherSuiteId, MasterSecret12};
-use crate::parts::{self, InlineState, OfPart, Part};
+use crate::parts::{self, InlineState, OfPart};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::{Arc, Weak};
@@ -338,9 +338,6 @@ enum Kind {
 pub struct Session(Kind);
 
 impl Session {
-    /// Whether the build has sessions.
-    pub(crate) const ARE_INCLUDED: bool = parts::Resumption::IS_INCLUDED;
-
     pub(crate) fn of_12(session: Session12) -> Self {
         Self(Kind::Dtls12(OfPart::new(session.part, Box::new(session))))
     }

@@ -31,7 +31,8 @@ impl Connection {
     /// under shared tags waits for others.
     ///
     /// A build without the feature `send-queue` queues nothing: such a payload fails with
-    /// [`SendError::QueueFull`]. Poll until nothing is due, and send it again.
+    /// [`SendError::QueueFull`]. Poll until nothing is due, and send it again, with a `datagram` that
+    /// it fits.
     ///
     /// A queued payload that turns out to be longer than the records that the peer accepts is
     /// dropped and counted ([`SendStats::too_long`](crate::stats::SendStats::too_long)).

@@ -196,8 +196,8 @@ impl Offer {
             agreed,
             messages,
         });
-        let gives_ticket = parts::Resumption12::IS_INCLUDED
-            && hello.extensions.get(ExtensionType::SESSION_TICKET).is_some();
+        let announced = hello.extensions.get(ExtensionType::SESSION_TICKET);
+        let gives_ticket = parts::Resumption12::INCLUDED.filter(|_| announced.is_some());
         if let Some(session) = self.session.filter(|_| resumed) {
             // RFC 7627, section 5.3.
             if session.suite != suite.id || session.extended_master != extended_master {
@@ -282,7 +282,7 @@ pub(crate) struct WaitHelloDone {
     hellos: Box<Hellos>,
     psk: Psk,
     session_id: Vec<u8>,
-    gives_ticket: bool,
+    gives_ticket: Option<parts::Resumption12>,
     /// Whether a ServerKeyExchange was received.
     key_exchanged: bool,
     exchange: InlineState<parts::KeyExchange, ClientExchange>,
@@ -372,7 +372,7 @@ impl WaitHelloDone {
 pub(crate) struct WaitFinished {
     part: parts::Client12,
     keyed: KeysInstalled,
-    gives_ticket: bool,
+    gives_ticket: Option<parts::Resumption12>,
 }
 
 impl WaitFinished {
@@ -380,7 +380,7 @@ impl WaitFinished {
     pub(super) fn send(
         part: parts::Client12,
         mut keyed: KeysInstalled,
-        gives_ticket: bool,
+        gives_ticket: Option<parts::Resumption12>,
         channel: &mut Channel,
     ) -> State {
         keyed.send_finished(channel);
@@ -396,10 +396,7 @@ impl WaitFinished {
     #[inline(never)]
     pub(crate) fn ticket(mut self: Box<Self>, message: &Message) -> Result<State, Fault> {
         expect_epoch(message, 0)?;
-        if !(parts::Resumption12::IS_INCLUDED && self.gives_ticket) {
-            return Err(Misbehaviour::UnexpectedMessage.into());
-        }
-        self.gives_ticket = false;
+        self.gives_ticket.take().ok_or(Misbehaviour::UnexpectedMessage)?;
         let ticket = NewSessionTicket12::decode(&message.body)?.ticket;
         // An empty ticket withdraws the announcement (RFC 5077, section 3.3).
         if !ticket.is_empty() && ticket.len() <= LONGEST_TICKET {
@@ -416,7 +413,7 @@ impl WaitFinished {
         channel: &mut Channel,
         message: &Message,
     ) -> Result<Box<Established>, Fault> {
-        if self.gives_ticket {
+        if self.gives_ticket.is_some() {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
         self.keyed.check_finished(message)?;

@@ -18,7 +18,7 @@ use crate::messages::certificate_extensions::read_schemes;
 use crate::messages::certificate12::certificate_room_12;
 use crate::messages::extensions::{cipher_suites, groups};
 use crate::messages::{ClientHello, HelloVerifyRequest};
-use crate::parts::{self, Certificates, Part, PartState};
+use crate::parts::{self, Certificates, PartState};
 use crate::tuning::AMPLIFICATION;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -45,7 +45,7 @@ pub(crate) struct AcceptedHello12<'a> {
     /// The sealer for a new ticket, if the client wants one.
     pub(crate) ticket: Option<TicketSealer>,
     /// Whether the session is to be stored under a session ID.
-    pub(crate) remember: bool,
+    pub(crate) remember: Option<parts::Resumption12>,
 }
 
 /// The certificate that a server chose.
@@ -166,9 +166,8 @@ pub(crate) fn consider<'a>(
         secure_renegotiation: renegotiation || signals(EMPTY_RENEGOTIATION_INFO_SCSV),
         session,
         ticket,
-        remember: parts::Resumption12::IS_INCLUDED
-            && settings.resumption
-            && config.remembered_sessions > 0,
+        remember: parts::Resumption12::INCLUDED
+            .filter(|_| settings.resumption && config.remembered_sessions > 0),
     })))
 }
 

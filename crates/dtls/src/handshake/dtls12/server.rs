@@ -76,7 +76,7 @@ pub(crate) fn accept(
     let id = match &accepted.session {
         // The client's session ID, whether it came with a ticket or alone (RFC 5077, section 3.4).
         Some(_) => hello.legacy_session_id.to_vec(),
-        None if accepted.remember && !gives_ticket => fresh_id(&mut channel.rng),
+        None if accepted.remember.is_some() && !gives_ticket => fresh_id(&mut channel.rng),
         None => Vec::new(),
     };
     let suite = accepted.suite;

@@ -20,7 +20,7 @@ use crate::messages::certificate12::{CertificateRequest12, read_certificate_12};
 use crate::messages::key_exchange::{
     read_signed_server_key_exchange, write_ecdhe_client_key_exchange,
 };
-use crate::parts::CertificateClient12;
+use crate::parts::{self, CertificateClient12};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -34,7 +34,7 @@ pub(in crate::handshake::dtls12) struct Negotiation {
     pub(in crate::handshake::dtls12) certificates: Arc<ClientCertificates>,
     pub(in crate::handshake::dtls12) kinds: Kinds,
     pub(in crate::handshake::dtls12) session_id: Vec<u8>,
-    pub(in crate::handshake::dtls12) gives_ticket: bool,
+    pub(in crate::handshake::dtls12) gives_ticket: Option<parts::Resumption12>,
 }
 
 /// The ServerHello was received, with a suite whose key exchange the server signs.
@@ -206,7 +206,7 @@ pub(crate) struct WaitSignature {
     part: CertificateClient12,
     keyed: KeysInstalled,
     signer: Signer,
-    gives_ticket: bool,
+    gives_ticket: Option<parts::Resumption12>,
 }
 
 impl WaitSignature {
